@@ -1,0 +1,114 @@
+//! Arms, cells, and what identifies them.
+
+use crate::setting::Settings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One combination of target levels: what is being compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// The levels that vary, joined: `ext4`, `ext4/noatime`. Unique in a run.
+    pub name: String,
+    /// The level of every factor ([`crate::factor::FACTORS`]), defaults included.
+    pub levels: BTreeMap<String, String>,
+}
+
+impl Arm {
+    /// The level of a factor; its default where the arm does not say.
+    pub fn level(&self, factor: &str) -> &str {
+        match self.levels.get(factor) {
+            Some(level) => level,
+            None => crate::factor::find(factor).map_or("", |def| def.default),
+        }
+    }
+}
+
+/// A workload with its settings, as a plan asks for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Which workload.
+    #[serde(rename = "use")]
+    pub name: String,
+    /// Its complete settings.
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+/// What identifies a cell in any store of any machine: a hash of all that defines it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CellId(pub String);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An arm × one setting of a workload, in one block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The block it belongs to, from 0.
+    pub block: u32,
+    /// Its place in the order of that block, from 0.
+    pub position: u32,
+    /// What is compared.
+    pub arm: Arm,
+    /// What it does.
+    pub workload: WorkloadPlan,
+    /// The scale of its work.
+    pub scale: crate::scale::Scale,
+    /// The seed of everything random inside it. The same for all arms of a block.
+    pub seed: u64,
+}
+
+impl Cell {
+    /// The hash of all that defines this cell.
+    pub fn id(&self) -> CellId {
+        let text = serde_json::to_vec(&(&self.arm, &self.workload, self.scale, self.block, self.seed))
+            .expect("a cell is plain data");
+        CellId(blake3::hash(&text).to_hex()[..16].to_string())
+    }
+}
+
+/// One timed part of a workload, with the parameters that tell it from its siblings.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepId {
+    /// `untar`, `rndwr`.
+    pub name: String,
+    /// `bs` → `4096`, `threads` → `1`; empty for most.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+}
+
+impl StepId {
+    /// A step without parameters.
+    pub fn new(name: impl Into<String>) -> StepId {
+        StepId { name: name.into(), params: BTreeMap::new() }
+    }
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (key, value)) in self.params.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { "[" } else { "," })?;
+        }
+        f.write_str(if self.params.is_empty() { "" } else { "]" })
+    }
+}
+
+/// A step as reports name it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepInfo {
+    /// What identifies it.
+    pub id: StepId,
+    /// What people read: "Untar the kernel tree".
+    pub title: String,
+    /// The published number, where a study numbers its tasks: `009`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
+    /// Whether it belongs to the composite. Steps of the lifecycle (mkfs, mount) do not.
+    pub in_composite: bool,
+}

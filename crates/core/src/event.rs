@@ -1,0 +1,187 @@
+//! Events: all that an executor and the runner say. Display, store and reports only consume them.
+
+use crate::cell::{Cell, CellId};
+use crate::sample::Sample;
+use serde::{Deserialize, Serialize};
+
+/// Why a cell or a run was ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// All its steps were measured.
+    Done,
+    /// A command, mount or step failed; the words are the command's own.
+    Failed {
+        /// What failed, and what it said.
+        why: String,
+    },
+    /// A signal ended it.
+    Interrupted,
+}
+
+/// What a note is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// The machine did not settle in time before a step.
+    SettleTimeout,
+    /// The comparison may be unfair.
+    Fairness,
+    /// A whole block was dropped, for a reason that cannot see the label.
+    Dropped,
+    /// An arm left the run.
+    ArmFailed,
+    /// Options as the kernel or mkfs reports them.
+    Options,
+    /// Something this machine could not tell.
+    Unavailable,
+    /// Anything else a reader should know.
+    Remark,
+}
+
+/// Something a reader of the results should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What it is about.
+    pub kind: NoteKind,
+    /// The arm it concerns, where it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<String>,
+    /// The step it concerns, where it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// What is so, and why it matters.
+    pub text: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Note {
+    /// A note about the whole run.
+    pub fn new(kind: NoteKind, text: impl Into<String>) -> Note {
+        Note { kind, arm: None, step: None, text: text.into(), fix: None }
+    }
+
+    /// The same note about one arm.
+    pub fn arm(mut self, arm: impl Into<String>) -> Note {
+        self.arm = Some(arm.into());
+        self
+    }
+
+    /// The same note about one step.
+    pub fn step(mut self, step: impl Into<String>) -> Note {
+        self.step = Some(step.into());
+        self
+    }
+
+    /// The same note with a remedy.
+    pub fn fix(mut self, fix: impl Into<String>) -> Note {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// An external command that was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRecord {
+    /// The argument vector. Where many alike ran, the first of them.
+    pub argv: Vec<String>,
+    /// How many alike ran (`touch f0` … `touch f9999` is one record).
+    pub times: u64,
+    /// The last of them, where there were several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Vec<String>>,
+    /// Where it ran, where that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// How it ended: `exit 0`, `exit 1`, `signal 9`, or `native` for work done in-process.
+    pub ended: String,
+    /// Milliseconds it took.
+    pub ms: u64,
+}
+
+/// What happens inside one cell. An executor emits these, wherever it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum CellEvent {
+    /// Something begins: `mkfs`, `mount`, `settle`, a step.
+    Phase {
+        /// What begins.
+        name: String,
+    },
+    /// A step was measured.
+    Sample(Sample),
+    /// Something a reader should know.
+    Note(Note),
+    /// A command was run.
+    Command(CommandRecord),
+    /// Time spent on what is neither timed nor settling nor lifecycle is what the other two leave over.
+    Spent {
+        /// `timed`, `lifecycle`, `settle`.
+        what: String,
+        /// Nanoseconds.
+        ns: u64,
+    },
+}
+
+/// What the runner says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "run_event", rename_all = "snake_case")]
+pub enum Event {
+    /// The run begins, or goes on.
+    RunStarted {
+        /// Number of blocks planned at most.
+        blocks: u32,
+        /// Names of all arms.
+        arms: Vec<String>,
+        /// Timed steps of a cell, for progress.
+        steps_per_cell: u32,
+        /// Cells found finished in the store.
+        already_done: u32,
+        /// Time budget in seconds, where there is one.
+        budget_s: Option<f64>,
+    },
+    /// A block begins.
+    BlockStarted {
+        /// Its number, from 0.
+        block: u32,
+        /// The arms in the order in which they will run.
+        order: Vec<String>,
+    },
+    /// A cell begins.
+    CellStarted {
+        /// Which.
+        cell: Cell,
+    },
+    /// Something happened inside the current cell.
+    Cell {
+        /// Which cell.
+        cell: CellId,
+        /// What.
+        what: CellEvent,
+    },
+    /// A cell ended.
+    CellFinished {
+        /// Which.
+        cell: CellId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A block ended.
+    BlockFinished {
+        /// Its number, from 0.
+        block: u32,
+    },
+    /// Something about the whole run.
+    Note(Note),
+    /// A command outside any cell.
+    Command(CommandRecord),
+    /// The run ended.
+    RunFinished {
+        /// Why no further block was started.
+        why: String,
+        /// Whether all that was planned was done.
+        complete: bool,
+    },
+}

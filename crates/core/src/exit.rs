@@ -1,0 +1,36 @@
+//! The exit codes that scripts rely on.
+
+/// How `fsarena` ends. The numbers are a contract: they change only with a major version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// Done, and no claim refuted or left open.
+    Done = 0,
+    /// A bug or an unexpected failure of the machine.
+    Internal = 1,
+    /// Wrong usage or a bad plan.
+    Usage = 2,
+    /// A claim was refuted.
+    Refuted = 3,
+    /// A claim was left undecided.
+    Undecided = 4,
+    /// Refused, because going on could destroy something.
+    Refused = 5,
+    /// Something this machine lacks; the message says what to install or to free.
+    Missing = 6,
+}
+
+impl ExitCode {
+    /// The code as the operating system sees it.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// An error that knows which documented exit code it ends the program with.
+///
+/// Each crate has its own error type; this trait is all that they share.
+pub trait Exits: std::error::Error + Send + Sync + 'static {
+    /// The documented exit code of this failure.
+    fn exit_code(&self) -> ExitCode;
+}

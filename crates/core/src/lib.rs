@@ -1,0 +1,26 @@
+//! The vocabulary of fsarena, without any I/O.
+//!
+//! Data takes one line through the program:
+//!
+//! ```text
+//! Plan::load → matrix::expand → schedule::block → Executor::run(cell)
+//!            → Event::Sample → Store → stats::analyse → verdicts → Exporter::export
+//! ```
+//!
+//! Everything that travels along it is defined here.
+
+pub mod cell;
+pub mod event;
+pub mod exit;
+pub mod factor;
+pub mod host;
+pub mod matrix;
+pub mod metric;
+pub mod plan;
+pub mod published;
+pub mod record;
+pub mod sample;
+pub mod scale;
+pub mod schedule;
+pub mod setting;
+pub mod study;

@@ -1,0 +1,207 @@
+//! Metrics: what is derived from raw readings, after the fact.
+
+use crate::sample::{Direction, ReadingDef, Unit};
+
+/// Names of readings that metrics here and code elsewhere share.
+pub mod reading {
+    /// Time until the command returned.
+    pub const ELAPSED: &str = "elapsed_ns";
+    /// Time until the command returned and `syncfs` after it.
+    pub const DURABLE: &str = "durable_ns";
+    /// User time of the process tree.
+    pub const USER: &str = "user_ns";
+    /// System time of the process tree.
+    pub const SYSTEM: &str = "system_ns";
+    /// CPU time of the whole machine.
+    pub const MACHINE_CPU: &str = "machine_cpu_ns";
+    /// User and system time of the process tree over the durable time.
+    pub const TREE_CPU_DURABLE: &str = "tree_cpu_durable_ns";
+    /// Bytes that the process tree asked to write.
+    pub const WRITTEN: &str = "written_bytes";
+    /// Bytes that the process tree asked to read.
+    pub const READ: &str = "read_bytes";
+    /// Bytes that reached the device under test.
+    pub const DEVICE_WRITTEN: &str = "device_write_bytes";
+    /// Bytes read from the device under test.
+    pub const DEVICE_READ: &str = "device_read_bytes";
+    /// Bytes that a user without privileges can still write.
+    pub const USABLE: &str = "usable_bytes";
+    /// Size of the device.
+    pub const DEVICE_SIZE: &str = "device_bytes";
+}
+
+/// Gives the value of a reading, where it was taken.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
+/// The definition of a derived metric.
+#[derive(Clone, Copy)]
+pub struct MetricDef {
+    /// The name in claims, reports and on the command line: `elapsed`.
+    pub id: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// What it means, and its formula.
+    pub help: &'static str,
+    /// Computes it from the raw readings of one sample.
+    pub from: fn(Lookup) -> Option<f64>,
+}
+
+impl std::fmt::Debug for MetricDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetricDef").field("id", &self.id).field("unit", &self.unit).finish_non_exhaustive()
+    }
+}
+
+fn seconds(get: Lookup, id: &str) -> Option<f64> {
+    get(id).map(|ns| ns / 1e9)
+}
+
+fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
+    match (above?, below?) {
+        (_, below) if below <= 0.0 => None,
+        (above, below) => Some(above / below),
+    }
+}
+
+/// The time until the data is on the device is only told apart from the elapsed time by `durable`.
+pub const METRICS: &[MetricDef] = &[
+    MetricDef {
+        id: "elapsed",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "time until the command returned",
+        from: |get| seconds(get, reading::ELAPSED),
+    },
+    MetricDef {
+        id: "durable",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "time until the command's data was on the device: elapsed plus the final syncfs",
+        from: |get| seconds(get, reading::DURABLE),
+    },
+    MetricDef {
+        id: "user",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "user CPU time of the process tree",
+        from: |get| seconds(get, reading::USER),
+    },
+    MetricDef {
+        id: "system",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "system CPU time of the process tree",
+        from: |get| seconds(get, reading::SYSTEM),
+    },
+    MetricDef {
+        id: "cpu",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "CPU time of the process tree: user + system",
+        from: |get| Some(seconds(get, reading::USER)? + seconds(get, reading::SYSTEM)?),
+    },
+    MetricDef {
+        id: "cpu_utilization",
+        unit: Unit::Percent,
+        direction: Direction::Neutral,
+        help: "(user + system) / elapsed, as time(1) prints it",
+        from: |get| {
+            let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
+            quotient(Some(100.0 * cpu), get(reading::ELAPSED))
+        },
+    },
+    MetricDef {
+        id: "background_cpu",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "CPU time of the whole machine beyond the process tree, until the data was durable: the filesystem's own threads, and everything else that ran",
+        from: |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9),
+    },
+    MetricDef {
+        id: "total_cpu",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "CPU time of the whole machine until the data was durable",
+        from: |get| seconds(get, reading::MACHINE_CPU),
+    },
+    MetricDef {
+        id: "write_amplification",
+        unit: Unit::Ratio,
+        direction: Direction::Lower,
+        help: "bytes written to the device / bytes that the process tree asked to write",
+        from: |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
+    },
+    MetricDef {
+        id: "device_read_share",
+        unit: Unit::Ratio,
+        direction: Direction::Neutral,
+        help: "bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device",
+        from: |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
+    },
+    MetricDef {
+        id: "usable_space",
+        unit: Unit::Percent,
+        direction: Direction::Higher,
+        help: "bytes a user without privileges can write after mkfs, as a share of the device",
+        from: |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
+    },
+];
+
+/// Finds a derived metric by its name.
+pub fn find(id: &str) -> Option<&'static MetricDef> {
+    METRICS.iter().find(|metric| metric.id == id)
+}
+
+/// The readings that the step timer itself takes; all others come from probes.
+pub const TIMER: &[ReadingDef] = &[
+    ReadingDef {
+        id: reading::ELAPSED,
+        unit: Unit::Nanoseconds,
+        direction: Direction::Lower,
+        help: "CLOCK_MONOTONIC from before the step to after it",
+    },
+    ReadingDef {
+        id: reading::DURABLE,
+        unit: Unit::Nanoseconds,
+        direction: Direction::Lower,
+        help: "CLOCK_MONOTONIC from before the step to after the syncfs that follows it",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &'static [(&str, f64)]) -> impl Fn(&str) -> Option<f64> {
+        move |id| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value)
+    }
+
+    #[test]
+    fn cpu_utilization_is_what_time_prints() {
+        let get = with(&[("user_ns", 1e9), ("system_ns", 0.5e9), ("elapsed_ns", 2e9)]);
+        assert_eq!((find("cpu_utilization").unwrap().from)(&get), Some(75.0));
+    }
+
+    #[test]
+    fn a_metric_without_its_readings_is_absent() {
+        let get = with(&[("user_ns", 1e9)]);
+        assert_eq!((find("cpu").unwrap().from)(&get), None);
+    }
+
+    #[test]
+    fn nothing_is_divided_by_zero() {
+        let get = with(&[("device_write_bytes", 4096.0), ("written_bytes", 0.0)]);
+        assert_eq!((find("write_amplification").unwrap().from)(&get), None);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut ids: Vec<_> = METRICS.iter().map(|m| m.id).chain(TIMER.iter().map(|r| r.id)).collect();
+        ids.sort_unstable();
+        let all = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}

@@ -1,0 +1,147 @@
+//! The plan: what is compared, by which work, and how long.
+//!
+//! [`file::PlanFile`] is what was written, inert; [`Plan`] is what it means here, complete and checked.
+
+pub mod error;
+pub mod file;
+pub mod resolve;
+
+use crate::cell::WorkloadPlan;
+use crate::scale::Scale;
+use bytesize::ByteSize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A complete, checked plan. It is stored with the run, and read back to resume it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The study or plan it came from.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What is asked.
+    pub question: String,
+    /// The size of the work.
+    pub scale: Scale,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// What varies, and its levels.
+    pub factors: BTreeMap<String, Vec<String>>,
+    /// Where the arms live.
+    pub device: DevicePlan,
+    /// When to stop.
+    pub stop: StopPlan,
+    /// What counts as settled.
+    pub settle: SettlePlan,
+    /// Arms named one by one, in place of the product of the factors.
+    #[serde(default, rename = "arm", skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<crate::cell::Arm>,
+    /// What is done.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<WorkloadPlan>,
+}
+
+/// What carries the filesystems under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Backing {
+    /// A loop image on disk.
+    Loop {
+        /// The directory that holds the image; the run's own where it is not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<PathBuf>,
+    },
+    /// A loop image in memory (tmpfs).
+    Ram,
+    /// A block device that the user named for erasing.
+    Erase {
+        /// Its stable name under `/dev/disk/by-id/`.
+        path: PathBuf,
+        /// The filesystem signature that the user gives up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// Existing directories, one an arm; nothing is formatted or mounted.
+    Dir,
+}
+
+/// The devices of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DevicePlan {
+    /// What carries the filesystems under test.
+    pub backing: Backing,
+    /// Size of each image; what the workload needs where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<ByteSize>,
+    /// Whether loop images bypass the page cache of the filesystem below them, as a device would.
+    pub direct_io: bool,
+    /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all arms
+    /// find the same blocks allocated below them.
+    pub discard: bool,
+    /// The filesystem of the second device ("other disk").
+    pub other_fs: String,
+    /// The directory used as the other disk, where arms are directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_dir: Option<PathBuf>,
+}
+
+/// When to stop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StopPlan {
+    /// At most so many blocks.
+    pub blocks: u32,
+    /// Seconds after which no block is started that would probably end later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<f64>,
+}
+
+/// What counts as settled before a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettlePlan {
+    /// Seconds after which a step starts all the same, and its sample is tagged.
+    pub timeout_s: f64,
+    /// Dirty and writeback pages left on the machine.
+    pub dirty: ByteSize,
+    /// Share of time that some task may stall on I/O, in per cent, over one poll.
+    pub io_pressure_percent: f64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A plan with these factors and one workload without settings.
+    pub(crate) fn plan_with(factors: &[(&str, &[&str])]) -> Plan {
+        let levels = |names: &[&str]| names.iter().map(|n| n.to_string()).collect();
+        Plan {
+            name: "test".into(),
+            title: "Test".into(),
+            question: "Which?".into(),
+            scale: Scale::Tiny,
+            seed: 1,
+            factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
+            device: DevicePlan {
+                backing: Backing::Loop { path: None },
+                size: None,
+                direct_io: true,
+                discard: false,
+                other_fs: "ext4".into(),
+                other_dir: None,
+            },
+            stop: StopPlan { blocks: 8, budget_s: None },
+            settle: SettlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
+            arms: vec![],
+            workloads: vec![WorkloadPlan { name: "tasks".into(), settings: Default::default() }],
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_its_own_file() {
+        let mut plan = plan_with(&[("fs", &["ext4"])]);
+        plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
+        plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
+        let text = toml::to_string(&plan).unwrap();
+        assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

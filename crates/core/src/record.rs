@@ -1,0 +1,151 @@
+//! A stored run, read back for analysis and reports.
+
+use crate::cell::{Arm, StepInfo};
+use crate::event::{CommandRecord, Note, Outcome};
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::sample::{Direction, Unit};
+use serde::Serialize;
+
+/// A column of readings or metrics as the store knows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricInfo {
+    /// The name.
+    pub id: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// What it means.
+    pub help: String,
+}
+
+/// A cell as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellRecord {
+    /// What identifies it.
+    pub id: String,
+    /// Its block, from 0.
+    pub block: u32,
+    /// Its place in the block's order, from 0.
+    pub position: u32,
+    /// Index into [`RunRecord::arms`].
+    pub arm: usize,
+    /// The workload's name.
+    pub workload: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Index into [`RunRecord::hosts`].
+    pub host: usize,
+    /// When it began: seconds since 1970, UTC.
+    pub started_at: f64,
+    /// How long it took in all, and its parts: (`timed`, nanoseconds), …
+    pub spent: Vec<(String, u64)>,
+}
+
+/// The samples of a run by column. A row is one step in one cell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SampleTable {
+    /// For each row, an index into [`RunRecord::cells`].
+    pub cell: Vec<u32>,
+    /// For each row, an index into [`RunRecord::steps`].
+    pub step: Vec<u32>,
+    /// For each row, when it began: seconds since 1970, UTC.
+    pub started_at: Vec<f64>,
+    /// For each of [`RunRecord::readings`], its value in each row; NaN where it was not taken.
+    pub values: Vec<Vec<f64>>,
+}
+
+impl SampleTable {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.cell.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.cell.is_empty()
+    }
+}
+
+/// Everything a store knows of a run.
+#[derive(Debug, Clone)]
+pub struct RunRecord {
+    /// Its id, the name of its directory.
+    pub id: String,
+    /// The version of fsarena that made it.
+    pub version: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When its last cell ended, RFC 3339; empty while none has.
+    pub ended: String,
+    /// Whether it went through all that was planned, and why it stopped.
+    pub status: RunStatus,
+    /// The plan as resolved.
+    pub plan: Plan,
+    /// The machines its samples came from.
+    pub hosts: Vec<Host>,
+    /// What was compared.
+    pub arms: Vec<Arm>,
+    /// What was timed, in order.
+    pub steps: Vec<StepInfo>,
+    /// The raw readings that were taken.
+    pub readings: Vec<MetricInfo>,
+    /// The cells that were run.
+    pub cells: Vec<CellRecord>,
+    /// What was read.
+    pub samples: SampleTable,
+    /// What a reader should know, with the block it was noted in.
+    pub notes: Vec<(Option<u32>, Note)>,
+    /// How many commands were run (they are in `command.log`).
+    pub commands: u64,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunStatus {
+    /// Whether all that was planned was done.
+    pub complete: bool,
+    /// Why it stopped; `interrupted` where nothing was noted.
+    pub why: String,
+}
+
+impl RunRecord {
+    /// The column of a raw reading.
+    pub fn reading(&self, id: &str) -> Option<usize> {
+        self.readings.iter().position(|reading| reading.id == id)
+    }
+
+    /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,
+    /// raw where it is a reading. NaN where it is absent. None where nothing of that name is known.
+    pub fn metric(&self, id: &str) -> Option<(MetricInfo, Vec<f64>)> {
+        if let Some(column) = self.reading(id) {
+            return Some((self.readings[column].clone(), self.samples.values[column].clone()));
+        }
+        let def = crate::metric::find(id)?;
+        let info = MetricInfo {
+            id: def.id.to_string(),
+            unit: def.unit,
+            direction: def.direction,
+            help: def.help.to_string(),
+        };
+        let columns: std::collections::HashMap<&str, &Vec<f64>> =
+            self.readings.iter().map(|r| r.id.as_str()).zip(&self.samples.values).collect();
+        let value = |row: usize| {
+            let get = |name: &str| columns.get(name).map(|c| c[row]).filter(|v| !v.is_nan());
+            (def.from)(&get).unwrap_or(f64::NAN)
+        };
+        Some((info, (0..self.samples.len()).map(value).collect()))
+    }
+}
+
+/// One line of a run's command log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// When: RFC 3339.
+    pub at: String,
+    /// The cell, where it ran in one.
+    pub cell: Option<String>,
+    /// What ran.
+    pub command: CommandRecord,
+}

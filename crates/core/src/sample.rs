@@ -1,0 +1,129 @@
+//! Readings: the raw numbers of a step.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The unit of a reading or a metric. Its symbol is part of names in JSON and CSV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A number of things.
+    Count,
+    /// Per cent.
+    Percent,
+    /// A quotient without a unit.
+    Ratio,
+    /// Things per second.
+    PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+}
+
+impl Unit {
+    /// The suffix of names in JSON and CSV: `elapsed_s`.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Seconds => "s",
+            Unit::Bytes => "bytes",
+            Unit::Count => "count",
+            Unit::Percent => "percent",
+            Unit::Ratio => "ratio",
+            Unit::PerSecond => "per_s",
+            Unit::BytesPerSecond => "bytes_per_s",
+        }
+    }
+
+    /// The symbol that people read after a number.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Seconds => "s",
+            Unit::Bytes => "B",
+            Unit::Count => "",
+            Unit::Percent => "%",
+            Unit::Ratio => "×",
+            Unit::PerSecond => "/s",
+            Unit::BytesPerSecond => "B/s",
+        }
+    }
+
+    /// Finds a unit by its suffix.
+    pub fn from_suffix(suffix: &str) -> Option<Unit> {
+        const ALL: [Unit; 8] = [
+            Unit::Nanoseconds,
+            Unit::Seconds,
+            Unit::Bytes,
+            Unit::Count,
+            Unit::Percent,
+            Unit::Ratio,
+            Unit::PerSecond,
+            Unit::BytesPerSecond,
+        ];
+        ALL.into_iter().find(|unit| unit.suffix() == suffix)
+    }
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Less is better: time, CPU, bytes.
+    Lower,
+    /// More is better: throughput, usable space.
+    Higher,
+    /// Neither: a circumstance.
+    Neutral,
+}
+
+/// The definition of a raw reading. A probe defines those that it takes.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadingDef {
+    /// The name in the store: `device_write_bytes`. Unique among readings and metrics.
+    pub id: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// How it was had, and what it means. Says so where the kernel samples it by ticks.
+    pub help: &'static str,
+}
+
+/// The raw readings of one step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Readings(pub BTreeMap<String, f64>);
+
+impl Readings {
+    /// Notes a reading.
+    pub fn set(&mut self, id: &str, value: f64) {
+        self.0.insert(id.to_string(), value);
+    }
+
+    /// The value of a reading, where it was taken.
+    pub fn get(&self, id: &str) -> Option<f64> {
+        self.0.get(id).copied()
+    }
+
+    /// Takes over the readings of another set.
+    pub fn extend(&mut self, other: Readings) {
+        self.0.extend(other.0);
+    }
+}
+
+/// The raw readings of one step in one block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The step that was timed.
+    pub step: crate::cell::StepInfo,
+    /// When it began: seconds since 1970, UTC.
+    pub started_at: f64,
+    /// What was read.
+    pub readings: Readings,
+}

@@ -1,0 +1,55 @@
+//! How large a study's work is.
+
+use serde::{Deserialize, Serialize};
+
+/// The three sizes at which every shipped study runs.
+///
+/// One rule shrinks all counts alike, so that a smaller scale keeps the proportions of the original:
+/// see [`Scale::count`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// The published sizes.
+    Paper,
+    /// A few minutes on two cores: every count divided by [`Scale::divisor`].
+    #[default]
+    Quick,
+    /// Seconds; for tests. Its figures mean nothing.
+    Tiny,
+}
+
+impl Scale {
+    /// Every scale, largest first.
+    pub const ALL: [Scale; 3] = [Scale::Paper, Scale::Quick, Scale::Tiny];
+
+    /// What the published counts are divided by.
+    pub const fn divisor(self) -> u64 {
+        match self {
+            Scale::Paper => 1,
+            Scale::Quick => 32,
+            Scale::Tiny => 500,
+        }
+    }
+
+    /// The published count at this scale: divided by [`Scale::divisor`], rounded up, never under `floor`.
+    ///
+    /// ```
+    /// use fsarena_core::scale::Scale;
+    /// assert_eq!(Scale::Paper.count(10_000, 20), 10_000);
+    /// assert_eq!(Scale::Quick.count(10_000, 20), 313);
+    /// assert_eq!(Scale::Tiny.count(1_000, 20), 20);
+    /// ```
+    pub const fn count(self, published: u64, floor: u64) -> u64 {
+        let scaled = published.div_ceil(self.divisor());
+        if scaled < floor { floor } else { scaled }
+    }
+
+    /// The name used in plans and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scale::Paper => "paper",
+            Scale::Quick => "quick",
+            Scale::Tiny => "tiny",
+        }
+    }
+}

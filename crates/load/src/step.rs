@@ -1,0 +1,123 @@
+//! Steps: what a workload asks to be timed.
+
+use fsarena_core::cell::StepInfo;
+use fsarena_core::event::CommandRecord;
+use fsarena_core::sample::Readings;
+use fsarena_sys::argv::Argv;
+
+/// One timed part of a workload.
+pub struct Step {
+    /// How reports name it.
+    pub info: StepInfo,
+    /// What must be so before it starts.
+    pub before: Before,
+    /// Work that is needed first and not timed. Empty for most steps: what is not timed is lost time.
+    pub prepare: Vec<Action>,
+    /// What is timed, in order.
+    pub work: Vec<Action>,
+}
+
+/// The state a step starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Settled, caches as the steps before left them.
+    Warm,
+    /// Settled, page cache and clean dentries and inodes dropped.
+    ColdCache,
+    /// Unmounted and mounted again.
+    Remount,
+}
+
+/// Something to do.
+pub enum Action {
+    /// Run one command.
+    Run(Argv),
+    /// Run many alike one after the other (`touch f0`, `touch f1`, …); the log keeps the first and the last.
+    RunEach(Vec<Argv>),
+    /// Do it in this process.
+    Call(Call),
+}
+
+/// Work done in this process.
+pub struct Call {
+    /// What the log says of it: the command it stands for.
+    pub words: Vec<String>,
+    /// The work. It may add readings of its own to the sample.
+    #[allow(clippy::type_complexity)]
+    pub run: Box<dyn FnOnce() -> Result<Readings, Error> + Send>,
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A command failed.
+    #[error(transparent)]
+    Command(#[from] fsarena_sys::argv::Error),
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done, and to which file.
+        doing: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The work cannot be done as asked.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+impl Call {
+    /// Work done in this process, standing for a command.
+    pub fn new<S: Into<String>>(
+        words: impl IntoIterator<Item = S>,
+        run: impl FnOnce() -> Result<Readings, Error> + Send + 'static,
+    ) -> Call {
+        Call { words: words.into_iter().map(Into::into).collect(), run: Box::new(run) }
+    }
+}
+
+impl Action {
+    /// Does it, logs it, and gives the readings it added and the peak memory of its commands in bytes.
+    ///
+    /// # Errors
+    /// Where a command or system call fails.
+    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(Readings, u64), Error> {
+        let begun = std::time::Instant::now();
+        match self {
+            Action::Run(argv) => {
+                let finished = argv.expect(log)?;
+                Ok((Readings::default(), finished.max_rss_bytes))
+            }
+            Action::RunEach(argvs) => {
+                let mut peak = 0;
+                for argv in &argvs {
+                    peak = peak.max(argv.check(argv.run()?)?.max_rss_bytes);
+                }
+                let (Some(first), Some(last)) = (argvs.first(), argvs.last()) else {
+                    return Ok(Default::default());
+                };
+                log(CommandRecord {
+                    argv: first.words(),
+                    times: argvs.len() as u64,
+                    last: (argvs.len() > 1).then(|| last.words()),
+                    cwd: None,
+                    ended: "exit 0".into(),
+                    ms: begun.elapsed().as_millis() as u64,
+                });
+                Ok((Readings::default(), peak))
+            }
+            Action::Call(call) => {
+                let readings = (call.run)()?;
+                log(CommandRecord {
+                    argv: call.words,
+                    times: 1,
+                    last: None,
+                    cwd: None,
+                    ended: "native".into(),
+                    ms: begun.elapsed().as_millis() as u64,
+                });
+                Ok((readings, 0))
+            }
+        }
+    }
+}

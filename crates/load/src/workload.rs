@@ -1,0 +1,71 @@
+//! The trait every workload implements. A new one is one file in `workloads/` and its line there.
+
+use crate::step::{Error, Step};
+use fsarena_core::cell::StepInfo;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Settings, WorkloadDef};
+use std::path::PathBuf;
+
+/// What a workload is asked to do.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The complete, checked settings.
+    pub settings: Settings,
+    /// The size of the work.
+    pub scale: Scale,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// Where a workload finds its files.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The directory on the filesystem under test; empty at the start.
+    pub root: PathBuf,
+    /// A directory on the other disk. Inputs made by [`Workload::inputs`] are in it.
+    pub other: PathBuf,
+}
+
+/// The room that a workload needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Bytes of file data at the fullest moment on the filesystem under test.
+    pub bytes: u64,
+    /// Files and directories at the fullest moment.
+    pub inodes: u64,
+    /// Bytes on the other disk.
+    pub other_bytes: u64,
+}
+
+/// Something to time on a filesystem.
+pub trait Workload: Sync {
+    /// Its name, help and settings.
+    fn def(&self) -> &'static WorkloadDef;
+
+    /// The steps in their order, without doing anything: for progress and for reports.
+    fn outline(&self, job: &Job) -> Vec<StepInfo>;
+
+    /// The room needed, so that too little is said before the run.
+    ///
+    /// # Errors
+    /// Where it depends on something that cannot be read (`--tree PATH`).
+    fn room(&self, job: &Job) -> Result<Room, Error>;
+
+    /// Programs the steps run, to be looked for before the run.
+    fn programs(&self, job: &Job) -> Vec<&'static str>;
+
+    /// Makes the inputs that all cells of a run share, on the other disk. Called once a run, never timed.
+    ///
+    /// # Errors
+    /// Where a file cannot be read or written.
+    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error>;
+
+    /// The steps, ready to be done once.
+    ///
+    /// # Errors
+    /// Where the inputs are not there.
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error>;
+
+    /// Remarks that every report of it must make: cache states, payload, how copies are done.
+    fn remarks(&self, job: &Job) -> Vec<fsarena_core::event::Note>;
+}

@@ -1,0 +1,1 @@
+//! Probes: readings taken around every step.

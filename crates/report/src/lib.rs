@@ -1,0 +1,1 @@
+//! Reports: exporters of an analysed run.

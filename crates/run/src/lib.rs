@@ -1,0 +1,1 @@
+//! The runner: blocks to events, settling, stopping, and the executors behind the seam.

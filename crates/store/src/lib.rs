@@ -1,0 +1,1 @@
+//! The run store: one SQLite file a run.

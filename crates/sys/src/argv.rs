@@ -1,0 +1,236 @@
+//! External commands: argument vectors, never shell strings; every one of them logged.
+
+use fsarena_core::event::CommandRecord;
+use fsarena_core::exit::{ExitCode, Exits};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A command to run: program, arguments, and where its streams go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argv {
+    program: OsString,
+    args: Vec<OsString>,
+    cwd: Option<PathBuf>,
+    output: Output,
+}
+
+/// Where standard output goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Output {
+    /// Kept, to be read afterwards.
+    Keep,
+    /// Thrown away, as `> /dev/null` does.
+    Null,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// The time from before it was started to after it was reaped.
+    pub elapsed: Duration,
+    /// Its peak memory (`ru_maxrss`) in bytes.
+    pub max_rss_bytes: u64,
+    /// What it printed on standard output, where that was kept.
+    pub stdout: String,
+    /// The last 4 KiB of what it said on standard error.
+    pub stderr: String,
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program is not on this machine.
+    #[error("{program} is not installed")]
+    NotFound {
+        /// Its name.
+        program: String,
+    },
+    /// It could not be started.
+    #[error("{program} could not be started: {source}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// It ran, and failed.
+    #[error("{command} failed ({ended}): {said}")]
+    Failed {
+        /// The argument vector, for people.
+        command: String,
+        /// `exit 1`, `signal 9`.
+        ended: String,
+        /// The command's own words.
+        said: String,
+    },
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::NotFound { .. } => ExitCode::Missing,
+            _ => ExitCode::Internal,
+        }
+    }
+}
+
+impl Argv {
+    /// A command without arguments. Standard input is empty, standard output is kept.
+    pub fn new(program: impl AsRef<OsStr>) -> Argv {
+        Argv { program: program.as_ref().into(), args: vec![], cwd: None, output: Output::Keep }
+    }
+
+    /// With one more argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Argv {
+        self.args.push(arg.as_ref().into());
+        self
+    }
+
+    /// With more arguments.
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Argv {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_os_string()));
+        self
+    }
+
+    /// Run in this directory.
+    pub fn cwd(mut self, dir: impl AsRef<Path>) -> Argv {
+        self.cwd = Some(dir.as_ref().into());
+        self
+    }
+
+    /// Throw standard output away.
+    pub fn quiet(mut self) -> Argv {
+        self.output = Output::Null;
+        self
+    }
+
+    /// The vector as text, for logs.
+    pub fn words(&self) -> Vec<String> {
+        std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Runs the command to its end, whatever that is.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn run(&self) -> Result<Finished, Error> {
+        let start_error = |source: std::io::Error| {
+            let program = self.program.to_string_lossy().into_owned();
+            match source.kind() {
+                std::io::ErrorKind::NotFound => Error::NotFound { program },
+                _ => Error::Start { program, source },
+            }
+        };
+        // Files in place of pipes: nothing has to be drained while the command is timed.
+        let mut out = match self.output {
+            Output::Keep => Some(memory_file("stdout").map_err(start_error)?),
+            Output::Null => None,
+        };
+        let mut err = memory_file("stderr").map_err(start_error)?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::null());
+        command.stdout(match &out {
+            Some(file) => file.try_clone().map_err(start_error)?.into(),
+            None => Stdio::null(),
+        });
+        command.stderr(err.try_clone().map_err(start_error)?);
+        if let Some(dir) = &self.cwd {
+            command.current_dir(dir);
+        }
+        let begun = Instant::now();
+        let child = command.spawn().map_err(start_error)?;
+        let (status, max_rss_bytes) = reap(child).map_err(start_error)?;
+        let elapsed = begun.elapsed();
+        let stdout = out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
+        let stderr = tail(&mut err, 4096).map_err(start_error)?;
+        Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
+    }
+
+    /// Runs the command, logs it, and expects success.
+    ///
+    /// # Errors
+    /// Where it cannot be started or fails; the message has the command's own words.
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, Error> {
+        let finished = self.run()?;
+        log(self.record(&finished));
+        self.check(finished)
+    }
+
+    /// The log entry of a finished command.
+    pub fn record(&self, finished: &Finished) -> CommandRecord {
+        CommandRecord {
+            argv: self.words(),
+            times: 1,
+            last: None,
+            cwd: self.cwd.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
+            ended: finished.ended(),
+            ms: finished.elapsed.as_millis() as u64,
+        }
+    }
+
+    /// Passes on a success; makes an error of a failure.
+    ///
+    /// # Errors
+    /// Where the command did not exit with 0.
+    pub fn check(&self, finished: Finished) -> Result<Finished, Error> {
+        if finished.status.success() {
+            return Ok(finished);
+        }
+        let said = match finished.stderr.trim() {
+            "" => finished.stdout.trim(),
+            said => said,
+        };
+        Err(Error::Failed {
+            command: self.words().join(" "),
+            ended: finished.ended(),
+            said: if said.is_empty() { "it said nothing".into() } else { said.into() },
+        })
+    }
+}
+
+impl Finished {
+    /// `exit 0`, `signal 9`.
+    pub fn ended(&self) -> String {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => self.status.to_string(),
+        }
+    }
+}
+
+/// An unnamed file in memory.
+fn memory_file(name: &str) -> std::io::Result<File> {
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
+/// The last `limit` bytes of a file, as text.
+fn tail(file: &mut File, limit: u64) -> std::io::Result<String> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Waits for a child with wait4(2), which alone tells what this one child used.
+fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
+    let mut status = 0;
+    // SAFETY: rusage is plain data for which all-zero is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals; the pid is that of our own unreaped child.
+        match unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) } {
+            -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            -1 => return Err(std::io::Error::last_os_error()),
+            _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),
+        }
+    }
+}
