@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// One rule shrinks all counts alike, so that a smaller scale keeps the proportions of the original:
 /// see [`Scale::count`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// The published sizes.

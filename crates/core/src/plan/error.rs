@@ -1,0 +1,87 @@
+//! What is wrong with a plan, and where.
+
+use crate::exit::{ExitCode, Exits};
+use std::fmt;
+use std::ops::Range;
+
+/// One readable error: what is wrong in which place, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanError {
+    /// The file, study or command-line flag.
+    pub origin: String,
+    /// Line and column of the first character, both from 1; none for the command line.
+    pub at: Option<(usize, usize)>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl PlanError {
+    /// An error at a byte range of a text.
+    pub fn at(origin: &str, text: &str, span: Option<Range<usize>>, message: impl Into<String>) -> PlanError {
+        PlanError {
+            origin: origin.to_string(),
+            at: span.map(|span| line_and_column(text.as_bytes(), span.start)),
+            message: message.into(),
+        }
+    }
+
+    /// An error in a command-line flag.
+    pub fn flag(flag: &str, message: impl Into<String>) -> PlanError {
+        PlanError { origin: flag.to_string(), at: None, message: message.into() }
+    }
+}
+
+/// Line and column (in characters) of a byte offset, both from 1.
+pub(crate) fn line_and_column(text: &[u8], offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
+    let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+    (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        if let Some((line, column)) = self.at {
+            write!(f, ", line {line}, column {column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl Exits for PlanError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
+
+/// `; did you mean X?` where one of the words is near.
+pub(crate) fn did_you_mean<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> String {
+    words
+        .into_iter()
+        .map(|word| (strsim::jaro_winkler(wrong, word), word))
+        .filter(|(similarity, _)| *similarity > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(String::new(), |(_, word)| format!("; did you mean `{word}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let text = "a\nžluť = 1";
+        assert_eq!(line_and_column(text.as_bytes(), 0), (1, 1));
+        assert_eq!(line_and_column(text.as_bytes(), text.find('=').unwrap()), (2, 6));
+        assert_eq!(line_and_column(text.as_bytes(), 999), (2, 9));
+    }
+
+    #[test]
+    fn a_near_word_is_proposed_and_a_far_one_is_not() {
+        assert_eq!(did_you_mean("drvier", ["driver", "tree"]), "; did you mean `driver`?");
+        assert_eq!(did_you_mean("xyzzy", ["driver", "tree"]), "");
+    }
+}

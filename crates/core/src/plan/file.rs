@@ -1,0 +1,107 @@
+//! A plan as it was written: parsed, inert, every value with its place in the text.
+
+use super::error::{PlanError, line_and_column};
+use crate::scale::Scale;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// No plan that a person writes comes near this size.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// A plan file, parsed and nothing more.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// The name of the study or plan.
+    pub name: Spanned<String>,
+    /// One line for people.
+    #[serde(default)]
+    pub title: String,
+    /// What is asked.
+    #[serde(default)]
+    pub question: String,
+    /// The size of the work; `quick` where nothing is said.
+    pub scale: Option<Scale>,
+    /// The seed of everything random; a new one a run where nothing is said.
+    pub seed: Option<Spanned<u64>>,
+    /// What varies.
+    #[serde(default)]
+    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    /// Arms one by one, in place of the product of the factors.
+    #[serde(default, rename = "arm")]
+    pub arms: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
+    /// What carries the filesystems.
+    #[serde(default)]
+    pub device: DeviceFile,
+    /// When to stop.
+    #[serde(default)]
+    pub stop: StopFile,
+    /// What counts as settled.
+    #[serde(default)]
+    pub settle: SettleFile,
+    /// What differs at one scale.
+    #[serde(default)]
+    pub scales: BTreeMap<Scale, StopFile>,
+    /// What is done: each has `use = "WORKLOAD"` and that workload's settings.
+    #[serde(default, rename = "workload")]
+    pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
+}
+
+/// `[device]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFile {
+    /// Size of each image: `"2GiB"`.
+    pub size: Option<Spanned<String>>,
+    /// Whether loop images bypass the page cache below them.
+    pub direct_io: Option<bool>,
+    /// Whether the loop device offers discard.
+    pub discard: Option<bool>,
+    /// The filesystem of the second device.
+    pub other_fs: Option<Spanned<String>>,
+}
+
+/// `[stop]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopFile {
+    /// At most so many blocks.
+    pub blocks: Option<Spanned<u32>>,
+    /// Time after which no block is started: `"150s"`.
+    pub budget: Option<Spanned<String>>,
+}
+
+/// `[settle]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettleFile {
+    /// Time after which a step starts all the same: `"5s"`.
+    pub timeout: Option<Spanned<String>>,
+    /// Dirty and writeback pages left on the machine: `"4MiB"`.
+    pub dirty: Option<Spanned<String>>,
+    /// Share of time that some task may stall on I/O, in per cent.
+    pub io_pressure_percent: Option<Spanned<f64>>,
+}
+
+impl PlanFile {
+    /// Parses a plan. `origin` names it in errors.
+    ///
+    /// # Errors
+    /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
+    pub fn parse(origin: &str, bytes: &[u8]) -> Result<(PlanFile, String), PlanError> {
+        if bytes.len() > MAX_BYTES {
+            let message = format!("{} bytes is no plan; the limit is {MAX_BYTES}", bytes.len());
+            return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| PlanError {
+            origin: origin.into(),
+            at: Some(line_and_column(bytes, error.valid_up_to())),
+            message: "a plan is UTF-8 text, and this byte is not".into(),
+        })?;
+        let plan = toml::from_str(text).map_err(|error| {
+            PlanError::at(origin, text, error.span(), error.message().lines().next().unwrap_or("is not TOML"))
+        })?;
+        Ok((plan, text.to_string()))
+    }
+}

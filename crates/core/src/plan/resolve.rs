@@ -1,0 +1,373 @@
+//! From what was written to what it means here: defaults, the command line, and every check.
+
+use super::error::{PlanError, did_you_mean};
+use super::file::PlanFile;
+use super::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
+use crate::cell::{Arm, WorkloadPlan};
+use crate::factor::{self, FACTORS};
+use crate::scale::Scale;
+use crate::setting::{Settings, Value, WorkloadDef};
+use bytesize::ByteSize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// What exists: the words a plan may use.
+#[derive(Debug, Clone, Default)]
+pub struct Vocabulary {
+    /// Every known filesystem with its option sets.
+    pub filesystems: Vec<(String, Vec<String>)>,
+    /// Those that this machine can make and mount.
+    pub available: Vec<String>,
+    /// Every workload.
+    pub workloads: Vec<&'static WorkloadDef>,
+}
+
+/// What the command line says over the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--scale`.
+    pub scale: Option<Scale>,
+    /// `--seed`.
+    pub seed: Option<u64>,
+    /// `--blocks`.
+    pub blocks: Option<u32>,
+    /// `--budget`, in seconds.
+    pub budget_s: Option<f64>,
+    /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels in place of the plan's.
+    pub factors: Vec<(String, Vec<String>)>,
+    /// `--set NAME=VALUE`.
+    pub settings: Vec<(String, String)>,
+    /// `--on`, `--erase`.
+    pub backing: Option<Backing>,
+    /// `--size`.
+    pub size: Option<ByteSize>,
+    /// `--other`.
+    pub other_dir: Option<PathBuf>,
+    /// The seed taken where neither plan nor command line gives one.
+    pub fresh_seed: u64,
+}
+
+/// Resolves a parsed plan.
+///
+/// # Errors
+/// One, with line and column where it lies in the plan's text, or the flag where it lies in one.
+pub fn resolve(
+    origin: &str,
+    (file, text): &(PlanFile, String),
+    over: &Overrides,
+    words: &Vocabulary,
+) -> Result<Plan, PlanError> {
+    Resolver { origin, text, over, words }.plan(file)
+}
+
+struct Resolver<'a> {
+    origin: &'a str,
+    text: &'a str,
+    over: &'a Overrides,
+    words: &'a Vocabulary,
+}
+
+type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
+
+impl Resolver<'_> {
+    fn plan(&self, file: &PlanFile) -> Result<Plan, PlanError> {
+        if file.name.get_ref().is_empty() || file.name.get_ref().contains(['/', '\n', '\0']) {
+            return self.bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
+        }
+        let scale = self.over.scale.or(file.scale).unwrap_or_default();
+        let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
+        let plan = Plan {
+            name: file.name.get_ref().clone(),
+            title: file.title.clone(),
+            question: file.question.clone(),
+            scale,
+            // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
+            seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
+            factors: self.factors(file)?,
+            device: self.device(file)?,
+            stop: self.stop(file, scale)?,
+            settle: self.settle(file)?,
+            arms: self.arms(file)?,
+            workloads: self.workloads(file)?,
+        };
+        self.arm_names_differ(&plan)?;
+        Ok(plan)
+    }
+
+    fn bad<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, PlanError> {
+        Err(PlanError::at(self.origin, self.text, Some(span), message))
+    }
+
+    // ---- factors and arms ----
+
+    fn factors(&self, file: &PlanFile) -> Result<BTreeMap<String, Vec<String>>, PlanError> {
+        let mut factors = BTreeMap::new();
+        for (key, value) in &file.factors {
+            let id = self.factor_name(key)?;
+            let levels = self.level_list(value)?;
+            factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
+        }
+        for (id, levels) in &self.over.factors {
+            let flag = format!("--{id}");
+            let unknown = || format!("is no factor{}", did_you_mean(id, FACTORS.iter().map(|f| f.id)));
+            factor::find(id).ok_or_else(|| PlanError::flag(&flag, unknown()))?;
+            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+            factors.insert(id.clone(), levels);
+        }
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            // Directories are taken as they are: what would make a filesystem does not apply.
+            factors.retain(|id, _| id == factor::DIR);
+        } else if file.arms.is_empty() {
+            factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
+            factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
+        }
+        Ok(factors)
+    }
+
+    fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
+        let id = key.get_ref().as_str();
+        if factor::find(id).is_none() {
+            let near = did_you_mean(id, FACTORS.iter().map(|f| f.id));
+            return self.bad(key.span(), format!("`{id}` is no factor{near}"));
+        }
+        Ok(id)
+    }
+
+    fn level_list(&self, value: &Spanned<toml::Value>) -> Result<Vec<String>, PlanError> {
+        let one = |value: &toml::Value| match value {
+            toml::Value::String(text) => Some(text.clone()),
+            toml::Value::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let levels = match value.get_ref() {
+            toml::Value::Array(levels) => levels.iter().map(one).collect::<Option<Vec<_>>>(),
+            level => one(level).map(|level| vec![level]),
+        };
+        match levels {
+            Some(levels) if !levels.is_empty() => Ok(levels),
+            Some(_) => self.bad(value.span(), "a factor needs at least one level"),
+            None => self.bad(value.span(), "levels are text or whole numbers, or a list of them"),
+        }
+    }
+
+    fn checked_levels(
+        &self,
+        id: &str,
+        levels: Vec<String>,
+        bad: &dyn Fn(String) -> Result<Vec<String>, PlanError>,
+    ) -> Result<Vec<String>, PlanError> {
+        if id == factor::FS && levels == ["available"] {
+            return Ok(self.words.available.clone());
+        }
+        let mut seen = BTreeSet::new();
+        for level in &levels {
+            if !seen.insert(level) {
+                return bad(format!("`{level}` is there twice: an arm is not compared with itself"));
+            }
+            if let Some(message) = self.level_fault(id, level) {
+                return bad(message);
+            }
+        }
+        Ok(levels)
+    }
+
+    /// What is wrong with one level of a factor.
+    fn level_fault(&self, id: &str, level: &str) -> Option<String> {
+        let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
+        match id {
+            _ if level.contains('\0') => Some("a NUL byte is part of no option or path".into()),
+            factor::FS if !names().any(|name| name == level) => Some(format!(
+                "`{level}` is no filesystem that fsarena knows{} (`fsarena list filesystems`)",
+                did_you_mean(level, names())
+            )),
+            factor::OPTIONS => {
+                let sets = || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
+                (!sets().any(|set| set == level)).then(|| {
+                    format!("no filesystem has an option set `{level}`{}", did_you_mean(level, sets()))
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn arms(&self, file: &PlanFile) -> Result<Vec<Arm>, PlanError> {
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            return Ok(vec![]);
+        }
+        file.arms.iter().map(|pairs| self.arm(pairs)).collect()
+    }
+
+    fn arm(&self, pairs: &Pairs) -> Result<Arm, PlanError> {
+        let mut arm = Arm { name: String::new(), levels: BTreeMap::new() };
+        for (key, value) in pairs {
+            let mut levels = self.level_list(value)?;
+            if levels.len() != 1 {
+                return self.bad(value.span(), "an arm has one level of each factor");
+            }
+            let level = levels.remove(0);
+            if key.get_ref() == "name" {
+                arm.name = level;
+                continue;
+            }
+            let id = self.factor_name(key)?;
+            if let Some(message) = self.level_fault(id, &level) {
+                return self.bad(value.span(), message);
+            }
+            arm.levels.insert(id.to_string(), level);
+        }
+        if arm.name.is_empty() {
+            arm.name = arm.levels.values().filter(|level| !level.is_empty()).cloned().collect::<Vec<_>>().join("/");
+        }
+        Ok(arm)
+    }
+
+    fn arm_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
+        let mut seen = BTreeSet::new();
+        let arms = crate::matrix::expand(plan);
+        match arms.iter().find(|arm| !seen.insert(&arm.name)) {
+            Some(arm) => Err(PlanError::flag(self.origin, format!("two arms are both called `{}`", arm.name))),
+            None => Ok(()),
+        }
+    }
+
+    // ---- device, stop, settle ----
+
+    fn device(&self, file: &PlanFile) -> Result<DevicePlan, PlanError> {
+        let other_fs = match &file.device.other_fs {
+            Some(name) => match self.level_fault(factor::FS, name.get_ref()) {
+                Some(message) => return self.bad(name.span(), message),
+                None => name.get_ref().clone(),
+            },
+            None => "ext4".into(),
+        };
+        Ok(DevicePlan {
+            backing: self.over.backing.clone().unwrap_or(Backing::Loop { path: None }),
+            size: self.over.size.or(self.size(file.device.size.as_ref())?),
+            direct_io: file.device.direct_io.unwrap_or(true),
+            discard: file.device.discard.unwrap_or(false),
+            other_fs,
+            other_dir: self.over.other_dir.clone(),
+        })
+    }
+
+    fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
+        let at_scale = file.scales.get(&scale);
+        let blocks = at_scale.and_then(|s| s.blocks.as_ref()).or(file.stop.blocks.as_ref());
+        if let Some(blocks) = blocks.filter(|blocks| *blocks.get_ref() == 0) {
+            return self.bad(blocks.span(), "a run has at least one block");
+        }
+        if self.over.blocks == Some(0) {
+            return Err(PlanError::flag("--blocks", "a run has at least one block"));
+        }
+        let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
+        let written = self.over.blocks.is_some();
+        Ok(StopPlan {
+            blocks: self.over.blocks.or(blocks.map(|b| *b.get_ref())).unwrap_or(8),
+            // Whoever asks for a number of blocks gets it, however long that takes.
+            budget_s: match (self.over.budget_s, written) {
+                (Some(budget), _) => Some(budget),
+                (None, true) => None,
+                (None, false) => self.duration(budget)?,
+            },
+        })
+    }
+
+    fn settle(&self, file: &PlanFile) -> Result<SettlePlan, PlanError> {
+        let pressure = match &file.settle.io_pressure_percent {
+            Some(share) if !(0.0..=100.0).contains(share.get_ref()) => {
+                return self.bad(share.span(), "a share of time lies between 0 and 100 per cent");
+            }
+            share => share.as_ref().map_or(10.0, |share| *share.get_ref()),
+        };
+        Ok(SettlePlan {
+            timeout_s: self.duration(file.settle.timeout.as_ref())?.unwrap_or(5.0),
+            dirty: self.size(file.settle.dirty.as_ref())?.unwrap_or(ByteSize::mib(4)),
+            io_pressure_percent: pressure,
+        })
+    }
+
+    fn size(&self, text: Option<&Spanned<String>>) -> Result<Option<ByteSize>, PlanError> {
+        let Some(text) = text else { return Ok(None) };
+        match text.get_ref().parse() {
+            Ok(size) => Ok(Some(size)),
+            Err(_) => self.bad(text.span(), format!("`{}` is no size; write it like \"2GiB\"", text.get_ref())),
+        }
+    }
+
+    fn duration(&self, text: Option<&Spanned<String>>) -> Result<Option<f64>, PlanError> {
+        let Some(text) = text else { return Ok(None) };
+        match humantime::parse_duration(text.get_ref()) {
+            Ok(time) => Ok(Some(time.as_secs_f64())),
+            Err(_) => self.bad(text.span(), format!("`{}` is no time; write it like \"150s\" or \"10m\"", text.get_ref())),
+        }
+    }
+
+    // ---- workloads ----
+
+    fn workloads(&self, file: &PlanFile) -> Result<Vec<WorkloadPlan>, PlanError> {
+        if file.workloads.is_empty() {
+            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
+        }
+        let mut workloads = file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
+        for (id, text) in &self.over.settings {
+            self.set(&mut workloads, id, text)?;
+        }
+        Ok(workloads)
+    }
+
+    fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
+        let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
+            let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
+            return self.bad(start..start, "this [[workload]] does not say which: `use = \"coreutils\"`");
+        };
+        let known = || self.words.workloads.iter().map(|def| def.id);
+        let Some(name) = value.get_ref().as_str() else { return self.bad(value.span(), "a workload's name is text") };
+        let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
+            return self.bad(value.span(), format!("`{name}` is no workload{}", did_you_mean(name, known())));
+        };
+        let mut settings = Settings::defaults(def.settings);
+        for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
+            let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
+                let near = did_you_mean(id.get_ref(), def.settings.iter().map(|setting| setting.id));
+                return self.bad(id.span(), format!("workload {name} has no setting `{}`{near}", id.get_ref()));
+            };
+            match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
+                Some(value) => settings.0.insert(setting.id.into(), value),
+                None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
+            };
+        }
+        Ok(WorkloadPlan { name: name.into(), settings })
+    }
+
+    /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
+    fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
+        let flag = format!("--set {id}");
+        let mut known = BTreeSet::new();
+        let mut found = false;
+        for workload in workloads {
+            let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else { continue };
+            known.extend(def.settings.iter().map(|setting| setting.id));
+            let Some(setting) = def.settings.iter().find(|setting| setting.id == id) else { continue };
+            let wrong = || PlanError::flag(&flag, format!("`{text}` does not fit: it is {}", setting.kind));
+            workload.settings.0.insert(id.into(), setting.kind.parse(text).ok_or_else(wrong)?);
+            found = true;
+        }
+        match found {
+            true => Ok(()),
+            false => Err(PlanError::flag(&flag, format!("no workload here has such a setting{}", did_you_mean(id, known)))),
+        }
+    }
+}
+
+fn setting_value(value: &toml::Value) -> Option<Value> {
+    Some(match value {
+        toml::Value::Boolean(value) => Value::Bool(*value),
+        toml::Value::Integer(value) => Value::Int(*value),
+        toml::Value::Float(value) => Value::Float(*value),
+        toml::Value::String(value) => Value::Text(value.clone()),
+        toml::Value::Array(values) => Value::List(values.iter().map(setting_value).collect::<Option<_>>()?),
+        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
+    })
+}

@@ -1,0 +1,172 @@
+//! What a plan means, and what is said of a bad one.
+
+use fsarena_core::plan::file::PlanFile;
+use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::setting::{Default as SettingDefault, Kind, SettingDef, WorkloadDef};
+
+static TASKS: WorkloadDef = WorkloadDef {
+    id: "coreutils",
+    help: "",
+    settings: &[
+        SettingDef { id: "driver", kind: Kind::Choice(&["commands", "native"]), default: SettingDefault::Text("commands"), help: "" },
+        SettingDef { id: "copies", kind: Kind::Int { min: 1, max: 100 }, default: SettingDefault::Int(10), help: "" },
+    ],
+};
+
+fn words() -> Vocabulary {
+    let sets = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    Vocabulary {
+        filesystems: vec![("ext4".into(), sets(&["default", "noatime"])), ("xfs".into(), sets(&["default"]))],
+        available: sets(&["ext4", "xfs"]),
+        workloads: vec![&TASKS],
+    }
+}
+
+fn read(text: &str, over: &Overrides) -> Result<Plan, String> {
+    let parsed = PlanFile::parse("plan.toml", text.as_bytes()).map_err(|e| e.to_string())?;
+    resolve("plan.toml", &parsed, over, &words()).map_err(|e| e.to_string())
+}
+
+const GOOD: &str = "name = \"mine\"\n[[workload]]\nuse = \"coreutils\"\n";
+
+fn with(more: &str) -> String {
+    format!("name = \"mine\"\n{more}\n[[workload]]\nuse = \"coreutils\"\n")
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let plan = read(GOOD, &Overrides { fresh_seed: 42, ..Overrides::default() }).unwrap();
+    assert_eq!(plan.seed, 42);
+    assert_eq!(plan.factors["fs"], ["ext4", "xfs"]);
+    assert_eq!(plan.stop.blocks, 8);
+    assert_eq!(plan.workloads[0].settings.text("driver"), "commands");
+    assert_eq!(plan.workloads[0].settings.int("copies"), 10);
+}
+
+#[test]
+fn the_command_line_wins_over_the_plan() {
+    let over = Overrides {
+        blocks: Some(3),
+        factors: vec![("fs".into(), vec!["xfs".into()])],
+        settings: vec![("driver".into(), "native".into())],
+        ..Overrides::default()
+    };
+    let plan = read(&with("[stop]\nblocks = 20\nbudget = \"1m\""), &over).unwrap();
+    assert_eq!((plan.stop.blocks, plan.stop.budget_s), (3, None));
+    assert_eq!(plan.factors["fs"], ["xfs"]);
+    assert_eq!(plan.workloads[0].settings.text("driver"), "native");
+}
+
+#[test]
+fn a_scale_has_its_own_stopping_rule() {
+    let text = with("scale = \"tiny\"\n[stop]\nblocks = 20\n[scales.tiny]\nblocks = 2\nbudget = \"90s\"");
+    let plan = read(&text, &Overrides::default()).unwrap();
+    assert_eq!((plan.stop.blocks, plan.stop.budget_s), (2, Some(90.0)));
+}
+
+#[test]
+fn directories_leave_no_factor_of_formatting() {
+    let over = Overrides {
+        backing: Some(Backing::Dir),
+        factors: vec![("dir".into(), vec!["/home".into(), "/srv".into()])],
+        ..Overrides::default()
+    };
+    let plan = read(&with("[factors]\nfs = \"ext4\""), &over).unwrap();
+    assert_eq!(plan.factors.len(), 1);
+    assert_eq!(plan.factors["dir"], ["/home", "/srv"]);
+}
+
+#[test]
+fn errors_point_at_the_place() {
+    let cases: &[(&str, &str)] = &[
+        ("blocks = 3", "plan.toml, line 1, column 1: unknown field `blocks`"),
+        ("name = 3", "plan.toml, line 1, column 8: invalid type"),
+        ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
+        (&with("[factors]\nfs = \"etx4\""), "plan.toml, line 3, column 6: `etx4` is no filesystem that fsarena knows; did you mean `ext4`?"),
+        (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: `xfs` is there twice"),
+        (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: `fsx` is no factor"),
+        (&with("[factors]\noptions = \"nope\""), "plan.toml, line 3, column 11: no filesystem has an option set `nope`"),
+        (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one block"),
+        (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
+        (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: `soon` is no time"),
+        (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: `big` is no size"),
+        (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a share of time"),
+        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: unknown variant `huge`"),
+        ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
+        ("name = \"mine\"\n[[workload]]\ndriver = \"native\"", "plan.toml, line 3, column 1: this [[workload]] does not say which"),
+        ("name = \"mine\"\n[[workload]]\nuse = \"coretils\"", "plan.toml, line 3, column 7: `coretils` is no workload; did you mean `coreutils`?"),
+        (&format!("{GOOD}drvier = \"native\""), "plan.toml, line 4, column 1: workload coreutils has no setting `drvier`; did you mean `driver`?"),
+        (&format!("{GOOD}driver = \"fast\""), "plan.toml, line 4, column 10: `driver` is one of commands, native"),
+        (&format!("{GOOD}copies = 0"), "plan.toml, line 4, column 10: `copies` is a whole number from 1 to 100"),
+        (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` is a whole number"),
+        ("[[arm]]\nfs = \"ext4\"\n[[arm]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 1: missing field `name`"),
+    ];
+    for (text, expected) in cases {
+        let said = read(text, &Overrides::default()).unwrap_err();
+        assert!(said.starts_with(expected), "{text:?}\n said: {said}\n expected: {expected}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn flags_are_named_in_errors() {
+    let said = |over: Overrides| read(GOOD, &over).unwrap_err();
+    let set = |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
+    assert_eq!(said(set("copies", "many")), "--set copies: `many` does not fit: it is a whole number from 1 to 100");
+    assert_eq!(said(set("copie", "1")), "--set copie: no workload here has such a setting; did you mean `copies`?");
+    let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
+    assert!(said(fs).starts_with("--fs: `zfs` is no filesystem that fsarena knows"));
+}
+
+#[test]
+fn what_is_no_text_is_told_by_its_place() {
+    let said = PlanFile::parse("plan.toml", b"name = \"x\"\ntitle = \"\xff\"").unwrap_err().to_string();
+    assert_eq!(said, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
+    let said = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
+    assert_eq!(said, "plan.toml, line 1, column 1: 10485760 bytes is no plan; the limit is 1048576");
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Text made of what plans are made of, so that more of it gets past the parser.
+    fn near_plan() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("name = \"x\"\n"), Just("[factors]\n"), Just("fs = "), Just("\"ext4\""), Just("[\"ext4\",\"xfs\"]"),
+            Just("[[workload]]\n"), Just("use = \"coreutils\"\n"), Just("[[arm]]\n"), Just("[stop]\nblocks = "),
+            Just("0"), Just("4294967296"), Just("-1"), Just("1e400"), Just("\n"), Just("{}"), Just("[]"), Just("nan"),
+            Just("seed = 18446744073709551615\n"), Just("[scales.quick]\n"), Just("budget = \"1y\"\n"), Just("\""),
+            Just("[settle]\ntimeout = \"-1s\"\n"), Just("copies = "), Just("driver = \"native\"\n"), Just("size = \"99999999EB\"\n"),
+        ];
+        prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = PlanFile::parse("plan.toml", &bytes);
+        }
+
+        #[test]
+        fn near_plans_never_panic_and_their_errors_are_one_line(text in near_plan()) {
+            if let Err(said) = read(&text, &Overrides::default()) {
+                prop_assert_eq!(said.lines().count(), 1);
+            }
+        }
+
+        #[test]
+        fn a_resolved_plan_reads_back(blocks in 1u32..1000, seed in any::<u64>(), noatime in any::<bool>()) {
+            let over = Overrides {
+                blocks: Some(blocks),
+                seed: Some(seed),
+                factors: vec![("options".into(), vec![if noatime { "noatime" } else { "default" }.into()])],
+                ..Default::default()
+            };
+            let plan = read(GOOD, &over).unwrap();
+            let text = toml::to_string(&plan).unwrap();
+            prop_assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);
+        }
+    }
+}
