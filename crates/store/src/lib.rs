@@ -1,1 +1,34 @@
-//! The run store: one SQLite file a run.
+//! The run store: one directory a run, one SQLite file in it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `run.db` | hosts, arms, cells, samples and notes; written once a cell |
+//! | `plan.toml` | the plan as resolved |
+//! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
+//!
+//! [`Writer`] consumes events, [`read()`] gives the whole run back for analysis. A cell is written in one
+//! transaction when it ends, so a crash loses one cell and never half of one.
+
+mod cell;
+mod dir;
+mod error;
+mod list;
+mod log;
+mod read;
+mod resume;
+mod rows;
+mod schema;
+mod writer;
+
+#[cfg(test)]
+mod testing;
+
+pub use dir::RunDir;
+pub use error::Error;
+pub use list::{RunSummary, list};
+pub use read::read;
+pub use resume::{dead_arms, done_cells};
+pub use writer::Writer;
+
+/// What a store function gives.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,220 @@
+//! One cell: kept in memory while it runs, written when it ends.
+
+use crate::{Error, Result};
+use fsarena_core::cell::{Arm, Cell, StepInfo};
+use fsarena_core::event::{Note, Outcome};
+use fsarena_core::sample::{ReadingDef, Sample};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A cell that has begun and not ended.
+pub(crate) struct OpenCell {
+    cell: Cell,
+    begun: Instant,
+    started_at: f64,
+    /// What was measured so far.
+    pub(crate) samples: Vec<Sample>,
+    /// What was noted so far.
+    pub(crate) notes: Vec<Note>,
+    spent: Vec<(String, u64)>,
+}
+
+impl OpenCell {
+    pub(crate) fn new(cell: Cell) -> OpenCell {
+        let started_at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0.0, |time| time.as_secs_f64());
+        OpenCell {
+            cell,
+            begun: Instant::now(),
+            started_at,
+            samples: vec![],
+            notes: vec![],
+            spent: vec![],
+        }
+    }
+
+    /// Adds to the time spent on one kind of work.
+    pub(crate) fn spend(&mut self, what: &str, ns: u64) {
+        match self.spent.iter_mut().find(|(name, _)| name == what) {
+            Some((_, sum)) => *sum += ns,
+            None => self.spent.push((what.into(), ns)),
+        }
+    }
+
+    /// Writes the cell with all that belongs to it, in place of an earlier try at it.
+    pub(crate) fn write(
+        mut self,
+        db: &Connection,
+        outcome: &Outcome,
+        host: i64,
+        metrics: &Metrics,
+    ) -> rusqlite::Result<()> {
+        self.spent
+            .insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
+        let hash = self.cell.id().0;
+        db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
+        db.execute(
+            "INSERT INTO cell(hash, block, position, arm, workload, outcome, host, started_at, spent)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                hash,
+                self.cell.block,
+                self.cell.position,
+                intern_arm(db, &self.cell.arm)?,
+                self.cell.workload.name,
+                json(outcome),
+                host,
+                self.started_at,
+                json(&self.spent),
+            ],
+        )?;
+        let cell = db.last_insert_rowid();
+        for sample in &self.samples {
+            write_sample(db, cell, sample, metrics)?;
+        }
+        for note in &self.notes {
+            write_note(db, Some(self.cell.block), Some(cell), note)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_sample(
+    db: &Connection,
+    cell: i64,
+    sample: &Sample,
+    metrics: &Metrics,
+) -> rusqlite::Result<()> {
+    let step = intern_step(db, &sample.step)?;
+    db.prepare_cached("INSERT INTO sample(cell, step, started_at) VALUES(?1, ?2, ?3)")?
+        .execute(params![cell, step, sample.started_at])?;
+    let id = db.last_insert_rowid();
+    let mut insert =
+        db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
+    for (name, value) in &sample.readings.0 {
+        // A row that is not there means that the reading was not had, and NaN says no more than that.
+        if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
+            insert.execute(params![id, metric, value])?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a note, unless a resumed run says it again.
+pub(crate) fn write_note(
+    db: &Connection,
+    block: Option<u32>,
+    cell: Option<i64>,
+    note: &Note,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO note(block, cell, kind, arm, step, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+         WHERE NOT EXISTS(SELECT 1 FROM note WHERE block IS ?1 AND cell IS ?2 AND kind = ?3
+                          AND arm IS ?4 AND step IS ?5 AND text = ?6 AND fix IS ?7)",
+    )?
+    .execute(params![block, cell, word(&note.kind), note.arm, note.step, note.text, note.fix])?;
+    Ok(())
+}
+
+/// The id of an arm, which is written where it is new.
+pub(crate) fn intern_arm(db: &Connection, arm: &Arm) -> rusqlite::Result<i64> {
+    db.execute(
+        "INSERT OR IGNORE INTO arm(name, levels) VALUES(?1, ?2)",
+        params![arm.name, json(&arm.levels)],
+    )?;
+    db.query_row("SELECT id FROM arm WHERE name = ?1", [&arm.name], |row| {
+        row.get(0)
+    })
+}
+
+fn intern_step(db: &Connection, step: &StepInfo) -> rusqlite::Result<i64> {
+    let params = json(&step.id.params);
+    let known = db
+        .prepare_cached("SELECT id FROM step WHERE name = ?1 AND params = ?2")?
+        .query_row(params![step.id.name, params], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    db.execute(
+        "INSERT INTO step(name, params, title, number, in_composite) VALUES(?1, ?2, ?3, ?4, ?5)",
+        params![
+            step.id.name,
+            params,
+            step.title,
+            step.number,
+            step.in_composite
+        ],
+    )?;
+    Ok(db.last_insert_rowid())
+}
+
+/// The readings that a run knows, by name.
+pub(crate) struct Metrics(HashMap<String, i64>);
+
+impl Metrics {
+    /// Writes the definitions that are new.
+    ///
+    /// # Errors
+    /// Where the run has a reading of that name with another unit: its values would be mixed up.
+    pub(crate) fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
+        let write = |def: &ReadingDef| -> rusqlite::Result<(i64, String, String)> {
+            db.execute(
+                "INSERT OR IGNORE INTO metric(name, unit, direction, help) VALUES(?1, ?2, ?3, ?4)",
+                params![def.id, word(&def.unit), word(&def.direction), def.help],
+            )?;
+            db.query_row(
+                "SELECT id, unit, direction FROM metric WHERE name = ?1",
+                [def.id],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+        };
+        let mut ids = HashMap::new();
+        for def in defs {
+            let (id, unit, direction) = write(def).map_err(Error::write(path))?;
+            if (&unit, &direction) != (&word(&def.unit), &word(&def.direction)) {
+                let what = format!(
+                    "this run has {} in {unit}, and this fsarena takes it in {}; resume it with the version that began it",
+                    def.id,
+                    word(&def.unit)
+                );
+                return Err(Error::damaged(path, what));
+            }
+            ids.insert(def.id.to_string(), id);
+        }
+        Ok(Metrics(ids))
+    }
+
+    /// Refuses a sample with a reading that nobody defined: its values would be lost in silence.
+    pub(crate) fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
+        match sample
+            .readings
+            .0
+            .keys()
+            .find(|name| !self.0.contains_key(*name))
+        {
+            None => Ok(()),
+            Some(name) => Err(Error::unfit(
+                path,
+                format!(
+                    "step {} brings the reading {name}, which nobody defined",
+                    sample.step.id
+                ),
+            )),
+        }
+    }
+}
+
+/// Plain data as JSON.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data with text keys always becomes JSON")
+}
+
+/// The bare word that serde gives a unit, a direction, a kind of note.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    json(value).trim_matches('"').to_string()
+}

@@ -1,0 +1,335 @@
+//! The directory of a run: making it, finding it.
+
+use crate::{Error, Result, schema};
+use fsarena_core::matrix;
+use fsarena_core::plan::Plan;
+use jiff::Timestamp;
+use rusqlite::params;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The letters of the random part of an id: no 0/o, 1/l, so that it can be read out.
+const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
+/// How many runs an error message names.
+const SHOWN: usize = 8;
+
+/// The directory of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// Makes the directory of a new run in `runs_root`, with its plan and an empty database.
+    ///
+    /// The id is the time in UTC, the plan's name and four random letters, so that ids sort by time and
+    /// runs of several hosts can be put together.
+    ///
+    /// # Errors
+    /// Where the files cannot be written, or the plan cannot be put into TOML.
+    pub fn create(runs_root: &Path, plan: &Plan, version: &str) -> Result<RunDir> {
+        let now = Timestamp::now();
+        let (id, path) = loop {
+            let id = format!(
+                "{}-{}-{}",
+                now.strftime("%Y%m%d-%H%M%S"),
+                slug(&plan.name),
+                random_letters()
+            );
+            let path = runs_root.join(&id);
+            fs::create_dir_all(runs_root).map_err(Error::io("creating", runs_root))?;
+            match fs::create_dir(&path) {
+                Ok(()) => break (id, path),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("creating", &path)(error)),
+            }
+        };
+        let dir = RunDir { path };
+        let filled = dir.fill(&id, plan, version, now);
+        if filled.is_err() {
+            // Half a run is worse than none; the error that matters is the one that is returned.
+            let _ = fs::remove_dir_all(&dir.path);
+        }
+        filled.map(|()| dir)
+    }
+
+    fn fill(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
+        let file = self.plan_file();
+        let text = toml::to_string(plan).map_err(|error| {
+            Error::unfit(
+                &file,
+                format!("the plan cannot be written as TOML: {error}"),
+            )
+        })?;
+        fs::write(&file, text).map_err(Error::io("writing", &file))?;
+        let path = self.database();
+        let mut db = schema::create(&path)?;
+        let mut insert = || -> rusqlite::Result<()> {
+            let transaction = db.transaction()?;
+            transaction.execute(
+                "INSERT INTO run(id, version, study, started) VALUES(?1, ?2, ?3, ?4)",
+                params![id, version, plan.name, format!("{now:.3}")],
+            )?;
+            for arm in matrix::expand(plan) {
+                crate::cell::intern_arm(&transaction, &arm)?;
+            }
+            transaction.commit()
+        };
+        insert().map_err(Error::write(&path))
+    }
+
+    /// A run whose directory is known.
+    ///
+    /// # Errors
+    /// Where there is no run in it.
+    pub fn open(path: &Path) -> Result<RunDir> {
+        let dir = RunDir { path: path.into() };
+        match fs::metadata(dir.database()) {
+            Ok(meta) if meta.is_file() => Ok(dir),
+            _ => Err(Error::damaged(path, "not a run: there is no run.db in it")),
+        }
+    }
+
+    /// Finds a run by its id, by the beginning of it where that is enough, by the path of its directory, or
+    /// as `latest`.
+    ///
+    /// # Errors
+    /// Where none or several fit; the message names some.
+    pub fn find(runs_root: &Path, name: &str) -> Result<RunDir> {
+        let all = RunDir::all(runs_root)?;
+        if name == "latest" {
+            return all
+                .into_iter()
+                .next()
+                .ok_or_else(|| no_such_run(runs_root, name, &[]));
+        }
+        if let Some(exact) = all.iter().find(|dir| dir.id() == name) {
+            return Ok(exact.clone());
+        }
+        if Path::new(name).is_dir() {
+            return RunDir::open(Path::new(name));
+        }
+        let mut fits: Vec<_> = all
+            .iter()
+            .filter(|dir| !name.is_empty() && dir.id().starts_with(name))
+            .collect();
+        match fits.len() {
+            0 => Err(no_such_run(runs_root, name, &all)),
+            1 => Ok(fits.remove(0).clone()),
+            _ => Err(Error::Ambiguous {
+                name: name.into(),
+                known: fits.into_iter().take(SHOWN).map(RunDir::id).collect(),
+            }),
+        }
+    }
+
+    /// Every run in `runs_root`, newest first. Without the root there are none.
+    ///
+    /// # Errors
+    /// Where the root cannot be read.
+    pub fn all(runs_root: &Path) -> Result<Vec<RunDir>> {
+        let entries = match fs::read_dir(runs_root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(error) => return Err(Error::io("reading", runs_root)(error)),
+        };
+        let mut dirs = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(Error::io("reading", runs_root))?.path();
+            dirs.extend(RunDir::open(&path));
+        }
+        // Ids begin with the second in which the run began; the plan, which is written once, tells runs of
+        // the same second apart.
+        dirs.sort_by_cached_key(|dir| {
+            let second: String = dir.id().chars().take("20261121-204512".len()).collect();
+            let made = fs::metadata(dir.plan_file()).and_then(|meta| meta.modified());
+            std::cmp::Reverse((second, made.unwrap_or(SystemTime::UNIX_EPOCH), dir.id()))
+        });
+        Ok(dirs)
+    }
+
+    /// The id: the directory's name.
+    pub fn id(&self) -> String {
+        let path = self
+            .path
+            .canonicalize()
+            .unwrap_or_else(|_| self.path.clone());
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.path.join("run.db")
+    }
+
+    /// The plan as resolved.
+    pub fn plan_file(&self) -> PathBuf {
+        self.path.join("plan.toml")
+    }
+
+    /// The log of every external command.
+    pub fn command_log(&self) -> PathBuf {
+        self.path.join("command.log")
+    }
+
+    /// Reads the plan as resolved.
+    ///
+    /// # Errors
+    /// Where the file is not there or is not a resolved plan.
+    pub fn plan(&self) -> Result<Plan> {
+        let file = self.plan_file();
+        let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidData => {
+                Error::damaged(&file, "not a resolved plan: it is not UTF-8")
+            }
+            std::io::ErrorKind::NotFound => Error::damaged(&file, "the run's plan is missing"),
+            _ => Error::io("reading", &file)(error),
+        })?;
+        toml::from_str(&text)
+            .map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))
+    }
+}
+
+fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
+    Error::NoSuchRun {
+        name: name.into(),
+        root: root.into(),
+        known: all.iter().take(SHOWN).map(RunDir::id).collect(),
+    }
+}
+
+/// The plan's name as part of a file name.
+fn slug(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .take(40)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    match plain.trim_matches('-') {
+        "" => "plan".into(),
+        plain => plain.into(),
+    }
+}
+
+fn random_letters() -> String {
+    let mut bits: u32 = rand::random();
+    let mut letters = String::new();
+    for _ in 0..4 {
+        letters.push(LETTERS[bits as usize % LETTERS.len()] as char);
+        bits /= LETTERS.len() as u32;
+    }
+    letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::plan;
+    use fsarena_core::exit::{ExitCode, Exits};
+
+    #[test]
+    fn a_new_run_is_found_by_id_prefix_path_and_latest() {
+        let root = tempfile::tempdir().unwrap();
+        let first = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        let second = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        let find = |name: &str| RunDir::find(root.path(), name).unwrap();
+        assert_eq!(find(&first.id()), first);
+        assert_eq!(find(first.path().to_str().unwrap()), first);
+        let unique = &second.id()[..second.id().len() - 1];
+        if !first.id().starts_with(unique) {
+            assert_eq!(find(unique), second);
+        }
+        assert_eq!(
+            find("latest").id(),
+            RunDir::all(root.path()).unwrap()[0].id()
+        );
+        assert_eq!(first.plan().unwrap(), plan(&["ext4"]));
+    }
+
+    #[test]
+    fn what_does_not_fit_names_candidates() {
+        let root = tempfile::tempdir().unwrap();
+        let error = RunDir::find(root.path(), "latest").unwrap_err();
+        assert!(error.to_string().contains("no runs yet"), "{error}");
+        let ids = [0, 1].map(|_| {
+            RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0")
+                .unwrap()
+                .id()
+        });
+        for (name, words) in [
+            ("nothing", "no run is called 'nothing'"),
+            ("20", "fits several runs"),
+            ("", "no run"),
+        ] {
+            let error = RunDir::find(root.path(), name).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains(words) && ids.iter().all(|id| text.contains(id)),
+                "{text}"
+            );
+            assert_eq!(error.exit_code(), ExitCode::Usage);
+        }
+    }
+
+    #[test]
+    fn a_directory_without_a_run_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let error = RunDir::find(root.path(), root.path().to_str().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("no run.db"), "{error}");
+    }
+
+    #[test]
+    fn newest_comes_first() {
+        let root = tempfile::tempdir().unwrap();
+        for id in [
+            "20200101-000000-a-2222",
+            "20260101-000000-a-2222",
+            "20230101-000000-a-2222",
+        ] {
+            fs::create_dir(root.path().join(id)).unwrap();
+            fs::write(root.path().join(id).join("run.db"), "").unwrap();
+        }
+        let years: Vec<_> = RunDir::all(root.path())
+            .unwrap()
+            .iter()
+            .map(|d| d.id()[..4].to_string())
+            .collect();
+        assert_eq!(years, ["2026", "2023", "2020"]);
+    }
+
+    #[test]
+    fn odd_names_make_plain_directories() {
+        assert_eq!(slug("../My Plan\n"), "my-plan");
+        assert_eq!(slug("///"), "plan");
+    }
+
+    #[test]
+    fn a_damaged_plan_is_told_with_its_place() {
+        let root = tempfile::tempdir().unwrap();
+        let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        for garbage in [&b"name = 3"[..], b"\xff\xfe", b""] {
+            fs::write(run.plan_file(), garbage).unwrap();
+            let error = run.plan().unwrap_err();
+            assert!(
+                error.to_string().contains("plan.toml: not a resolved plan"),
+                "{error}"
+            );
+            assert_eq!(error.exit_code(), ExitCode::Usage);
+        }
+    }
+}

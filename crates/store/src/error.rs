@@ -1,0 +1,159 @@
+//! Why a run could not be written, found or read.
+
+use fsarena_core::exit::{ExitCode, Exits};
+use std::path::{Path, PathBuf};
+
+/// A failure of the store. The message names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No run answers to the name.
+    #[error("no run is called '{name}' in {}; {}", .root.display(), candidates(.known))]
+    NoSuchRun {
+        /// What was asked for.
+        name: String,
+        /// Where it was looked for.
+        root: PathBuf,
+        /// The newest runs there.
+        known: Vec<String>,
+    },
+    /// Several runs begin with the name.
+    #[error("'{name}' fits several runs: {}; give more of its id", .known.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// The runs it fits.
+        known: Vec<String>,
+    },
+    /// The directory or file is not a run that can be read.
+    #[error("{}: {what}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The file was made by a newer fsarena.
+    #[error(
+        "{}: made by a newer fsarena (store version {found}, this one reads up to {known}); \
+         use that version to read it", .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest version known here.
+        known: i64,
+    },
+    /// Another process is writing the run.
+    #[error("{}: another fsarena is writing this run; wait for it to end, or stop it", .path.display())]
+    Busy {
+        /// The run's directory.
+        path: PathBuf,
+    },
+    /// A file could not be read or written.
+    #[error("{doing} {}: {source}", .path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// SQLite could not write.
+    #[error("writing {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's word.
+        source: rusqlite::Error,
+    },
+    /// What was to be stored makes no sense: a bug of the caller.
+    #[error("{}: {what}", .path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What makes no sense.
+        what: String,
+    },
+}
+
+fn candidates(known: &[String]) -> String {
+    match known {
+        [] => "there are no runs yet".into(),
+        _ => format!("the newest are {}", known.join(", ")),
+    }
+}
+
+impl Error {
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
+        Error::Damaged {
+            path: path.into(),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn unfit(path: &Path, what: impl Into<String>) -> Error {
+        Error::Unfit {
+            path: path.into(),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::Write { path, source }
+    }
+
+    /// A failure while reading a database: the file is to blame, whatever SQLite calls it.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| {
+            let what = match source.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::NotADatabase) => {
+                    "not an fsarena run: the file is not an SQLite database".into()
+                }
+                Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
+                    format!("the file is damaged ({source})")
+                }
+                _ => format!("cannot be read as an fsarena run ({source})"),
+            };
+            Error::Damaged { path, what }
+        }
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        let full = |kind| {
+            matches!(
+                kind,
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            )
+        };
+        match self {
+            Error::NoSuchRun { .. }
+            | Error::Ambiguous { .. }
+            | Error::Damaged { .. }
+            | Error::Newer { .. }
+            | Error::Busy { .. } => ExitCode::Usage,
+            Error::Io { source, .. } if full(source.kind()) => ExitCode::Missing,
+            Error::Write { source, .. }
+                if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
+            {
+                ExitCode::Missing
+            }
+            Error::Io { .. } | Error::Write { .. } | Error::Unfit { .. } => ExitCode::Internal,
+        }
+    }
+}

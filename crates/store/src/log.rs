@@ -1,0 +1,138 @@
+//! The command log: one JSON object a line, written at once.
+
+use crate::{Error, Result};
+use fsarena_core::cell::CellId;
+use fsarena_core::event::CommandRecord;
+use fsarena_core::record::LogLine;
+use jiff::Timestamp;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The open log. Its lock is what keeps a second writer away from the run.
+pub(crate) struct CommandLog {
+    file: File,
+    path: PathBuf,
+}
+
+impl CommandLog {
+    /// Opens the log to append to it, and locks it until the value is dropped or the process dies.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where another process holds it.
+    pub(crate) fn open(path: &Path) -> Result<CommandLog> {
+        let open = File::options()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path);
+        let mut file = open.map_err(Error::io("opening", path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy {
+                    path: path.parent().unwrap_or(path).into(),
+                });
+            }
+            // Some network filesystems have no locks; that is no reason not to run.
+            Err(TryLockError::Error(_)) => {}
+        }
+        end_torn_line(&mut file).map_err(Error::io("writing", path))?;
+        Ok(CommandLog {
+            file,
+            path: path.into(),
+        })
+    }
+
+    /// Appends one command.
+    pub(crate) fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+        let at = format!("{:.3}", Timestamp::now());
+        let line = LogLine {
+            at,
+            cell: cell.map(CellId::to_string),
+            command: command.clone(),
+        };
+        let mut text = crate::cell::json(&line);
+        text.push('\n');
+        // One write: a crash leaves whole lines.
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(Error::io("writing", &self.path))
+    }
+}
+
+/// Whether some process writes the run that this log belongs to.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    File::open(path)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
+fn end_torn_line(file: &mut File) -> std::io::Result<()> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" {
+        Ok(())
+    } else {
+        file.write_all(b"\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch() -> CommandRecord {
+        let argv = vec!["touch".into(), "a\nb".into()];
+        CommandRecord {
+            argv,
+            times: 2,
+            last: None,
+            cwd: None,
+            ended: "exit 0".into(),
+            ms: 3,
+        }
+    }
+
+    #[test]
+    fn each_command_is_one_line_even_after_a_torn_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        std::fs::write(&path, "{\"at\":").unwrap();
+        CommandLog::open(&path)
+            .unwrap()
+            .append(Some(&CellId("c1".into())), &touch())
+            .unwrap();
+        CommandLog::open(&path)
+            .unwrap()
+            .append(None, &touch())
+            .unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        assert_eq!(logged["cell"], "c1");
+        assert_eq!(logged["command"]["argv"][1], "a\nb");
+        assert!(logged["at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(lines[2]).unwrap()["cell"],
+            serde_json::Value::Null
+        );
+    }
+
+    #[test]
+    fn only_one_writer_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        let first = CommandLog::open(&path).unwrap();
+        assert!(is_locked(&path));
+        assert!(matches!(CommandLog::open(&path), Err(Error::Busy { .. })));
+        drop(first);
+        assert!(!is_locked(&path));
+        CommandLog::open(&path).unwrap();
+    }
+}

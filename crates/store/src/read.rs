@@ -1,0 +1,250 @@
+//! A whole run, read back.
+
+use crate::rows::{Ids, Source};
+use crate::{Error, Result, RunDir, log, schema};
+use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::event::Note;
+use fsarena_core::host::Host;
+use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+
+/// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
+const MOST_READINGS: usize = 1_000;
+/// The most values that are kept in memory at once, absent ones included: 1.6 GB.
+const MOST_VALUES: usize = 200_000_000;
+
+/// Reads everything a run's directory knows, while it is written as well as afterwards.
+///
+/// # Errors
+/// Where a file is missing, damaged, not a run, or of a newer version; the message names the file.
+pub fn read(run: &RunDir) -> Result<RunRecord> {
+    let plan = run.plan()?;
+    let path = run.database();
+    let db = schema::open_to_read(&path)?;
+    // One transaction, so that all tables are of one moment.
+    let snapshot = db.unchecked_transaction().map_err(Error::read(&path))?;
+    let source = Source {
+        db: &snapshot,
+        path: &path,
+    };
+
+    let (hosts, host_ids) = hosts(&source)?;
+    let (arms, arm_ids) = arms(&source)?;
+    let (steps, step_ids) = steps(&source)?;
+    let (readings, reading_ids) = readings(&source)?;
+    let (cells, cell_ids) = cells(&source, &arm_ids, &host_ids)?;
+    let (samples, sample_ids) = samples(&source, &cell_ids, &step_ids)?;
+    let samples = values(&source, samples, &sample_ids, readings.len(), &reading_ids)?;
+    let notes = notes(&source)?;
+
+    let mut record = None;
+    source.each(
+        "run",
+        "SELECT id, version, started, ended, complete, why, commands FROM run",
+        |row| {
+            let running = log::is_locked(&run.command_log());
+            record = Some((
+                [row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?],
+                status(row.int(4)? != 0, row.text(5)?, running),
+                row.number(6)?,
+            ));
+            Ok(())
+        },
+    )?;
+    let Some(([id, version, started, ended], status, commands)) = record else {
+        return Err(Error::damaged(&path, "damaged: table run is empty"));
+    };
+    Ok(RunRecord {
+        id,
+        version,
+        started,
+        ended,
+        status,
+        plan,
+        hosts,
+        arms,
+        steps,
+        readings,
+        cells,
+        samples,
+        notes,
+        commands,
+    })
+}
+
+/// How a run stands that noted this at its end, if it got there.
+pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
+    let why = match why.as_str() {
+        "" if running => "running".into(),
+        "" => "interrupted".into(),
+        _ => why,
+    };
+    RunStatus { complete, why }
+}
+
+fn hosts(source: &Source) -> Result<(Vec<Host>, Ids)> {
+    let (mut hosts, mut ids) = (vec![], Ids::default());
+    source.each(
+        "host",
+        "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id",
+        |row| {
+            ids.push(row.int(0)?);
+            hosts.push(Host {
+                hostname: row.text(1)?,
+                boot_id: row.text(2)?,
+                kernel: row.text(3)?,
+                facts: row.json(4)?,
+            });
+            Ok(())
+        },
+    )?;
+    Ok((hosts, ids))
+}
+
+fn arms(source: &Source) -> Result<(Vec<Arm>, Ids)> {
+    let (mut arms, mut ids) = (vec![], Ids::default());
+    source.each(
+        "arm",
+        "SELECT id, name, levels FROM arm ORDER BY id",
+        |row| {
+            ids.push(row.int(0)?);
+            arms.push(Arm {
+                name: row.text(1)?,
+                levels: row.json(2)?,
+            });
+            Ok(())
+        },
+    )?;
+    Ok((arms, ids))
+}
+
+fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
+    let (mut steps, mut ids) = (vec![], Ids::default());
+    let sql = "SELECT id, name, params, title, number, in_composite FROM step ORDER BY id";
+    source.each("step", sql, |row| {
+        ids.push(row.int(0)?);
+        steps.push(StepInfo {
+            id: StepId {
+                name: row.text(1)?,
+                params: row.json(2)?,
+            },
+            title: row.text(3)?,
+            number: row.optional_text(4)?,
+            in_composite: row.int(5)? != 0,
+        });
+        Ok(())
+    })?;
+    Ok((steps, ids))
+}
+
+fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
+    let (mut readings, mut ids) = (vec![], Ids::default());
+    source.each(
+        "metric",
+        "SELECT id, name, unit, direction, help FROM metric ORDER BY id",
+        |row| {
+            if readings.len() == MOST_READINGS {
+                return Err(row.damaged("an absurd number of readings"));
+            }
+            ids.push(row.int(0)?);
+            readings.push(MetricInfo {
+                id: row.text(1)?,
+                unit: row.word(2)?,
+                direction: row.word(3)?,
+                help: row.text(4)?,
+            });
+            Ok(())
+        },
+    )?;
+    Ok((readings, ids))
+}
+
+fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, Ids)> {
+    let (mut cells, mut ids) = (vec![], Ids::default());
+    let sql = "SELECT id, hash, block, position, arm, workload, outcome, host, started_at, spent
+               FROM cell ORDER BY id";
+    source.each("cell", sql, |row| {
+        ids.push(row.int(0)?);
+        cells.push(CellRecord {
+            id: row.text(1)?,
+            block: row.number(2)?,
+            position: row.number(3)?,
+            arm: arms.index(row.int(4)?, row)?,
+            workload: row.text(5)?,
+            outcome: row.json(6)?,
+            host: hosts.index(row.int(7)?, row)?,
+            started_at: row.real(8)?,
+            spent: row.json(9)?,
+        });
+        Ok(())
+    })?;
+    Ok((cells, ids))
+}
+
+fn samples(source: &Source, cells: &Ids, steps: &Ids) -> Result<(SampleTable, Ids)> {
+    let (mut table, mut ids) = (SampleTable::default(), Ids::default());
+    source.each(
+        "sample",
+        "SELECT id, cell, step, started_at FROM sample ORDER BY id",
+        |row| {
+            ids.push(row.int(0)?);
+            table.cell.push(cells.index(row.int(1)?, row)? as u32);
+            table.step.push(steps.index(row.int(2)?, row)? as u32);
+            table.started_at.push(row.real(3)?);
+            Ok(())
+        },
+    )?;
+    Ok((table, ids))
+}
+
+/// Spreads the tall rows over columns. This is where the time goes: a million rows in a big run.
+fn values(
+    source: &Source,
+    mut table: SampleTable,
+    samples: &Ids,
+    readings: usize,
+    reading_ids: &Ids,
+) -> Result<SampleTable> {
+    if readings.saturating_mul(table.len()) > MOST_VALUES {
+        let what = format!(
+            "damaged: {} samples of {readings} readings are an absurd number",
+            table.len()
+        );
+        return Err(Error::damaged(source.path, what));
+    }
+    table.values = vec![vec![f64::NAN; table.len()]; readings];
+    let mut last = (i64::MIN, 0);
+    source.each(
+        "value",
+        "SELECT sample, metric, value FROM value ORDER BY sample, metric",
+        |row| {
+            let sample = row.int(0)?;
+            if sample != last.0 {
+                last = (sample, samples.index(sample, row)?);
+            }
+            let column = reading_ids.index(row.int(1)?, row)?;
+            table.values[column][last.1] = row.real(2)?;
+            Ok(())
+        },
+    )?;
+    Ok(table)
+}
+
+fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
+    let mut notes = vec![];
+    source.each(
+        "note",
+        "SELECT block, kind, arm, step, text, fix FROM note ORDER BY id",
+        |row| {
+            let note = Note {
+                kind: row.word(1)?,
+                arm: row.optional_text(2)?,
+                step: row.optional_text(3)?,
+                text: row.text(4)?,
+                fix: row.optional_text(5)?,
+            };
+            notes.push((row.optional_number(0)?, note));
+            Ok(())
+        },
+    )?;
+    Ok(notes)
+}

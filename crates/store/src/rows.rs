@@ -1,0 +1,148 @@
+//! Typed access to rows of a file that may be damaged.
+
+use crate::{Error, Result};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// A database opened for reading, with the name that errors give.
+pub(crate) struct Source<'a> {
+    pub(crate) db: &'a Connection,
+    pub(crate) path: &'a Path,
+}
+
+/// One row of a table.
+pub(crate) struct Cursor<'a> {
+    row: &'a Row<'a>,
+    table: &'static str,
+    path: &'a Path,
+}
+
+impl Source<'_> {
+    /// Calls `each` with every row.
+    pub(crate) fn each(
+        &self,
+        table: &'static str,
+        sql: &str,
+        mut each: impl FnMut(&Cursor) -> Result<()>,
+    ) -> Result<()> {
+        let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;
+        let mut rows = statement.query([]).map_err(Error::read(self.path))?;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => each(&Cursor {
+                    row,
+                    table,
+                    path: self.path,
+                })?,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(Error::read(self.path)(error)),
+            }
+        }
+    }
+
+    /// The number of rows.
+    pub(crate) fn count(&self, table: &'static str) -> Result<usize> {
+        let mut count = 0;
+        self.each(table, &format!("SELECT count(*) FROM {table}"), |row| {
+            count = row.number(0)?;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+}
+
+impl Cursor<'_> {
+    /// An error about this table.
+    pub(crate) fn damaged(&self, what: &str) -> Error {
+        Error::damaged(
+            self.path,
+            format!("damaged: {what} in table {}", self.table),
+        )
+    }
+
+    fn value(&self, column: usize) -> Result<ValueRef<'_>> {
+        self.row.get_ref(column).map_err(Error::read(self.path))
+    }
+
+    /// A whole number.
+    pub(crate) fn int(&self, column: usize) -> Result<i64> {
+        match self.value(column)? {
+            ValueRef::Integer(value) => Ok(value),
+            _ => Err(self.damaged("something that is not a whole number")),
+        }
+    }
+
+    /// A whole number that fits another type.
+    pub(crate) fn number<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
+        T::try_from(self.int(column)?).map_err(|_| self.damaged("a number out of range"))
+    }
+
+    /// A whole number or none.
+    pub(crate) fn optional_number<T: TryFrom<i64>>(&self, column: usize) -> Result<Option<T>> {
+        match self.value(column)? {
+            ValueRef::Null => Ok(None),
+            _ => self.number(column).map(Some),
+        }
+    }
+
+    /// A number.
+    pub(crate) fn real(&self, column: usize) -> Result<f64> {
+        match self.value(column)? {
+            ValueRef::Real(value) => Ok(value),
+            ValueRef::Integer(value) => Ok(value as f64),
+            _ => Err(self.damaged("something that is not a number")),
+        }
+    }
+
+    /// Text or none.
+    pub(crate) fn optional_text(&self, column: usize) -> Result<Option<String>> {
+        match self.value(column)? {
+            ValueRef::Null => Ok(None),
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(Some(text.to_string())),
+                Err(_) => Err(self.damaged("text that is not UTF-8")),
+            },
+            _ => Err(self.damaged("something that is not text")),
+        }
+    }
+
+    /// Text.
+    pub(crate) fn text(&self, column: usize) -> Result<String> {
+        self.optional_text(column)?
+            .ok_or_else(|| self.damaged("missing text"))
+    }
+
+    /// A value kept as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
+        serde_json::from_str(&self.text(column)?)
+            .map_err(|error| self.damaged(&format!("JSON ({error})")))
+    }
+
+    /// A value kept as the bare word that serde gives it.
+    pub(crate) fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
+        let word = self.text(column)?;
+        let value = serde_json::Value::String(word.clone());
+        serde_json::from_value(value)
+            .map_err(|_| self.damaged(&format!("the unknown word '{word}'")))
+    }
+}
+
+/// The row ids of a table in ascending order; their places are the indices that a record uses.
+#[derive(Default)]
+pub(crate) struct Ids(Vec<i64>);
+
+impl Ids {
+    /// Adds the next id.
+    pub(crate) fn push(&mut self, id: i64) {
+        self.0.push(id);
+    }
+
+    /// The place of the id that a row refers to.
+    pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
+        self.0
+            .binary_search(&id)
+            .map_err(|_| row.damaged("a reference to a row that is not there"))
+    }
+}

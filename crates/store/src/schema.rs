@@ -1,0 +1,212 @@
+//! The tables of `run.db`, and how the file is opened.
+
+use crate::{Error, Result};
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// The version of the tables, kept in `PRAGMA user_version`.
+pub(crate) const VERSION: i64 = 1;
+
+/// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
+/// a whole run is read in one sequential scan.
+const TABLES: &str = "
+CREATE TABLE run(
+    id TEXT NOT NULL, version TEXT NOT NULL, study TEXT NOT NULL, started TEXT NOT NULL,
+    ended TEXT NOT NULL DEFAULT '', complete INTEGER NOT NULL DEFAULT 0, why TEXT NOT NULL DEFAULT '',
+    commands INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE host(
+    id INTEGER PRIMARY KEY, hostname TEXT NOT NULL, boot_id TEXT NOT NULL, kernel TEXT NOT NULL,
+    facts TEXT NOT NULL, UNIQUE(hostname, boot_id, kernel, facts)) STRICT;
+CREATE TABLE arm(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, levels TEXT NOT NULL) STRICT;
+CREATE TABLE step(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, params TEXT NOT NULL, title TEXT NOT NULL, number TEXT,
+    in_composite INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
+CREATE TABLE metric(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, direction TEXT NOT NULL,
+    help TEXT NOT NULL) STRICT;
+CREATE TABLE block(
+    number INTEGER PRIMARY KEY, host INTEGER NOT NULL REFERENCES host, arm_order TEXT NOT NULL,
+    finished INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE cell(
+    id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, block INTEGER NOT NULL, position INTEGER NOT NULL,
+    arm INTEGER NOT NULL REFERENCES arm, workload TEXT NOT NULL, outcome TEXT NOT NULL,
+    host INTEGER NOT NULL REFERENCES host, started_at REAL NOT NULL, spent TEXT NOT NULL) STRICT;
+CREATE TABLE sample(
+    id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell ON DELETE CASCADE,
+    step INTEGER NOT NULL REFERENCES step, started_at REAL NOT NULL) STRICT;
+CREATE INDEX sample_of_cell ON sample(cell);
+CREATE TABLE value(
+    sample INTEGER NOT NULL REFERENCES sample ON DELETE CASCADE, metric INTEGER NOT NULL REFERENCES metric,
+    value REAL NOT NULL, PRIMARY KEY(sample, metric)) STRICT, WITHOUT ROWID;
+CREATE TABLE note(
+    id INTEGER PRIMARY KEY, block INTEGER, cell INTEGER REFERENCES cell ON DELETE CASCADE,
+    kind TEXT NOT NULL, arm TEXT, step TEXT, text TEXT NOT NULL, fix TEXT) STRICT;
+";
+
+/// What every run must have. A view of that name could give rows without end, so only tables count.
+const NAMES: [&str; 9] = [
+    "run", "host", "arm", "step", "metric", "block", "cell", "sample", "value",
+];
+
+/// Makes the tables in a new, empty file.
+pub(crate) fn create(path: &Path) -> Result<Connection> {
+    let db = Connection::open(path).map_err(Error::write(path))?;
+    db.execute_batch(&format!(
+        "BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"
+    ))
+    .map_err(Error::write(path))?;
+    Ok(db)
+}
+
+/// Opens a run for writing.
+///
+/// WAL, because a reader must be able to look at a run while it goes on. `synchronous = FULL`, because a
+/// filesystem benchmark may well crash the kernel, and with `NORMAL` a crash takes back every cell since
+/// the last checkpoint. The price is one fsync a cell.
+pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(Error::read(path))?;
+    check(&db, path)?;
+    let set = || -> rusqlite::Result<()> {
+        db.busy_timeout(Duration::from_secs(10))?;
+        // The answer is the mode that was had: where WAL is impossible the old one is as safe.
+        db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+    };
+    set().map_err(Error::write(path))?;
+    Ok(db)
+}
+
+/// Opens a run for reading only, also while it is written, and from a medium that cannot be written.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(Error::read(path))?;
+    match check(&db, path) {
+        Err(Error::Damaged { .. }) if needs_immutable(&db) => {}
+        checked => return checked.map(|()| db),
+    }
+    drop(db);
+    let log = path.with_extension("db-wal");
+    if log.metadata().is_ok_and(|meta| meta.len() > 0) {
+        // Immutable reading passes over this file, and with it the last cells.
+        let what = "its last cells are still in run.db-wal, which can only be read where files can be \
+                    written; copy the run's directory to such a place";
+        return Err(Error::damaged(path, what));
+    }
+    let db = open_immutable(path)?;
+    check(&db, path)?;
+    Ok(db)
+}
+
+/// Whether SQLite wants to make its `-wal` and `-shm` files and cannot.
+fn needs_immutable(db: &Connection) -> bool {
+    let asked = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    asked.is_err_and(|error| {
+        matches!(
+            error.sqlite_error_code(),
+            Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+        )
+    })
+}
+
+/// Opens a file that nobody can change, without locks and without the files that WAL needs.
+fn open_immutable(path: &Path) -> Result<Connection> {
+    use std::os::unix::ffi::OsStrExt;
+    let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
+    let mut uri = String::from("file:");
+    for &byte in absolute.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(byte as char)
+            }
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).map_err(Error::read(path))
+}
+
+/// Refuses what is not a run, or a run of a newer fsarena.
+fn check(db: &Connection, path: &Path) -> Result<()> {
+    let ask = || -> rusqlite::Result<(i64, i64)> {
+        db.busy_timeout(Duration::from_secs(10))?;
+        // A file from elsewhere: do not run what its schema may bring, and check each page that is read.
+        db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")?;
+        let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let names = NAMES.map(|name| format!("'{name}'")).join(",");
+        let count = format!(
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ({names})"
+        );
+        Ok((version, db.query_row(&count, [], |row| row.get(0))?))
+    };
+    let (version, tables) = ask().map_err(Error::read(path))?;
+    if version > VERSION {
+        return Err(Error::Newer {
+            path: path.into(),
+            found: version,
+            known: VERSION,
+        });
+    }
+    if version != VERSION || tables != NAMES.len() as i64 {
+        return Err(Error::damaged(
+            path,
+            "not an fsarena run: its tables are not those of a run",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        // A name that a URI would misread.
+        let path = dir.path().join("run %41?#\n.db");
+        drop(create(&path).unwrap());
+        (dir, path)
+    }
+
+    #[test]
+    fn a_fresh_file_opens_for_everything() {
+        let (_dir, path) = fresh();
+        open_to_write(&path).unwrap();
+        open_to_read(&path).unwrap();
+        check(&open_immutable(&path).unwrap(), &path).unwrap();
+    }
+
+    #[test]
+    fn a_newer_version_is_named() {
+        let (_dir, path) = fresh();
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch("PRAGMA user_version = 7")
+            .unwrap();
+        let error = open_to_read(&path).unwrap_err().to_string();
+        assert!(error.contains("newer fsarena (store version 7"), "{error}");
+        assert!(open_to_write(&path).is_err());
+    }
+
+    #[test]
+    fn a_view_in_place_of_a_table_is_refused() {
+        let (_dir, path) = fresh();
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n";
+        let sql = format!("DROP TABLE value; CREATE VIEW value AS {endless}");
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&sql)
+            .unwrap();
+        assert!(matches!(open_to_read(&path), Err(Error::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_missing_file_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.db");
+        assert!(open_to_read(&path).is_err() && open_to_write(&path).is_err());
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,190 @@
+//! The sink of a run's events.
+
+use crate::cell::{Metrics, OpenCell, json, write_note};
+use crate::log::CommandLog;
+use crate::{Error, Result, RunDir, schema};
+use fsarena_core::cell::CellId;
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
+use fsarena_core::host::Host;
+use fsarena_core::sample::ReadingDef;
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Writes what the runner says. A cell is in the database from the moment that its end was applied, and
+/// not at all before.
+pub struct Writer {
+    db: Connection,
+    path: PathBuf,
+    log: CommandLog,
+    host: i64,
+    metrics: Metrics,
+    open: HashMap<CellId, OpenCell>,
+    block: Option<u32>,
+    /// Commands that the log has and the database does not count yet.
+    uncounted: u64,
+}
+
+impl Writer {
+    /// Opens a run to add to it, be it new or resumed, on this host or another.
+    ///
+    /// `readings` defines every reading that samples may bring: the timer's, the probes', the executor's and
+    /// the workloads'.
+    ///
+    /// # Errors
+    /// Where the run is being written by another process, cannot be written, is damaged, or has a reading
+    /// of one of these names in another unit.
+    pub fn open(run: &RunDir, host: &Host, readings: &[ReadingDef]) -> Result<Writer> {
+        let log = CommandLog::open(&run.command_log())?;
+        let path = run.database();
+        let mut db = schema::open_to_write(&path)?;
+        let transaction = db.transaction().map_err(Error::write(&path))?;
+        let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
+        let metrics = Metrics::intern(&transaction, &path, readings)?;
+        transaction.commit().map_err(Error::write(&path))?;
+        Ok(Writer {
+            db,
+            path,
+            log,
+            host,
+            metrics,
+            open: HashMap::new(),
+            block: None,
+            uncounted: 0,
+        })
+    }
+
+    /// Takes over one event.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or makes no sense: something inside a cell that did not begin.
+    pub fn apply(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::RunStarted { .. } => self.execute("UPDATE run SET complete = 0, why = ''", []),
+            Event::BlockStarted { block, order } => {
+                self.block = Some(*block);
+                self.execute(
+                    "INSERT OR REPLACE INTO block(number, host, arm_order) VALUES(?1, ?2, ?3)",
+                    params![block, self.host, json(order)],
+                )
+            }
+            Event::CellStarted { cell } => {
+                self.open.insert(cell.id(), OpenCell::new(cell.clone()));
+                Ok(())
+            }
+            Event::Cell { cell, what } => self.inside(cell, what),
+            Event::CellFinished { cell, outcome } => self.finish(cell, outcome),
+            Event::BlockFinished { block } => {
+                self.block = None;
+                self.execute("UPDATE block SET finished = 1 WHERE number = ?1", [block])
+            }
+            Event::Note(note) => self.note(note),
+            Event::Command(command) => self.command(None, command),
+            Event::RunFinished { why, complete } => self.execute(
+                "UPDATE run SET complete = ?1, why = ?2",
+                params![complete, why],
+            ),
+        }
+    }
+
+    fn inside(&mut self, id: &CellId, what: &CellEvent) -> Result<()> {
+        if let CellEvent::Command(command) = what {
+            return self.command(Some(id), command);
+        }
+        let Some(cell) = self.open.get_mut(id) else {
+            return Err(not_begun(&self.path, id));
+        };
+        match what {
+            CellEvent::Phase { .. } | CellEvent::Command(_) => {}
+            CellEvent::Sample(sample) => {
+                self.metrics.check(&self.path, sample)?;
+                cell.samples.push(sample.clone());
+            }
+            CellEvent::Note(note) => cell.notes.push(note.clone()),
+            CellEvent::Spent { what, ns } => cell.spend(what, *ns),
+        }
+        Ok(())
+    }
+
+    /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its arm and is
+    /// forgotten; a failed one keeps the steps that it finished.
+    fn finish(&mut self, id: &CellId, outcome: &Outcome) -> Result<()> {
+        let Some(cell) = self.open.remove(id) else {
+            return Err(not_begun(&self.path, id));
+        };
+        if *outcome == Outcome::Interrupted {
+            return Ok(());
+        }
+        let (db, host, metrics, commands) = (
+            &mut self.db,
+            self.host,
+            &self.metrics,
+            self.uncounted as i64,
+        );
+        let write = || -> rusqlite::Result<()> {
+            let transaction = db.transaction()?;
+            cell.write(&transaction, outcome, host, metrics)?;
+            transaction.execute(
+                "UPDATE run SET ended = ?1, commands = commands + ?2",
+                params![now(), commands],
+            )?;
+            transaction.commit()
+        };
+        write().map_err(Error::write(&self.path))?;
+        self.uncounted = 0;
+        Ok(())
+    }
+
+    fn note(&self, note: &Note) -> Result<()> {
+        write_note(&self.db, self.block, None, note).map_err(Error::write(&self.path))
+    }
+
+    fn command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+        self.uncounted += command.times;
+        self.log.append(cell, command)
+    }
+
+    fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<()> {
+        self.db
+            .execute(sql, params)
+            .map(|_| ())
+            .map_err(Error::write(&self.path))
+    }
+}
+
+impl Drop for Writer {
+    /// Leaves one plain file that can be read anywhere, without the two that WAL keeps beside it. Where
+    /// someone is reading just now they stay, and the run is whole all the same.
+    fn drop(&mut self) {
+        let count = "UPDATE run SET commands = commands + ?1";
+        let _ = self.db.execute(count, [self.uncounted as i64]);
+        let _ = self.db.busy_timeout(std::time::Duration::ZERO);
+        let _ = self
+            .db
+            .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()));
+    }
+}
+
+fn not_begun(path: &std::path::Path, id: &CellId) -> Error {
+    Error::unfit(
+        path,
+        format!("something happened in cell {id}, which did not begin"),
+    )
+}
+
+fn now() -> String {
+    format!("{:.3}", Timestamp::now())
+}
+
+fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
+    let facts = json(&host.facts);
+    let key = params![host.hostname, host.boot_id, host.kernel, facts];
+    db.execute(
+        "INSERT OR IGNORE INTO host(hostname, boot_id, kernel, facts) VALUES(?1, ?2, ?3, ?4)",
+        key,
+    )?;
+    let find =
+        "SELECT id FROM host WHERE hostname = ?1 AND boot_id = ?2 AND kernel = ?3 AND facts = ?4";
+    db.query_row(find, key, |row| row.get(0))
+}
