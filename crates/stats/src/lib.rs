@@ -1,1 +1,14 @@
 //! Statistics: pure functions of samples.
+
+pub mod analyse;
+pub mod comparison;
+pub mod composite;
+pub mod grid;
+pub mod letters;
+pub mod pairs;
+pub mod rank;
+pub mod ratio;
+mod select;
+pub mod shift;
+pub mod table;
+pub mod walsh;

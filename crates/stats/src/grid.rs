@@ -1,0 +1,62 @@
+//! From the rows of a record to one value for each step, arm and block.
+
+use fsarena_core::event::NoteKind;
+use fsarena_core::record::RunRecord;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values by step, arm and block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// The blocks that the columns stand for, ascending.
+    pub blocks: Vec<u32>,
+    /// `values[step][arm][column]`; NaN where there is none.
+    pub values: Vec<Vec<Vec<f64>>>,
+}
+
+/// Sorts one value a row into the grid, leaving out some blocks. Several values of one step in one cell's
+/// block (workloads that share a step, or repeats on one mkfs) are one observation: their mean.
+pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid {
+    let blocks: BTreeSet<u32> = record
+        .cells
+        .iter()
+        .map(|cell| cell.block)
+        .filter(|b| !leave_out.contains(b))
+        .collect();
+    let column: BTreeMap<u32, usize> = blocks
+        .iter()
+        .enumerate()
+        .map(|(at, block)| (*block, at))
+        .collect();
+    let empty = vec![vec![f64::NAN; blocks.len()]; record.arms.len()];
+    let mut values = vec![empty; record.steps.len()];
+    let mut repeats: BTreeMap<(usize, usize, usize), f64> = BTreeMap::new();
+    for (row, value) in rows.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        let Some(&at) = column.get(&cell.block) else {
+            continue;
+        };
+        let step = record.samples.step[row] as usize;
+        let slot = &mut values[step][cell.arm][at];
+        if slot.is_nan() {
+            *slot = *value;
+        } else {
+            let count = repeats.entry((step, cell.arm, at)).or_insert(1.0);
+            *count += 1.0;
+            *slot += (value - *slot) / *count;
+        }
+    }
+    Grid {
+        blocks: blocks.into_iter().collect(),
+        values,
+    }
+}
+
+/// The blocks that were dropped as a whole.
+pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
+    record
+        .notes
+        .iter()
+        .filter(|(_, note)| note.kind == NoteKind::Dropped)
+        .filter_map(|(block, _)| *block)
+        .collect()
+}

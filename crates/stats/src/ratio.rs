@@ -1,0 +1,86 @@
+//! A ratio with its interval.
+
+use crate::table;
+use crate::walsh::Walsh;
+
+/// How many times as much, with the 95% interval of that.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Pairs of values behind it.
+    pub blocks: usize,
+    /// Too few blocks for an exact interval: `low` and `high` are the extremes that were seen.
+    pub provisional: bool,
+}
+
+impl Ratio {
+    /// The ratio behind paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`].
+    /// None where there is no pair.
+    pub fn of(d: Vec<f64>) -> Option<Ratio> {
+        let blocks = d.len();
+        let walsh = Walsh::new(d)?;
+        let (provisional, (low, high)) = match table::at(blocks) {
+            Some(look) => (false, walsh.interval(look.c05)),
+            None => (true, walsh.extremes()),
+        };
+        Some(Ratio {
+            value: walsh.estimate().exp(),
+            low: low.exp(),
+            high: high.exp(),
+            blocks,
+            provisional,
+        })
+    }
+
+    /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few
+    /// blocks exclude 1 by chance far too often.
+    pub fn separated(&self) -> bool {
+        !self.provisional && (self.low > 1.0 || self.high < 1.0)
+    }
+
+    /// The same comparison the other way round.
+    pub fn inverse(&self) -> Ratio {
+        Ratio {
+            value: 1.0 / self.value,
+            low: 1.0 / self.high,
+            high: 1.0 / self.low,
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_blocks_are_the_first_that_decide() {
+        let d: Vec<f64> = (1..=8).map(|i| f64::from(i) / 100.0).collect();
+        let seven = Ratio::of(d[..7].to_vec()).unwrap();
+        assert!(seven.provisional && !seven.separated());
+        assert_eq!((seven.low, seven.high), (0.01f64.exp(), 0.07f64.exp()));
+        let eight = Ratio::of(d).unwrap();
+        // c = 0 at n = 8: the whole range of Walsh averages, which is that of d.
+        assert!(!eight.provisional && eight.separated());
+        assert_eq!((eight.low, eight.high), (0.01f64.exp(), 0.08f64.exp()));
+        assert!((eight.value - 0.045f64.exp()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_inverse_swaps_the_ends() {
+        let ratio = Ratio {
+            value: 2.0,
+            low: 1.25,
+            high: 4.0,
+            blocks: 9,
+            provisional: false,
+        };
+        let inverse = ratio.inverse();
+        assert_eq!((inverse.value, inverse.low, inverse.high), (0.5, 0.25, 0.8));
+    }
+}

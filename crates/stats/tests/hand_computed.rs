@@ -1,0 +1,241 @@
+//! A whole run whose analysis was computed by hand.
+
+use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind, Outcome};
+use fsarena_core::host::Host;
+use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
+use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::scale::Scale;
+use fsarena_stats::analyse::analyse;
+
+const BLOCKS: u32 = 8;
+/// Elapsed seconds of "untar", "tar" and "mkfs" in block b for arm a.
+/// The machine drifts: block b takes (1 + b) times as long as block 0, for every arm.
+const UNTAR: [f64; 3] = [2.0, 3.0, 2.5];
+const TAR: [f64; 3] = [4.0, 2.0, 4.0];
+const MKFS: [f64; 3] = [0.5, 0.5, 0.25];
+
+fn plan() -> Plan {
+    Plan {
+        name: "hand".into(),
+        title: "By hand".into(),
+        question: "Which?".into(),
+        scale: Scale::Tiny,
+        seed: 1,
+        factors: [(
+            "fs".to_string(),
+            vec!["ext4".to_string(), "xfs".into(), "btrfs".into()],
+        )]
+        .into(),
+        device: DevicePlan {
+            backing: Backing::Loop { path: None },
+            size: None,
+            direct_io: true,
+            discard: false,
+            other_fs: "ext4".into(),
+            other_dir: None,
+        },
+        stop: StopPlan {
+            blocks: BLOCKS,
+            budget_s: None,
+        },
+        settle: SettlePlan {
+            timeout_s: 1.0,
+            dirty: bytesize::ByteSize::mib(4),
+            io_pressure_percent: 5.0,
+        },
+        arms: vec![],
+        workloads: vec![],
+    }
+}
+
+/// In block 1 arm 2 (btrfs) fails before "tar", and it never runs again.
+fn record() -> RunRecord {
+    let step = |name: &str, in_composite| StepInfo {
+        id: StepId::new(name),
+        title: name.into(),
+        number: None,
+        in_composite,
+    };
+    let steps = vec![step("mkfs", false), step("untar", true), step("tar", true)];
+    let (mut cells, mut samples) = (
+        Vec::new(),
+        SampleTable {
+            values: vec![vec![]],
+            ..Default::default()
+        },
+    );
+    for block in 0..BLOCKS {
+        for arm in 0..3 {
+            let failed = arm == 2 && block == 1;
+            if arm == 2 && block > 1 {
+                continue;
+            }
+            let outcome = if failed {
+                Outcome::Failed {
+                    why: "no space".into(),
+                }
+            } else {
+                Outcome::Done
+            };
+            for (step, seconds) in
+                [MKFS, UNTAR, TAR]
+                    .iter()
+                    .enumerate()
+                    .take(if failed { 2 } else { 3 })
+            {
+                samples.cell.push(cells.len() as u32);
+                samples.step.push(step as u32);
+                samples.started_at.push(0.0);
+                samples.values[0].push(seconds[arm] * f64::from(1 + block) * 1e9);
+            }
+            cells.push(CellRecord {
+                id: format!("{block}-{arm}"),
+                block,
+                position: arm as u32,
+                arm,
+                workload: "tasks".into(),
+                outcome,
+                host: 0,
+                started_at: 0.0,
+                spent: vec![],
+            });
+        }
+    }
+    let arm = |name: &str| Arm {
+        name: name.into(),
+        levels: Default::default(),
+    };
+    RunRecord {
+        id: "r1".into(),
+        version: "0".into(),
+        started: String::new(),
+        ended: String::new(),
+        status: RunStatus {
+            complete: true,
+            why: "done".into(),
+        },
+        plan: plan(),
+        hosts: vec![Host::default()],
+        arms: vec![arm("ext4"), arm("xfs"), arm("btrfs")],
+        steps,
+        readings: vec![MetricInfo {
+            id: "elapsed_ns".into(),
+            unit: Unit::Nanoseconds,
+            direction: Direction::Lower,
+            help: String::new(),
+        }],
+        cells,
+        samples,
+        notes: vec![],
+        commands: 0,
+    }
+}
+
+fn near(found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() < 1e-9 * expected.abs().max(1.0),
+        "{found} is not {expected}"
+    );
+}
+
+#[test]
+fn steps_totals_and_winners() {
+    let analysis = analyse(&record(), "elapsed").unwrap();
+    assert!(!analysis.provisional());
+    assert_eq!(analysis.blocks, (0..8).collect::<Vec<_>>());
+    let untar = &analysis.steps[1].comparison;
+    // 2(1+b) over b = 0…7 has the median 2 × 4.5.
+    near(untar.arms[0].median.unwrap(), 9.0);
+    // Within each block xfs takes 3/2 of ext4, whatever the drift.
+    let ratio = untar.arms[1].ratio.unwrap();
+    near(ratio.value, 1.5);
+    near(ratio.low, 1.5);
+    near(ratio.high, 1.5);
+    assert_eq!(untar.winner(), Some(0));
+    // btrfs has two blocks: 1.25 of ext4 in both, but nothing is decided about it.
+    near(untar.arms[2].ratio.unwrap().value, 1.25);
+    assert!(untar.arms[2].ratio.unwrap().provisional);
+    assert_eq!(untar.thin(), [2]);
+    // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
+    assert_eq!(
+        untar
+            .arms
+            .iter()
+            .map(|arm| arm.letters.as_str())
+            .collect::<Vec<_>>(),
+        ["a", "b", "ab"]
+    );
+}
+
+#[test]
+fn the_composite_needs_every_step() {
+    let analysis = analyse(&record(), "elapsed").unwrap();
+    let overall = analysis.overall.unwrap();
+    assert_eq!(overall.steps, 2);
+    let total = overall.total.as_ref().unwrap();
+    // (3+2)/(2+4) = 5/6 in each block: xfs wins the sum.
+    assert_eq!(total.comparison.winner(), Some(1));
+    near(total.comparison.arms[0].ratio.unwrap().value, 6.0 / 5.0);
+    near(total.comparison.arms[0].median.unwrap(), 6.0 * 4.5);
+    // btrfs has one whole block and one that lacks "tar".
+    assert_eq!(total.left_out, [0, 0, 1]);
+    assert_eq!(total.comparison.arms[2].blocks, 1);
+    near(total.comparison.arms[2].ratio.unwrap().value, 6.5 / 5.0);
+    // Geometric: √(2·4) against √(3·2).
+    near(
+        overall.geometric.comparison.arms[0].ratio.unwrap().value,
+        (8.0f64 / 6.0).sqrt(),
+    );
+    assert!(overall.without_drops.is_none());
+}
+
+#[test]
+fn a_dropped_block_is_out_and_its_effect_is_told() {
+    let mut record = record();
+    record
+        .notes
+        .push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
+    let analysis = analyse(&record, "elapsed").unwrap();
+    assert_eq!(
+        (analysis.blocks.len(), analysis.dropped.as_slice()),
+        (7, &[3][..])
+    );
+    // Seven blocks decide nothing; with the dropped one there would be a verdict.
+    assert!(analysis.provisional());
+    let overall = analysis.overall.unwrap();
+    assert_eq!(overall.total.as_ref().unwrap().comparison.winner(), None);
+    assert_eq!(overall.without_drops.unwrap().winner(), Some(1));
+}
+
+#[test]
+fn repeats_in_one_block_count_once() {
+    let mut record = record();
+    let rows = record.samples.len();
+    for row in 0..rows {
+        record.samples.cell.push(record.samples.cell[row]);
+        record.samples.step.push(record.samples.step[row]);
+        record.samples.started_at.push(0.0);
+        let value = record.samples.values[0][row];
+        record.samples.values[0].push(3.0 * value);
+    }
+    let analysis = analyse(&record, "elapsed").unwrap();
+    // The mean of 1 and 3 times the value; as many blocks as before.
+    near(analysis.steps[1].comparison.arms[0].median.unwrap(), 18.0);
+    assert_eq!(
+        analysis.steps[1].comparison.arms[1].ratio.unwrap().blocks,
+        8
+    );
+}
+
+#[test]
+fn metrics_without_data_and_unknown_ones() {
+    let analysis = analyse(&record(), "durable").unwrap();
+    assert!(analysis.steps.is_empty() && analysis.overall.is_none() && analysis.provisional());
+    let error = analyse(&record(), "speed").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "run r1 has no metric `speed`; `fsarena list metrics` names them all"
+    );
+}
