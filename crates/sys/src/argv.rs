@@ -2,13 +2,25 @@
 
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+/// The undo journal that commands belong to.
+static MARK: RwLock<Option<String>> = RwLock::new(None);
+
+/// From now on every command carries the name of this journal in its environment, and so does all that
+/// it starts: after a SIGKILL of fsarena this tells its commands from anybody else's.
+pub(crate) fn mark_commands(journal: &str) {
+    *MARK.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
+}
 
 /// A command to run: program, arguments, and where its streams go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +28,9 @@ pub struct Argv {
     program: OsString,
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
+    env: Vec<(OsString, OsString)>,
     output: Output,
+    to_the_end: bool,
 }
 
 /// Where standard output goes.
@@ -70,6 +84,14 @@ pub enum Error {
         /// The command's own words.
         said: String,
     },
+    /// A signal asked fsarena to stop, so the command was killed or not started.
+    #[error("{program} was interrupted by signal {signal}")]
+    Interrupted {
+        /// Its name.
+        program: String,
+        /// The signal that fsarena got.
+        signal: i32,
+    },
 }
 
 impl Exits for Error {
@@ -84,7 +106,14 @@ impl Exits for Error {
 impl Argv {
     /// A command without arguments. Standard input is empty, standard output is kept.
     pub fn new(program: impl AsRef<OsStr>) -> Argv {
-        Argv { program: program.as_ref().into(), args: vec![], cwd: None, output: Output::Keep }
+        Argv {
+            program: program.as_ref().into(),
+            args: vec![],
+            cwd: None,
+            env: vec![],
+            output: Output::Keep,
+            to_the_end: false,
+        }
     }
 
     /// With one more argument.
@@ -111,16 +140,35 @@ impl Argv {
         self
     }
 
+    /// With a variable in its environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Argv {
+        self.env.push((name.as_ref().into(), value.as_ref().into()));
+        self
+    }
+
+    /// Run it to its end even after a signal asked fsarena to stop. For what cleans up.
+    pub fn to_the_end(mut self) -> Argv {
+        self.to_the_end = true;
+        self
+    }
+
     /// The vector as text, for logs.
     pub fn words(&self) -> Vec<String> {
-        std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy().into_owned()).collect()
+        std::iter::once(&self.program)
+            .chain(&self.args)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
     }
 
     /// Runs the command to its end, whatever that is.
     ///
+    /// It runs in a process group of its own, so that Ctrl-C reaches it only through fsarena, which kills
+    /// the whole group.
+    ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Where it cannot be started, or a signal asked fsarena to stop.
     pub fn run(&self) -> Result<Finished, Error> {
+        self.go_on()?;
         let start_error = |source: std::io::Error| {
             let program = self.program.to_string_lossy().into_owned();
             match source.kind() {
@@ -135,7 +183,11 @@ impl Argv {
         };
         let mut err = memory_file("stderr").map_err(start_error)?;
         let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::null());
+        command.args(&self.args).stdin(Stdio::null()).process_group(0);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(journal) = &*MARK.read().unwrap_or_else(PoisonError::into_inner) {
+            command.env(crate::process::MARK, journal);
+        }
         command.stdout(match &out {
             Some(file) => file.try_clone().map_err(start_error)?.into(),
             None => Stdio::null(),
@@ -146,9 +198,16 @@ impl Argv {
         }
         let begun = Instant::now();
         let child = command.spawn().map_err(start_error)?;
+        if !self.to_the_end {
+            kill_when_asked(&child);
+        }
         let (status, max_rss_bytes) = reap(child).map_err(start_error)?;
         let elapsed = begun.elapsed();
-        let stdout = out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
+        if status.signal() == Some(libc::SIGKILL) {
+            self.go_on()?;
+        }
+        let stdout =
+            out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
         let stderr = tail(&mut err, 4096).map_err(start_error)?;
         Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
     }
@@ -161,6 +220,16 @@ impl Argv {
         let finished = self.run()?;
         log(self.record(&finished));
         self.check(finished)
+    }
+
+    /// An error where a signal asked fsarena to stop and this command may be stopped.
+    fn go_on(&self) -> Result<(), Error> {
+        match crate::cancel::requested() {
+            Some(signal) if !self.to_the_end => {
+                Err(Error::Interrupted { program: self.program.to_string_lossy().into_owned(), signal })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The log entry of a finished command.
@@ -218,6 +287,26 @@ fn tail(file: &mut File, limit: u64) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Waits until a child ends; kills its process group when a signal asks fsarena to stop.
+fn kill_when_asked(child: &Child) {
+    let Some(pid) = Pid::from_raw(child.id() as i32) else { return };
+    // Without pidfds (Linux before 5.3) the command just runs to its end.
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
+    // A signal ends the poll, but it may come just before it, or to another thread.
+    let glance = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    loop {
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&glance)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            _ => return,
+        }
+        if crate::cancel::requested().is_some() {
+            // It may have ended meanwhile; then there is nothing to kill.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+    }
 }
 
 /// Waits for a child with wait4(2), which alone tells what this one child used.

@@ -1,0 +1,58 @@
+//! Signals that ask fsarena to stop: noted in a flag, obeyed where it is safe.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+/// From now on SIGINT, SIGTERM and SIGHUP are only noted. A second one does not cut the clean-up short.
+///
+/// # Errors
+/// Where the system refuses a handler.
+pub fn install() -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // SAFETY: the handler only stores into an atomic, which is async-signal-safe.
+        unsafe { signal_hook::low_level::register(signal, move || note(&ASKED, signal))? };
+    }
+    Ok(())
+}
+
+/// The first signal is the one to die by.
+fn note(asked: &AtomicI32, signal: i32) {
+    let _ = asked.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+/// The signal that asked to stop, if one did.
+pub fn requested() -> Option<i32> {
+    Some(ASKED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
+/// An error where a signal asked to stop.
+///
+/// # Errors
+/// [`crate::Error::Interrupted`].
+pub fn check() -> Result<(), crate::Error> {
+    requested().map_or(Ok(()), |signal| Err(crate::Error::Interrupted { signal }))
+}
+
+/// Ends the process as the signal would have, so that the shell sees what happened. For the end of
+/// `main`, after everything is cleaned up.
+pub fn die_by(signal: i32) -> ! {
+    // Returns only where the signal's default is not to end the process.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    std::process::exit(128 + signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_signal_counts() {
+        let asked = AtomicI32::new(0);
+        note(&asked, SIGTERM);
+        note(&asked, SIGINT);
+        assert_eq!(asked.into_inner(), SIGTERM);
+    }
+}

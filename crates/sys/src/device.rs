@@ -1,0 +1,221 @@
+//! Block devices and what the kernel knows of them.
+
+use crate::Error;
+use crate::kernel::Kernel;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A block device.
+#[derive(Debug, Clone)]
+pub struct BlockDevice {
+    /// The path it was opened by, symbolic links followed.
+    pub path: PathBuf,
+    /// The kernel's name: `loop0`, `sda1`.
+    pub name: String,
+    /// Its major number.
+    pub major: u32,
+    /// Its minor number.
+    pub minor: u32,
+    kernel: Kernel,
+}
+
+impl BlockDevice {
+    /// The device that a path names; symbolic links are followed.
+    ///
+    /// # Errors
+    /// Where there is nothing, or no block device, or the kernel does not know it.
+    pub fn open(kernel: &Kernel, path: &Path) -> Result<BlockDevice, Error> {
+        let path = path.canonicalize().map_err(Error::io("looking for", path))?;
+        let meta = path.metadata().map_err(Error::io("looking at", &path))?;
+        if !meta.file_type().is_block_device() {
+            return Err(Error::NotOurs { path, why: "it is no block device".into() });
+        }
+        let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+        BlockDevice::numbered(kernel, major, minor, path)
+    }
+
+    /// The device with these numbers, at that path.
+    ///
+    /// # Errors
+    /// Where the kernel does not list it in `/sys/dev/block`.
+    pub fn numbered(kernel: &Kernel, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
+        let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
+        let real = link.canonicalize().map_err(Error::io("reading", &link))?;
+        let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(BlockDevice { path, name, major, minor, kernel: kernel.clone() })
+    }
+
+    /// `major:minor`.
+    pub fn numbers(&self) -> String {
+        format!("{}:{}", self.major, self.minor)
+    }
+
+    /// The path of one of its attributes below the kernel's root.
+    pub fn attribute_path(&self, attribute: &str) -> PathBuf {
+        self.kernel.path(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
+    }
+
+    /// An attribute as text, where it is there and not empty.
+    pub fn attribute(&self, attribute: &str) -> Option<String> {
+        self.kernel.fact(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
+    }
+
+    /// An attribute of its queue; a partition has that of its disk.
+    fn queue(&self, attribute: &str) -> Option<String> {
+        self.attribute(&format!("queue/{attribute}"))
+            .or_else(|| self.attribute(&format!("../queue/{attribute}")))
+    }
+
+    /// Its size in bytes.
+    pub fn size_bytes(&self) -> Option<u64> {
+        // The kernel counts in sectors of 512 bytes whatever the device's own sector is.
+        Some(self.attribute("size")?.parse::<u64>().ok()? * 512)
+    }
+
+    /// The I/O scheduler in use: the one in brackets.
+    pub fn scheduler(&self) -> Option<String> {
+        let line = self.queue("scheduler")?;
+        let bracketed = line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        bracketed.map(str::to_string)
+    }
+
+    /// Whether it is a rotating disk, as far as the kernel was told.
+    pub fn rotational(&self) -> Option<bool> {
+        Some(self.queue("rotational")? == "1")
+    }
+
+    /// Its logical block size in bytes.
+    pub fn logical_block_size(&self) -> Option<u32> {
+        self.queue("logical_block_size")?.parse().ok()
+    }
+
+    /// The maker's name for it.
+    pub fn model(&self) -> Option<String> {
+        self.attribute("device/model").or_else(|| self.attribute("../device/model"))
+    }
+
+    /// `write back` or `write through`.
+    pub fn write_cache(&self) -> Option<String> {
+        self.queue("write_cache")
+    }
+
+    /// Whether the kernel refuses writes to it.
+    pub fn read_only(&self) -> bool {
+        self.attribute("ro").as_deref() == Some("1")
+    }
+
+    /// Names of devices built on it (LVM, RAID, encryption, …).
+    pub fn holders(&self) -> Vec<String> {
+        names(&self.attribute_path("holders"), |_| true)
+    }
+
+    /// Kernel names of its partitions.
+    pub fn partitions(&self) -> Vec<String> {
+        names(&self.attribute_path(""), |entry| entry.join("partition").exists())
+    }
+
+    /// The disk it is a partition of.
+    pub fn parent(&self) -> Option<BlockDevice> {
+        self.attribute("partition")?;
+        let (major, minor) = numbers(&self.attribute("../dev")?)?;
+        BlockDevice::numbered(&self.kernel, major, minor, PathBuf::new()).ok()
+    }
+
+    /// The kernel's I/O counters of it.
+    pub fn stat_path(&self) -> PathBuf {
+        self.attribute_path("stat")
+    }
+}
+
+/// `254:1` → (254, 1).
+pub fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn names(dir: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
+    let found = entries.flatten().filter(|entry| wanted(&entry.path()));
+    let mut names: Vec<_> = found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The device that carries the filesystem of a path; none for tmpfs, network filesystems and the like.
+pub fn behind(kernel: &Kernel, path: &Path) -> Option<BlockDevice> {
+    let dev = path.metadata().ok()?.dev();
+    let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
+    let mounts = kernel.mounts().ok()?;
+    let mount = mounts.iter().rev().find(|mount| mount.major_minor == format!("{major}:{minor}"));
+    if let Some(mount) = mount
+        && let Ok(device) = BlockDevice::open(kernel, Path::new(&mount.source))
+    {
+        return Some(device);
+    }
+    // The source may be a name that is no path (`/dev/root`). btrfs subvolumes have numbers of their own
+    // that no mount shows: there the innermost mount above the path says what carries it.
+    BlockDevice::numbered(kernel, major, minor, PathBuf::from(format!("/dev/block/{major}:{minor}")))
+        .ok()
+        .or_else(|| {
+            let path = path.canonicalize().ok()?;
+            let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
+            let innermost = above.max_by_key(|mount| mount.target.components().count())?;
+            BlockDevice::open(kernel, Path::new(&innermost.source)).ok()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (tempfile::TempDir, Kernel) {
+        let dir = tempfile::tempdir().unwrap();
+        let sys = dir.path().join("sys");
+        let disk = sys.join("devices/pci/block/sda");
+        for sub in ["queue", "holders/dm-0", "sda1", "sda2", "power"] {
+            std::fs::create_dir_all(disk.join(sub)).unwrap();
+        }
+        for (rel, text) in [
+            ("size", "2048\n"),
+            ("ro", "0\n"),
+            ("dev", "8:0\n"),
+            ("queue/scheduler", "none [mq-deadline] kyber\n"),
+            ("queue/rotational", "1\n"),
+            ("queue/logical_block_size", "4096\n"),
+            ("queue/write_cache", "write back\n"),
+            ("sda1/partition", "1\n"),
+            ("sda2/partition", "2\n"),
+        ] {
+            std::fs::write(disk.join(rel), text).unwrap();
+        }
+        std::fs::create_dir_all(sys.join("dev/block")).unwrap();
+        std::os::unix::fs::symlink("../../devices/pci/block/sda", sys.join("dev/block/8:0")).unwrap();
+        std::os::unix::fs::symlink("../../devices/pci/block/sda/sda1", sys.join("dev/block/8:1")).unwrap();
+        let kernel = Kernel::at(dir.path());
+        (dir, kernel)
+    }
+
+    #[test]
+    fn facts_of_a_disk() {
+        let (_dir, kernel) = disk();
+        let disk = BlockDevice::numbered(&kernel, 8, 0, "/dev/sda".into()).unwrap();
+        assert_eq!(disk.name, "sda");
+        assert_eq!(disk.size_bytes(), Some(1024 * 1024));
+        assert_eq!(disk.scheduler().as_deref(), Some("mq-deadline"));
+        assert_eq!(disk.rotational(), Some(true));
+        assert_eq!(disk.logical_block_size(), Some(4096));
+        assert_eq!(disk.write_cache().as_deref(), Some("write back"));
+        assert_eq!(disk.model(), None);
+        assert_eq!(disk.holders(), ["dm-0"]);
+        assert_eq!(disk.partitions(), ["sda1", "sda2"]);
+        assert!(disk.parent().is_none() && !disk.read_only());
+    }
+
+    #[test]
+    fn a_partition_has_the_queue_of_its_disk() {
+        let (_dir, kernel) = disk();
+        let partition = BlockDevice::numbered(&kernel, 8, 1, "/dev/sda1".into()).unwrap();
+        assert_eq!(partition.parent().unwrap().name, "sda");
+        assert_eq!(partition.scheduler().as_deref(), Some("mq-deadline"));
+    }
+}

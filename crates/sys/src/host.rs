@@ -1,0 +1,202 @@
+//! The facts of a machine that someone needs to repeat a run.
+
+use crate::argv::Argv;
+use crate::kernel::Kernel;
+use fsarena_core::host::Host;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One-line kernel files, and the names reports give them.
+const FILES: &[(&str, &str)] = &[
+    ("kernel_build", "proc/sys/kernel/version"),
+    ("kernel_cmdline", "proc/cmdline"),
+    ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    ("dirty_ratio", "proc/sys/vm/dirty_ratio"),
+    ("dirty_bytes", "proc/sys/vm/dirty_bytes"),
+    ("dirty_background_ratio", "proc/sys/vm/dirty_background_ratio"),
+    ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes"),
+    ("dirty_expire_centisecs", "proc/sys/vm/dirty_expire_centisecs"),
+    ("dirty_writeback_centisecs", "proc/sys/vm/dirty_writeback_centisecs"),
+    ("swappiness", "proc/sys/vm/swappiness"),
+    ("vfs_cache_pressure", "proc/sys/vm/vfs_cache_pressure"),
+    ("cpus_online", "sys/devices/system/cpu/online"),
+    ("cpu_isolated", "sys/devices/system/cpu/isolated"),
+    ("smt", "sys/devices/system/cpu/smt/control"),
+    ("hypervisor", "sys/hypervisor/type"),
+    ("machine", "sys/class/dmi/id/product_name"),
+];
+
+/// Collects the facts of the machine whose kernel this is. What cannot be read is left out.
+pub fn collect(kernel: &Kernel) -> Host {
+    let mut facts: BTreeMap<String, String> = BTreeMap::new();
+    let mut note = |name: &str, fact: Option<String>| {
+        if let Some(fact) = fact {
+            facts.insert(name.to_string(), fact);
+        }
+    };
+    for (name, rel) in FILES {
+        note(name, kernel.fact(rel));
+    }
+    note(
+        "transparent_hugepages",
+        kernel.fact("sys/kernel/mm/transparent_hugepage/enabled").and_then(|t| bracketed(&t)),
+    );
+    note("governor", Some(governors(kernel)));
+    note("mitigations", mitigations(kernel));
+    note("architecture", Some(std::env::consts::ARCH.to_string()));
+    let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
+    note("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor")));
+    note(
+        "cpu_threads",
+        Some(cpuinfo.lines().filter(|line| line.starts_with("processor")).count())
+            .filter(|n| *n > 0)
+            .map(|n| n.to_string()),
+    );
+    note("cpu_cores", cores(&cpuinfo));
+    let flags = field(&cpuinfo, "flags").unwrap_or_default();
+    note(
+        "virtual_machine",
+        flags.split(' ').any(|flag| flag == "hypervisor").then(|| "yes, by the CPU's hypervisor flag".into()),
+    );
+    let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
+    note("memory", field(&meminfo, "MemTotal"));
+    note("swap", field(&meminfo, "SwapTotal"));
+    note("distribution", distribution(kernel));
+    Host {
+        hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
+        boot_id: crate::process::boot_id(kernel),
+        kernel: kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default(),
+        facts,
+    }
+}
+
+/// The version a program says it has: the first line of what it prints. None where it is not installed.
+pub fn tool_version(program: &str) -> Option<String> {
+    // Some know only -V, and some print it on standard error and fail: any word of a version counts.
+    ["--version", "-V"].iter().find_map(|flag| {
+        let finished = Argv::new(program).arg(flag).env("LC_ALL", "C").run().ok()?;
+        let said = [finished.stdout, finished.stderr];
+        let mut lines = said.iter().flat_map(|text| text.lines());
+        let known = |line: &&str| line.contains(|c: char| c.is_ascii_digit()) && !line.contains("option");
+        lines.find(known).map(|line| line.trim().to_string())
+    })
+}
+
+/// The value of `name : value` or `name: value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let value =
+        |line: &str| Some(line.split_once(':').filter(|(key, _)| key.trim() == name)?.1.trim().to_string());
+    text.lines().find_map(value).filter(|value| !value.is_empty())
+}
+
+fn bracketed(text: &str) -> Option<String> {
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
+}
+
+/// Distinct pairs of package and core.
+fn cores(cpuinfo: &str) -> Option<String> {
+    let blocks = cpuinfo.split("\n\n");
+    let cores: BTreeSet<_> =
+        blocks.filter_map(|block| Some((field(block, "physical id")?, field(block, "core id")?))).collect();
+    (!cores.is_empty()).then(|| cores.len().to_string())
+}
+
+/// The frequency governor of each CPU, `performance` or `cpu0 powersave, cpu1 performance`.
+fn governors(kernel: &Kernel) -> String {
+    let mut of: BTreeMap<usize, String> = BTreeMap::new();
+    for entry in std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
+        let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
+        if let (Some(number), Some(governor)) = (number, governor) {
+            of.insert(number, governor);
+        }
+    }
+    let kinds: BTreeSet<_> = of.values().collect();
+    match kinds.len() {
+        0 => "none offered".into(),
+        1 => kinds.into_iter().cloned().collect(),
+        _ => of.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// What the kernel says of each CPU vulnerability that concerns this one.
+fn mitigations(kernel: &Kernel) -> Option<String> {
+    let dir = "sys/devices/system/cpu/vulnerabilities";
+    let entries = std::fs::read_dir(kernel.path(dir)).ok()?;
+    let mut names: Vec<_> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
+    let told: Vec<_> =
+        names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
+    Some(if told.is_empty() { "not affected".into() } else { told.join("; ") })
+}
+
+fn distribution(kernel: &Kernel) -> Option<String> {
+    let text = kernel.read("etc/os-release").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(line.trim_matches('"').to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> Host {
+        let dir = tempfile::tempdir().unwrap();
+        for (rel, text) in files {
+            let path = dir.path().join(rel);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        collect(&Kernel::at(dir.path()))
+    }
+
+    #[test]
+    fn facts_are_read() {
+        let cpu = |n: u32, core: u32| {
+            format!(
+                "processor\t: {n}\nmodel name\t: Some CPU\nphysical id\t: 0\ncore id\t: {core}\nflags\t: fpu hypervisor sse\n"
+            )
+        };
+        let host = machine(&[
+            ("proc/cpuinfo", &format!("{}\n{}\n", cpu(0, 0), cpu(1, 0))),
+            ("proc/meminfo", "MemTotal:       16384 kB\nSwapTotal:      0 kB\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("proc/sys/kernel/hostname", "box\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
+            ("sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
+        ]);
+        assert_eq!((host.hostname.as_str(), host.kernel.as_str()), ("box", "6.1.0"));
+        for (name, fact) in [
+            ("cpu", "Some CPU"),
+            ("cpu_threads", "2"),
+            ("cpu_cores", "1"),
+            ("memory", "16384 kB"),
+            ("swap", "0 kB"),
+            ("transparent_hugepages", "madvise"),
+            ("governor", "cpu0 powersave, cpu1 performance"),
+            ("mitigations", "meltdown: Mitigation: PTI"),
+            ("virtual_machine", "yes, by the CPU's hypervisor flag"),
+        ] {
+            assert_eq!(host.facts.get(name).map(String::as_str), Some(fact), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_invented() {
+        let host = machine(&[("proc/cmdline", "quiet\n")]);
+        let names: Vec<_> = host.facts.keys().map(String::as_str).collect();
+        assert_eq!(names, ["architecture", "governor", "kernel_cmdline"]);
+        assert_eq!(host.facts["governor"], "none offered");
+    }
+
+    #[test]
+    fn versions_of_tools() {
+        assert!(tool_version("losetup").unwrap().contains("util-linux"));
+        assert_eq!(tool_version("no-such-program-anywhere"), None);
+    }
+}

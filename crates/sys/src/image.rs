@@ -1,0 +1,190 @@
+//! Image files, made for one run and removed with it.
+
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, cancel};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How much is written at once when an image is filled.
+const CHUNK: usize = 4 << 20;
+/// What direct I/O wants buffers and lengths aligned to: the largest logical block size in use.
+const ALIGN: usize = 4096;
+
+/// An image file that fsarena made. Dropping it removes it.
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+    size_bytes: u64,
+    armed: Option<Armed>,
+}
+
+/// Makes an image of a size at a path where nothing is yet.
+///
+/// With `prefill` all of it is written, so that nothing below the filesystem under test is allocated
+/// while it is measured.
+///
+/// # Errors
+/// Where there is too little room, something is there already, or a signal asked to stop.
+pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) -> Result<Image, Error> {
+    let path = absolute(path)?;
+    let size_bytes = size_bytes.next_multiple_of(ALIGN as u64);
+    check_room(&path, size_bytes)?;
+    let mut armed = journal.arm(Undo::RemoveFile { path: path.clone(), identity: None })?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let file: File = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => file.into(),
+        Err(error) => {
+            // Whatever is there, this process did not make it.
+            armed.forget()?;
+            return Err(Error::io("making the image", &path)(error.into()));
+        }
+    };
+    let meta = file.metadata().map_err(Error::io("looking at", &path))?;
+    armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) })?;
+    let image = Image { path, size_bytes, armed: Some(armed) };
+    image.fill(file, prefill)?;
+    Ok(image)
+}
+
+/// The path with its directory's symbolic links followed: as the kernel will name it.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| Error::NotOurs { path: path.into(), why: "it names no file".into() })?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
+}
+
+/// Says whether an image of a size has room at a path.
+///
+/// # Errors
+/// [`Error::NoRoom`], or where the directory is not there.
+pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let free = free_bytes(dir)?;
+    if free >= needed {
+        Ok(())
+    } else {
+        Err(Error::NoRoom { path: path.into(), dir: dir.into(), needed, free })
+    }
+}
+
+/// Bytes that can still be written to the filesystem of a directory without privileges.
+///
+/// # Errors
+/// Where the directory is not there.
+pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
+    let stat =
+        rustix::fs::statvfs(dir).map_err(|error| Error::io("asking for the room in", dir)(error.into()))?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}
+
+impl Image {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// Where it cannot be removed, or is still attached; it then stays in the journal.
+    pub fn remove(mut self) -> Result<(), Error> {
+        self.armed.take().map_or(Ok(()), Armed::undo)
+    }
+
+    fn fill(&self, mut file: File, prefill: bool) -> Result<(), Error> {
+        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::NOSPC | Errno::DQUOT) => self.no_room(),
+            _ => Error::io("writing", &self.path)(error),
+        };
+        file.set_len(self.size_bytes).map_err(failed)?;
+        if !prefill {
+            return Ok(());
+        }
+        let direct = rustix::fs::fcntl_getfl(&file)
+            .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT))
+            .is_ok();
+        let buffer = vec![0u8; CHUNK + ALIGN];
+        let start = buffer.as_ptr().align_offset(ALIGN);
+        let chunk = &buffer[start..start + CHUNK];
+        let mut left = self.size_bytes as usize;
+        while left > 0 {
+            cancel::check()?;
+            let length = left.min(CHUNK);
+            file.write_all(&chunk[..length]).map_err(failed)?;
+            left -= length;
+        }
+        if direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
+    }
+
+    fn no_room(&self) -> Error {
+        let dir = self.path.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let free = free_bytes(&dir).unwrap_or(0);
+        Error::NoRoom { path: self.path.clone(), dir, needed: self.size_bytes, free }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::exit::{ExitCode, Exits};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn place() -> (tempfile::TempDir, Journal) {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        (dir, journal)
+    }
+
+    #[test]
+    fn a_filled_image_has_all_its_blocks() {
+        let (dir, journal) = place();
+        let path = dir.path().join("an image\n");
+        let image = create(&journal, &path, 5_000_000, true).unwrap();
+        let meta = path.metadata().unwrap();
+        assert_eq!((meta.len(), image.size_bytes()), (5_001_216, 5_001_216));
+        assert!(meta.blocks() * 512 >= meta.len());
+        assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+        image.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_there_already_stays() {
+        let (dir, journal) = place();
+        let (path, link) = (dir.path().join("file"), dir.path().join("link"));
+        std::fs::write(&path, "").unwrap();
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(create(&journal, &path, 4096, false).is_err());
+        assert!(create(&journal, &link, 4096, false).is_err());
+        drop(journal);
+        assert!(path.exists() && link.symlink_metadata().is_ok());
+    }
+
+    #[test]
+    fn too_little_room_says_what_to_do() {
+        let (dir, journal) = place();
+        let error = create(&journal, &dir.path().join("image"), 1 << 60, false).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Missing);
+        let text = error.to_string();
+        assert!(text.contains("1.0 EiB needed") && text.contains("--size"), "{text}");
+    }
+
+    #[test]
+    fn dropping_removes() {
+        let (dir, journal) = place();
+        let path = dir.path().join("image");
+        drop(create(&journal, &path, 4096, false).unwrap());
+        assert!(!path.exists());
+    }
+}

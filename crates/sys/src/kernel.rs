@@ -1,0 +1,216 @@
+//! Reading the kernel's files below a root that tests can fake.
+
+use crate::Error;
+use procfs_core::process::MountInfo;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where `/proc`, `/sys` and `/lib/modules` are read.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    root: PathBuf,
+}
+
+/// A mounted filesystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Where it is mounted.
+    pub target: PathBuf,
+    /// What is mounted there: a device for most, any word for some.
+    pub source: String,
+    /// The kernel's name of its type.
+    pub fs_type: String,
+    /// Options of this mount, `ro` or `rw` first: `rw,noatime`.
+    pub mount_options: String,
+    /// Options of the filesystem itself.
+    pub super_options: String,
+    /// `major:minor` as files on it report; for btrfs not that of any device.
+    pub major_minor: String,
+}
+
+impl Kernel {
+    /// This machine's.
+    pub fn host() -> Kernel {
+        Kernel::at("/")
+    }
+
+    /// Another root, for tests.
+    pub fn at(root: impl Into<PathBuf>) -> Kernel {
+        Kernel { root: root.into() }
+    }
+
+    /// The path of `proc/…` or `sys/…` below the root.
+    pub fn path(&self, rel: &str) -> PathBuf {
+        self.root.join(rel.trim_start_matches('/'))
+    }
+
+    /// The text of a kernel file: `proc/meminfo`, `sys/class/block/loop0/queue/scheduler`.
+    ///
+    /// # Errors
+    /// Where it is not there or cannot be read.
+    pub fn read(&self, rel: &str) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
+    }
+
+    /// The trimmed text of a kernel file, where it is there and not empty.
+    pub fn fact(&self, rel: &str) -> Option<String> {
+        self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
+    }
+
+    /// Every mount of this mount namespace, in the order in which they were made.
+    ///
+    /// # Errors
+    /// Where the kernel's list cannot be read: the guard must then refuse rather than guess.
+    pub fn mounts(&self) -> Result<Vec<MountEntry>, Error> {
+        let rel = "proc/self/mountinfo";
+        let text = self.read(rel).map_err(Error::io("reading", self.path(rel)))?;
+        let unreadable = |why: String| Error::Unreadable { path: self.path(rel), why };
+        text.lines().map(|line| entry(line).map_err(unreadable)).collect()
+    }
+
+    /// The filesystem types this kernel can mount: built in, loaded, or as a module file at hand.
+    ///
+    /// # Errors
+    /// Where `/proc/filesystems` cannot be read.
+    pub fn filesystems(&self) -> io::Result<BTreeSet<String>> {
+        let loaded = self.read("proc/filesystems")?;
+        let mut types: BTreeSet<String> =
+            loaded.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_string).collect();
+        if let Some(release) = self.fact("proc/sys/kernel/osrelease") {
+            for list in ["modules.dep", "modules.builtin"] {
+                let text = self.read(&format!("lib/modules/{release}/{list}")).unwrap_or_default();
+                types.extend(text.lines().filter_map(filesystem_module));
+            }
+        }
+        Ok(types)
+    }
+
+    /// Devices and files in use as swap.
+    ///
+    /// # Errors
+    /// Where `/proc/swaps` cannot be read.
+    pub fn swaps(&self) -> io::Result<Vec<PathBuf>> {
+        let text = self.read("proc/swaps")?;
+        let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        Ok(names.map(|name| PathBuf::from(unescape(name))).collect())
+    }
+}
+
+fn entry(line: &str) -> Result<MountEntry, String> {
+    let info = MountInfo::from_line(line).map_err(|error| format!("{line:?}: {error}"))?;
+    Ok(MountEntry {
+        target: PathBuf::from(unescape(&info.mount_point.to_string_lossy())),
+        source: unescape(&info.mount_source.unwrap_or_default()),
+        fs_type: unescape(&info.fs_type),
+        mount_options: options(&info.mount_options),
+        super_options: options(&info.super_options),
+        major_minor: info.majmin,
+    })
+}
+
+/// Options as text in a fixed order: `ro` or `rw`, then the rest by name.
+fn options(map: &HashMap<String, Option<String>>) -> String {
+    let mut words: Vec<String> = map
+        .iter()
+        .map(|(name, value)| match value {
+            Some(value) => unescape(&format!("{name}={value}")),
+            None => unescape(name),
+        })
+        .collect();
+    words.sort_by_key(|word| (word != "ro" && word != "rw", word.clone()));
+    words.join(",")
+}
+
+/// The name of a module under `kernel/fs/`: `kernel/fs/xfs/xfs.ko.xz: …` → `xfs`.
+fn filesystem_module(line: &str) -> Option<String> {
+    let path = line.split(':').next()?.strip_prefix("kernel/fs/")?;
+    let file = Path::new(path).file_name()?.to_str()?;
+    Some(file.split(".ko").next()?.to_string())
+}
+
+/// Takes the octal escapes out of a field of a kernel list: `\040` is a blank, `\012` a newline.
+pub fn unescape(field: &str) -> String {
+    let bytes = field.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let octal = (bytes[at] == b'\\').then(|| field.get(at + 1..at + 4)).flatten();
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 4;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+        let dir = tempfile::tempdir().unwrap();
+        for (rel, text) in files {
+            let path = dir.path().join(rel);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let kernel = Kernel::at(dir.path());
+        (dir, kernel)
+    }
+
+    #[test]
+    fn mounts_have_their_escapes_taken_out() {
+        let (_dir, kernel) = with(&[(
+            "proc/self/mountinfo",
+            "36 35 7:3 / /mnt/a\\040b\\012c\\134d rw,noatime shared:1 - ext4 /dev/loop3 rw,errors=continue\n",
+        )]);
+        let mounts = kernel.mounts().unwrap();
+        assert_eq!(mounts[0].target, Path::new("/mnt/a b\nc\\d"));
+        assert_eq!((mounts[0].source.as_str(), mounts[0].major_minor.as_str()), ("/dev/loop3", "7:3"));
+        assert_eq!(mounts[0].mount_options, "rw,noatime");
+        assert_eq!(mounts[0].super_options, "rw,errors=continue");
+    }
+
+    #[test]
+    fn an_unreadable_mount_list_is_an_error_and_not_an_empty_list() {
+        let (_dir, kernel) = with(&[("proc/self/mountinfo", "nonsense\n")]);
+        assert!(matches!(kernel.mounts(), Err(Error::Unreadable { .. })));
+    }
+
+    #[test]
+    fn modules_count_as_mountable() {
+        let (_dir, kernel) = with(&[
+            ("proc/filesystems", "nodev\ttmpfs\n\text4\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            (
+                "lib/modules/6.1.0/modules.dep",
+                "kernel/fs/jfs/jfs.ko.xz: kernel/fs/nls/nls_base.ko\nkernel/net/x.ko:\n",
+            ),
+            ("lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\n"),
+        ]);
+        let types: Vec<_> = kernel.filesystems().unwrap().into_iter().collect();
+        assert_eq!(types, ["ext4", "jfs", "tmpfs"]);
+    }
+
+    #[test]
+    fn swaps_are_paths() {
+        let (_dir, kernel) = with(&[(
+            "proc/swaps",
+            "Filename Type Size Used Priority\n/swap\\040file file 1024 0 -2\n/dev/sda2 partition 1 0 -3\n",
+        )]);
+        assert_eq!(kernel.swaps().unwrap(), [Path::new("/swap file"), Path::new("/dev/sda2")]);
+    }
+
+    #[test]
+    fn a_lone_backslash_stays() {
+        assert_eq!(unescape("a\\b\\"), "a\\b\\");
+        assert_eq!(unescape("\\777é\\é"), "\\777é\\é");
+    }
+}

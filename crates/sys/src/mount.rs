@@ -1,0 +1,143 @@
+//! Mounting and unmounting with mount(8) and umount(8).
+
+use crate::argv::Argv;
+use crate::kernel::Kernel;
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, argv, process};
+use fsarena_core::event::CommandRecord;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a mount point may stay busy before that is an error. Killed commands take a moment to go.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Something that fsarena mounted. Dropping it unmounts it.
+#[derive(Debug)]
+pub struct Mounted {
+    target: PathBuf,
+    armed: Option<Armed>,
+}
+
+/// Mounts a device on an existing directory.
+///
+/// # Errors
+/// Where something is mounted there already, or mount(8) fails.
+pub fn mount(
+    journal: &Journal,
+    log: &mut dyn FnMut(CommandRecord),
+    source: &Path,
+    target: &Path,
+    fs_type: &str,
+    options: &str,
+) -> Result<Mounted, Error> {
+    let target = target.canonicalize().map_err(Error::io("looking for", target))?;
+    if is_mounted(&Kernel::host(), &target)? {
+        return Err(Error::NotOurs { path: target, why: "something is mounted there already".into() });
+    }
+    let armed = journal.arm(Undo::Unmount { target: target.clone() })?;
+    let options = if options.is_empty() { vec![] } else { vec!["-o", options] };
+    let argv = Argv::new("mount").args(["-t", fs_type]).args(options).arg("--source").arg(source);
+    argv.arg("--target").arg(&target).to_the_end().expect(log)?;
+    Ok(Mounted { target, armed: Some(armed) })
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// Where it stays in use; it then stays in the journal.
+    pub fn unmount(mut self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+        unmount(&self.target, log)?;
+        self.armed.take().map_or(Ok(()), Armed::forget)
+    }
+}
+
+/// Unmounts what is mounted on a directory; success where nothing is.
+///
+/// # Errors
+/// [`Error::Busy`] names who uses it; else what umount(8) said.
+pub fn unmount(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    unmount_in(&Kernel::host(), target, log)
+}
+
+pub(crate) fn unmount_in(
+    kernel: &Kernel,
+    target: &Path,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<(), Error> {
+    let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
+    let begun = Instant::now();
+    let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").to_the_end();
+    while is_mounted(kernel, &target)? {
+        match argv.expect(log) {
+            Err(argv::Error::Failed { said, .. }) if said.contains("busy") => {
+                if begun.elapsed() > BUSY {
+                    let holders = process::holders(kernel, &target);
+                    let holders = holders.into_iter().map(|pid| process::name(kernel, pid)).collect();
+                    return Err(Error::Busy { target, holders });
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            finished => drop(finished?),
+        }
+    }
+    Ok(())
+}
+
+fn is_mounted(kernel: &Kernel, target: &Path) -> Result<bool, Error> {
+    Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
+}
+
+/// The options of the mount on a directory as the kernel reports them, comma-separated. For ext2, ext3
+/// and ext4 these include the defaults, which the mount list leaves out.
+///
+/// # Errors
+/// Where nothing is mounted there.
+pub fn effective_options(kernel: &Kernel, target: &Path) -> Result<String, Error> {
+    let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
+    let mounts = kernel.mounts()?;
+    let Some(mount) = mounts.iter().rev().find(|mount| mount.target == target) else {
+        return Err(Error::NotOurs { path: target, why: "nothing is mounted there".into() });
+    };
+    let device = Path::new(&mount.source).file_name().unwrap_or_default().to_string_lossy();
+    let defaults = kernel.read(&format!("proc/fs/{}/{device}/options", mount.fs_type)).unwrap_or_default();
+    let mut words: Vec<&str> = vec![];
+    for word in mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines()) {
+        if !word.is_empty() && !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    Ok(words.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effective_options_include_defaults_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/fs/ext4/loop3")).unwrap();
+        let line = "36 35 7:3 / /mnt/no\\040where rw,noatime - ext4 /dev/loop3 rw,nobarrier\n";
+        std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
+        std::fs::write(dir.path().join("proc/fs/ext4/loop3/options"), "rw\nnobarrier\ndata=ordered\n")
+            .unwrap();
+        let kernel = Kernel::at(dir.path());
+        let options = effective_options(&kernel, Path::new("/mnt/no where")).unwrap();
+        assert_eq!(options, "rw,noatime,nobarrier,data=ordered");
+        assert!(effective_options(&kernel, Path::new("/mnt")).is_err());
+    }
+
+    #[test]
+    fn unmounting_what_is_not_mounted_is_success() {
+        let dir = tempfile::tempdir().unwrap();
+        unmount(dir.path(), &mut |_| panic!("nothing needs to run")).unwrap();
+        unmount(&dir.path().join("gone"), &mut |_| panic!("nothing needs to run")).unwrap();
+    }
+}

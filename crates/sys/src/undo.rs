@@ -1,0 +1,79 @@
+//! Undoing what was set up, even after the process that did it is gone.
+//!
+//! Each process that sets something up keeps one [`Journal`]: a file of JSON lines in the state
+//! directory, to which a line is appended and synced *before* the thing is done. What is undone is noted
+//! in it too; a journal with nothing left to undo is deleted. [`recover`] runs what a dead owner left.
+
+mod act;
+mod journal;
+mod recover;
+
+pub use journal::{Armed, Journal, state_dir};
+pub use recover::{Recovered, recover};
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How one thing is undone. Doing it when it is already undone is success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "undo", rename_all = "snake_case")]
+pub enum Undo {
+    /// Unmount what is mounted there.
+    Unmount {
+        /// The mount point.
+        target: PathBuf,
+    },
+    /// Detach every loop device of an image.
+    Detach {
+        /// The image, symbolic links followed.
+        image: PathBuf,
+    },
+    /// Remove a file that fsarena made.
+    RemoveFile {
+        /// Where it is.
+        path: PathBuf,
+        /// Its device and inode number. Before it is made these are not known: then only an empty file
+        /// of this user is removed, which is all that can be there if the maker died at once.
+        identity: Option<(u64, u64)>,
+    },
+    /// Remove a directory that fsarena made, with all in it. Refused while anything is mounted below it.
+    RemoveTree {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// Kill a process group.
+    KillGroup {
+        /// Its number.
+        pgid: i32,
+        /// When its leader started, in clock ticks since boot.
+        start_time: u64,
+    },
+    /// Write back the value that a kernel attribute had.
+    RestoreAttr {
+        /// The attribute.
+        path: PathBuf,
+        /// Its former value.
+        value: String,
+    },
+}
+
+impl Undo {
+    /// Whether a reboot has undone it: mounts, loop devices, processes and kernel attributes end with
+    /// the kernel, files do not.
+    fn ends_with_boot(&self) -> bool {
+        !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveTree { .. })
+    }
+}
+
+impl std::fmt::Display for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Undo::Unmount { target } => write!(f, "unmount {target:?}"),
+            Undo::Detach { image } => write!(f, "detach the loop device of {image:?}"),
+            Undo::RemoveFile { path, .. } => write!(f, "remove {path:?}"),
+            Undo::RemoveTree { path } => write!(f, "remove directory {path:?}"),
+            Undo::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
+            Undo::RestoreAttr { path, value } => write!(f, "set {path:?} back to {value}"),
+        }
+    }
+}

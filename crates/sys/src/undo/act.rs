@@ -1,0 +1,179 @@
+//! Doing one [`Undo`].
+
+use super::Undo;
+use crate::kernel::Kernel;
+use crate::{Error, loopdev, mount, process};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+impl Undo {
+    /// Does it. Success where it is done already.
+    pub(super) fn act(&self, kernel: &Kernel) -> Result<(), Error> {
+        match self {
+            Undo::Unmount { target } => mount::unmount_in(kernel, target, &mut |_| {}),
+            Undo::Detach { image } => loopdev::detach_image(kernel, image, &mut |_| {}),
+            Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
+            Undo::RemoveTree { path } => remove_tree(kernel, path),
+            Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
+            Undo::RestoreAttr { path, value } => match std::fs::write(path, value) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(Error::io("writing", path)(error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn not_ours(path: &Path, why: impl Into<String>) -> Error {
+    Error::NotOurs { path: path.into(), why: why.into() }
+}
+
+fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
+    let meta = match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(Error::io("looking at", path))?,
+    };
+    match identity {
+        Some(made) if (meta.dev(), meta.ino()) != made => {
+            return Err(not_ours(path, "it is another file than the one fsarena made there"));
+        }
+        None if !meta.is_file() || meta.len() > 0 || meta.uid() != rustix::process::geteuid().as_raw() => {
+            return Err(not_ours(path, "fsarena was about to make it, but something else is there"));
+        }
+        _ => {}
+    }
+    if let Some(device) = loopdev::attached(kernel, path).first() {
+        return Err(not_ours(path, format!("it is still attached to {}", device.display())));
+    }
+    std::fs::remove_file(path).map_err(Error::io("removing", path))
+}
+
+fn remove_tree(kernel: &Kernel, path: &Path) -> Result<(), Error> {
+    let meta = match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(Error::io("looking at", path))?,
+    };
+    if !meta.is_dir() {
+        return Err(not_ours(path, "it is no directory"));
+    }
+    let real = path.canonicalize().map_err(Error::io("looking for", path))?;
+    if let Some(mount) = kernel.mounts()?.iter().find(|mount| mount.target.starts_with(&real)) {
+        return Err(not_ours(path, format!("{} is mounted at {:?}", mount.source, mount.target)));
+    }
+    let parent = real.parent().ok_or_else(|| not_ours(path, "it is the root directory"))?;
+    let name = real.file_name().ok_or_else(|| not_ours(path, "it has no name"))?;
+    let dir = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Error::io("opening", parent)(error.into()))?;
+    remove_at(dir.as_fd(), Path::new(name), meta.dev(), &real)
+}
+
+/// Removes one name in an open directory. Works by descriptors and follows no link, so that nobody can
+/// swap a directory for a link to somewhere else in the meantime.
+fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, shown: &Path) -> Result<(), Error> {
+    let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown)(error.into());
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let dir = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
+            return rustix::fs::unlinkat(parent, name, AtFlags::empty())
+                .map_err(|error| failed("removing", error));
+        }
+        Err(error) => return Err(failed("opening", error)),
+    };
+    if rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?.st_dev != dev {
+        return Err(not_ours(shown, "another filesystem begins here"));
+    }
+    let mut names: Vec<PathBuf> = vec![];
+    for entry in rustix::fs::Dir::read_from(&dir).map_err(|error| failed("reading", error))? {
+        let entry = entry.map_err(|error| failed("reading", error))?;
+        let bytes = entry.file_name().to_bytes();
+        if bytes != b"." && bytes != b".." {
+            names.push(std::ffi::OsStr::from_bytes(bytes).into());
+        }
+    }
+    for child in names {
+        remove_at(dir.as_fd(), &child, dev, &shown.join(&child))?;
+    }
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(|error| failed("removing", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &Path, text: &str) -> (u64, u64) {
+        std::fs::write(path, text).unwrap();
+        let meta = path.metadata().unwrap();
+        (meta.dev(), meta.ino())
+    }
+
+    #[test]
+    fn only_the_file_that_was_made_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, other) = (dir.path().join("a\n b"), dir.path().join("other"));
+        let made = file(&ours, "x");
+        file(&other, "y");
+        let kernel = Kernel::host();
+        let undo = |path: &Path| Undo::RemoveFile { path: path.into(), identity: Some(made) };
+        assert!(matches!(undo(&other).act(&kernel), Err(Error::NotOurs { .. })));
+        assert!(other.exists());
+        undo(&ours).act(&kernel).unwrap();
+        assert!(!ours.exists());
+        undo(&ours).act(&kernel).unwrap();
+    }
+
+    #[test]
+    fn without_identity_only_an_empty_file_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let undo = Undo::RemoveFile { path: path.clone(), identity: None };
+        file(&path, "somebody's data");
+        assert!(undo.act(&Kernel::host()).is_err());
+        file(&path, "");
+        undo.act(&Kernel::host()).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_tree_goes_and_what_its_links_name_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir_all(tree.join("a/b")).unwrap();
+        file(&tree.join("a/b/c"), "x");
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        file(&outside.join("kept"), "y");
+        std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
+        Undo::RemoveTree { path: tree.clone() }.act(&Kernel::host()).unwrap();
+        assert!(!tree.exists() && outside.join("kept").exists());
+        Undo::RemoveTree { path: tree }.act(&Kernel::host()).unwrap();
+    }
+
+    #[test]
+    fn a_tree_with_a_mount_in_it_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().canonicalize().unwrap().join("tree");
+        std::fs::create_dir_all(tree.join("mnt")).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        let line = format!("36 35 7:3 / {}/mnt rw - ext4 /dev/loop3 rw\n", tree.display());
+        std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
+        let error = Undo::RemoveTree { path: tree.clone() }.act(&Kernel::at(dir.path())).unwrap_err();
+        assert!(error.to_string().contains("is mounted at"), "{error}");
+        assert!(tree.join("mnt").exists());
+    }
+
+    #[test]
+    fn an_attribute_that_is_gone_needs_no_restoring() {
+        let dir = tempfile::tempdir().unwrap();
+        let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into() };
+        undo(dir.path().join("no/such")).act(&Kernel::host()).unwrap();
+        let path = dir.path().join("attr");
+        file(&path, "0");
+        undo(path.clone()).act(&Kernel::host()).unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "5");
+    }
+}

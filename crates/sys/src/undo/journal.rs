@@ -1,0 +1,284 @@
+//! The undo journal of this process.
+
+use super::Undo;
+use crate::kernel::Kernel;
+use crate::{Error, process};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One line of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    /// Who keeps it. Always the first line.
+    Owner(Owner),
+    /// Something is about to be set up, or more is known of it.
+    Arm { id: u64, how: Undo },
+    /// It is undone.
+    Done { id: u64 },
+}
+
+/// The process that keeps a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub pid: i32,
+    pub start_time: u64,
+    pub boot_id: String,
+    /// What it is about: the run's directory.
+    pub about: String,
+}
+
+/// Where undo journals and the list of written signatures are kept: `$FSARENA_STATE_DIR`, else
+/// `/var/lib/fsarena` for root, else `$XDG_STATE_HOME/fsarena`, else `~/.local/state/fsarena`.
+pub fn state_dir() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = variable("FSARENA_STATE_DIR") {
+        return dir;
+    }
+    if rustix::process::geteuid().is_root() {
+        return "/var/lib/fsarena".into();
+    }
+    let home = || variable("HOME").unwrap_or_else(|| "/".into()).join(".local/state");
+    variable("XDG_STATE_HOME").unwrap_or_else(home).join("fsarena")
+}
+
+/// The extension of a journal.
+pub(super) const JOURNAL: &str = "jsonl";
+/// The extension of a journal that does not say yet whose it is.
+const NEW: &str = "new";
+
+/// The directory of the journals in a state directory.
+pub(super) fn journals(state_dir: &Path) -> PathBuf {
+    state_dir.join("undo")
+}
+
+/// The undo journal of this process. Clones write to the same file.
+#[derive(Debug, Clone)]
+pub struct Journal(Arc<Mutex<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    file: File,
+    next: u64,
+    left: usize,
+}
+
+/// Something that is set up and will be undone, at the latest when this is dropped.
+#[derive(Debug)]
+#[must_use = "it is undone when dropped"]
+pub struct Armed {
+    journal: Journal,
+    id: u64,
+    how: Undo,
+    live: bool,
+}
+
+impl Journal {
+    /// A new journal. `about` says what it is for: the directory of the run.
+    ///
+    /// Commands run from now on carry its name in their environment, so that [`super::recover`] can end
+    /// those that outlive this process.
+    ///
+    /// # Errors
+    /// Where the state directory cannot be written.
+    pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
+        let dir = journals(state_dir);
+        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
+        let kernel = Kernel::host();
+        let pid = std::process::id() as i32;
+        let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
+            path: kernel.path("proc/self/stat"),
+            why: "it does not say when this process started".into(),
+        })?;
+        let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
+        // Held as long as this process lives, and by nobody else after it.
+        file.lock().map_err(Error::io("locking", &path))?;
+        let mut open = Open { path, file, next: 0, left: 0 };
+        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel), about: about.into() };
+        open.append(&Line::Owner(owner))?;
+        open.publish()?;
+        File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
+        crate::argv::mark_commands(&open.path.file_name().unwrap_or_default().to_string_lossy());
+        Ok(Journal(Arc::new(Mutex::new(open))))
+    }
+
+    /// Notes how something will be undone. Call it before doing the thing.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
+    pub fn arm(&self, how: Undo) -> Result<Armed, Error> {
+        let mut open = self.open();
+        let id = open.next;
+        open.append(&Line::Arm { id, how: how.clone() })?;
+        open.next += 1;
+        open.left += 1;
+        Ok(Armed { journal: self.clone(), id, how, live: true })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // What a panicking thread left is still right: every line is appended in one go.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new file, named for the process and, as a process may keep several, numbered.
+fn new_file(dir: &Path, process: &str) -> Result<(PathBuf, File), Error> {
+    let mut number = 0;
+    loop {
+        let path = dir.join(format!("{process}-{number}.{NEW}"));
+        let used = path.with_extension(JOURNAL).exists();
+        match File::options().append(true).create_new(true).open(&path) {
+            Ok(file) if !used => return Ok((path, file)),
+            Ok(_) => std::fs::remove_file(&path).map_err(Error::io("removing", &path))?,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("making", path)(error)),
+        }
+        number += 1;
+    }
+}
+
+impl Open {
+    /// Gives it the name under which recover looks for it, now that it is locked and says whose it is.
+    fn publish(&mut self) -> Result<(), Error> {
+        let path = self.path.with_extension(JOURNAL);
+        std::fs::rename(&self.path, &path).map_err(Error::io("renaming to", &path))?;
+        self.path = path;
+        Ok(())
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), Error> {
+        // A path that is not UTF-8 cannot be written as JSON.
+        let mut text = serde_json::to_vec(line).map_err(|e| Error::io("noting in", &self.path)(e.into()))?;
+        text.push(b'\n');
+        self.file
+            .write_all(&text)
+            .and_then(|()| self.file.sync_data())
+            .map_err(Error::io("writing", &self.path))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.left == 0 {
+            // Left behind it would do no harm: recover finds nothing to do in it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Armed {
+    /// Undoes it now.
+    ///
+    /// # Errors
+    /// Where it cannot be undone; it stays in the journal for `fsarena recover`.
+    pub fn undo(mut self) -> Result<(), Error> {
+        self.live = false;
+        self.how.act(&Kernel::host())?;
+        self.done()
+    }
+
+    /// Marks it done, because it was undone some other way, or was never done.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written.
+    pub fn forget(mut self) -> Result<(), Error> {
+        self.live = false;
+        self.done()
+    }
+
+    /// Notes that more is known of the thing now, such as the identity of a file just made.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written.
+    pub fn refine(&mut self, how: Undo) -> Result<(), Error> {
+        self.journal.open().append(&Line::Arm { id: self.id, how: how.clone() })?;
+        self.how = how;
+        Ok(())
+    }
+
+    fn done(&self) -> Result<(), Error> {
+        let mut open = self.journal.open();
+        open.append(&Line::Done { id: self.id })?;
+        open.left -= 1;
+        Ok(())
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        // Nobody hears an error here. What could not be undone stays in the journal.
+        if self.live && self.how.act(&Kernel::host()).is_ok() {
+            let _ = self.done();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(state: &Path) -> Vec<String> {
+        let mut files = std::fs::read_dir(journals(state)).unwrap();
+        let text = files.next().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        text.unwrap_or_default().lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn it_is_written_before_and_after_and_deleted_when_empty() {
+        let state = tempfile::tempdir().unwrap();
+        let tree = state.path().join("tree");
+        let journal = Journal::create(state.path(), "runs/1").unwrap();
+        let armed = journal.arm(Undo::RemoveTree { path: tree.clone() }).unwrap();
+        assert_eq!(lines(state.path()).len(), 2);
+        std::fs::create_dir(&tree).unwrap();
+        armed.undo().unwrap();
+        assert!(!tree.exists());
+        assert_eq!(lines(state.path())[2], r#"{"done":{"id":0}}"#);
+        drop(journal);
+        assert_eq!(lines(state.path()), [""; 0]);
+    }
+
+    #[test]
+    fn dropping_undoes_and_forgetting_does_not() {
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        for kept in [false, true] {
+            let path = state.path().join("dir");
+            let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+            std::fs::create_dir(&path).unwrap();
+            if kept {
+                armed.forget().unwrap();
+            } else {
+                drop(armed);
+            }
+            assert_eq!(path.exists(), kept);
+        }
+        drop(journal);
+        assert_eq!(lines(state.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_journal_with_something_left_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("image");
+        std::fs::write(&path, "not ours").unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        drop(journal.arm(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal);
+        assert_eq!(lines(state.path()).len(), 2);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_path_that_the_journal_cannot_hold_is_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
+        assert!(journal.arm(Undo::Unmount { target: path }).is_err());
+    }
+}

@@ -1,0 +1,253 @@
+//! Running the journals of dead processes.
+
+use super::Undo;
+use super::journal::{JOURNAL, Line, Owner, journals};
+use crate::kernel::Kernel;
+use crate::{Error, process};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// What [`recover`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Things undone, or found undone.
+    pub undone: usize,
+    /// Things that could not be undone; they stay in their journal.
+    pub failed: usize,
+    /// Journals whose owner still runs; they are left alone.
+    pub still_running: usize,
+}
+
+/// Undoes everything that dead processes left set up: first ends the commands that outlived them, then
+/// the rest in reverse order. Says each thing it does, and each that it could not do with the reason.
+///
+/// # Errors
+/// Where the state directory cannot be read. What cannot be undone is counted, not an error.
+pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
+    let dir = journals(state_dir);
+    let entries = match std::fs::read_dir(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Recovered::default()),
+        found => found.map_err(Error::io("reading", &dir))?,
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL));
+    paths.sort();
+    let mut all = Recovered::default();
+    for path in paths {
+        one(kernel, &path, &mut all, say)?;
+    }
+    Ok(all)
+}
+
+fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let mut file = File::options().read(true).append(true).open(path).map_err(Error::io("opening", path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            all.still_running += 1;
+            return Ok(());
+        }
+        Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
+    let (owner, left) = parse(&bytes);
+    let same_boot = owner.as_ref().is_some_and(|owner| owner.boot_id == process::boot_id(kernel));
+    if let Some(owner) = &owner
+        && same_boot
+        && process::is_alive(kernel, owner.pid, owner.start_time)
+    {
+        all.still_running += 1;
+        return Ok(());
+    }
+    if let Some(owner) = &owner {
+        say(&format!("{}: its process {} is gone", owner.about, owner.pid));
+    }
+    if same_boot {
+        end_commands(kernel, path, all, say);
+    }
+    // A last line cut short has no end; without one the next line would be lost with it.
+    if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+        file.write_all(b"\n").map_err(Error::io("writing", path))?;
+    }
+    let failed_before = all.failed;
+    for (id, how) in left {
+        undo(kernel, same_boot, &how, all, say)
+            .then(|| mark_done(&mut file, id))
+            .transpose()
+            .map_err(Error::io("writing", path))?;
+    }
+    if all.failed == failed_before {
+        std::fs::remove_file(path).map_err(Error::io("removing", path))?;
+    } else {
+        say(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
+    }
+    Ok(())
+}
+
+fn end_commands(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match process::kill_marked(kernel, &name) {
+        Ok(0) => {}
+        Ok(ended) => {
+            all.undone += ended;
+            say(&format!("ended {ended} commands that outlived it"));
+        }
+        Err(error) => {
+            all.failed += 1;
+            say(&error.to_string());
+        }
+    }
+}
+
+/// Undoes one thing; whether that worked.
+fn undo(
+    kernel: &Kernel,
+    same_boot: bool,
+    how: &Undo,
+    all: &mut Recovered,
+    say: &mut dyn FnMut(&str),
+) -> bool {
+    let done = if same_boot || !how.ends_with_boot() { how.act(kernel) } else { Ok(()) };
+    match &done {
+        Ok(()) => {
+            all.undone += 1;
+            say(&format!("done: {how}"));
+        }
+        Err(error) => {
+            all.failed += 1;
+            say(&format!("failed: {how}: {error}"));
+        }
+    }
+    done.is_ok()
+}
+
+fn mark_done(file: &mut File, id: u64) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(&Line::Done { id })?;
+    text.push(b'\n');
+    file.write_all(&text)
+}
+
+/// The owner, and what is left to undo in the order to undo it in: processes first, then the reverse of
+/// how it was set up. A line that does not read was cut short by the owner's death before it was synced,
+/// so what it announces was never done.
+fn parse(bytes: &[u8]) -> (Option<Owner>, Vec<(u64, Undo)>) {
+    let mut owner = None;
+    let mut left: Vec<(u64, Undo)> = vec![];
+    for line in bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
+        match line {
+            Line::Owner(found) => owner = Some(found),
+            Line::Done { id } => left.retain(|(known, _)| *known != id),
+            Line::Arm { id, how } => match left.iter_mut().find(|(known, _)| *known == id) {
+                Some(known) => known.1 = how,
+                None => left.push((id, how)),
+            },
+        }
+    }
+    left.reverse();
+    left.sort_by_key(|(_, how)| !matches!(how, Undo::KillGroup { .. }));
+    (owner, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::Journal;
+    use std::os::unix::fs::MetadataExt;
+
+    /// A journal as a process that is gone left it: this boot, a pid with another start time.
+    fn dead(state: &Path, boot_id: &str, lines: &[Line], cut: &str) -> std::path::PathBuf {
+        let dir = journals(state);
+        std::fs::create_dir_all(&dir).unwrap();
+        let owner = Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), about: "runs/1".into() };
+        let lines = std::iter::once(&Line::Owner(owner))
+            .chain(lines)
+            .map(|line| serde_json::to_string(line).unwrap() + "\n")
+            .collect::<String>();
+        let path = dir.join("1-0.jsonl");
+        std::fs::write(&path, lines + cut).unwrap();
+        path
+    }
+
+    fn image(dir: &Path) -> (std::path::PathBuf, Line) {
+        let path = dir.join("image \n 1");
+        std::fs::write(&path, "data").unwrap();
+        let meta = path.metadata().unwrap();
+        let how = Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) };
+        (path, Line::Arm { id: 0, how })
+    }
+
+    fn here() -> String {
+        process::boot_id(&Kernel::host())
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_removed_even_after_a_cut_line() {
+        let state = tempfile::tempdir().unwrap();
+        let (image, line) = image(state.path());
+        let journal = dead(state.path(), &here(), &[line], "{\"arm\":{\"id\":1,\"ho");
+        let mut said = vec![];
+        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0 });
+        assert!(!image.exists() && !journal.exists(), "{said:?}");
+    }
+
+    #[test]
+    fn another_file_of_that_name_stays_and_so_does_the_journal() {
+        let state = tempfile::tempdir().unwrap();
+        let (image, line) = image(state.path());
+        std::fs::rename(&image, state.path().join("moved")).unwrap();
+        std::fs::write(&image, "somebody's").unwrap();
+        let journal = dead(state.path(), "another boot", &[line], "");
+        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0 });
+        assert!(image.exists() && journal.exists());
+    }
+
+    #[test]
+    fn after_a_reboot_mounts_are_gone_by_themselves() {
+        let state = tempfile::tempdir().unwrap();
+        dead(
+            state.path(),
+            "another boot",
+            &[Line::Arm { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
+            "",
+        );
+        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done.undone, 1);
+        assert!(Path::new("/proc/self").exists());
+    }
+
+    #[test]
+    fn a_living_owner_is_left_alone() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("dir");
+        let journal = Journal::create(state.path(), "").unwrap();
+        let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
+        assert!(path.exists());
+        armed.undo().unwrap();
+    }
+
+    #[test]
+    fn the_order_is_processes_first_then_backwards() {
+        let arm = |id, how| serde_json::to_string(&Line::Arm { id, how }).unwrap();
+        let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
+        let (detach, unmount) = (Undo::Detach { image: "/i".into() }, Undo::Unmount { target: "/m".into() });
+        let text = [
+            arm(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
+            arm(0, Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) }),
+            arm(1, kill.clone()),
+            arm(2, detach.clone()),
+            arm(3, unmount.clone()),
+            arm(4, Undo::RemoveTree { path: "/t".into() }),
+            serde_json::to_string(&Line::Done { id: 4 }).unwrap(),
+        ];
+        let (_, left) = parse(text.join("\n").as_bytes());
+        let file = Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) };
+        assert_eq!(left, [(1, kill), (3, unmount), (2, detach), (0, file)]);
+    }
+}
