@@ -72,95 +72,46 @@ struct Line {
 /// # Errors
 /// A line that is no such record, an unknown unit or task, a value that is not finite and positive or
 /// zero, or a figure given twice.
-pub fn parse(
-    study: &str,
-    csv: &str,
-    steps: &BTreeMap<String, String>,
-) -> Result<Vec<Published>, Error> {
+pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
     let mut sets: Vec<Published> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let fault = |line: u64, why: String| Error {
-        study: study.to_string(),
-        line,
-        why,
-    };
-    let headers = reader
-        .headers()
-        .map_err(|e| fault(1, e.to_string()))?
-        .clone();
+    let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
+    let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
     let mut seen = std::collections::BTreeSet::new();
     for record in reader.records() {
-        let record = record
-            .map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
+        let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let number = record.position().map_or(0, csv::Position::line);
-        let line: Line = record
-            .deserialize(Some(&headers))
-            .map_err(|e| fault(number, e.to_string()))?;
-        if !seen.insert((
-            line.set.clone(),
-            line.task.clone(),
-            line.filesystem.clone(),
-            line.metric.clone(),
-        )) {
+        let line: Line = record.deserialize(Some(&headers)).map_err(|e| fault(number, e.to_string()))?;
+        if !seen.insert((line.set.clone(), line.task.clone(), line.filesystem.clone(), line.metric.clone())) {
             return Err(fault(
                 number,
-                format!(
-                    "{} of {} in task {} is given twice",
-                    line.metric, line.filesystem, line.task
-                ),
+                format!("{} of {} in task {} is given twice", line.metric, line.filesystem, line.task),
             ));
         }
         let set = line.set.clone();
         let figure = figure(line, steps).map_err(|why| fault(number, why))?;
         match sets.iter_mut().find(|published| published.set == set) {
             Some(published) => published.rows.push(figure),
-            None => sets.push(Published {
-                study: study.to_string(),
-                set,
-                rows: vec![figure],
-            }),
+            None => sets.push(Published { study: study.to_string(), set, rows: vec![figure] }),
         }
     }
     Ok(sets)
 }
 
 fn figure(line: Line, steps: &BTreeMap<String, String>) -> Result<Figure, String> {
-    let unit =
-        Unit::from_suffix(&line.unit).ok_or_else(|| format!("unknown unit `{}`", line.unit))?;
-    let step = steps
-        .get(&line.task)
-        .ok_or_else(|| format!("no step does task `{}`", line.task))?
-        .clone();
+    let unit = Unit::from_suffix(&line.unit).ok_or_else(|| format!("unknown unit `{}`", line.unit))?;
+    let step = steps.get(&line.task).ok_or_else(|| format!("no step does task `{}`", line.task))?.clone();
     if !line.value.is_finite() || line.value < 0.0 {
         return Err(format!("the value {} is no measurement", line.value));
     }
-    let Line {
-        task,
-        title,
-        filesystem: arm,
-        metric,
-        value,
-        ..
-    } = line;
-    Ok(Figure {
-        task,
-        step,
-        title,
-        arm,
-        metric,
-        value,
-        unit,
-    })
+    let Line { task, title, filesystem: arm, metric, value, .. } = line;
+    Ok(Figure { task, step, title, arm, metric, value, unit })
 }
 
 impl Published {
     /// The name on the command line, after `published:`; `piszcz-II`.
     pub fn name(&self) -> String {
-        if self.set.is_empty() {
-            self.study.clone()
-        } else {
-            format!("{}-{}", self.study, self.set)
-        }
+        if self.set.is_empty() { self.study.clone() } else { format!("{}-{}", self.study, self.set) }
     }
 
     /// What was measured, in the author's order.
@@ -186,17 +137,12 @@ impl Published {
 
     /// A figure, by step, arm and metric.
     pub fn figure(&self, step: &str, arm: &str, metric: &str) -> Option<&Figure> {
-        self.rows
-            .iter()
-            .find(|row| row.step == step && row.arm == arm && row.metric == metric)
+        self.rows.iter().find(|row| row.step == step && row.arm == arm && row.metric == metric)
     }
 
     /// The sum of a metric over all tasks for one arm: the author's composite. None where a task is missing.
     pub fn total(&self, arm: &str, metric: &str) -> Option<f64> {
-        self.tasks()
-            .iter()
-            .map(|task| self.figure(&task.step, arm, metric).map(|row| row.value))
-            .sum()
+        self.tasks().iter().map(|task| self.figure(&task.step, arm, metric).map(|row| row.value)).sum()
     }
 }
 
@@ -217,15 +163,11 @@ mod tests {
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
     fn steps() -> BTreeMap<String, String> {
-        (1..=21)
-            .map(|n| (format!("{n:03}"), format!("step-{n}")))
-            .collect()
+        (1..=21).map(|n| (format!("{n:03}"), format!("step-{n}"))).collect()
     }
 
     fn error(lines: &str) -> String {
-        parse("old", &format!("{HEAD}{lines}"), &steps())
-            .unwrap_err()
-            .to_string()
+        parse("old", &format!("{HEAD}{lines}"), &steps()).unwrap_err().to_string()
     }
 
     #[test]
@@ -234,23 +176,16 @@ mod tests {
             "{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n"
         );
         let sets = parse("old", &csv, &steps()).unwrap();
-        assert_eq!(
-            sets.iter().map(Published::name).collect::<Vec<_>>(),
-            ["old-II", "old-I"]
-        );
+        assert_eq!(sets.iter().map(Published::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
-        assert_eq!(
-            sets[0].figure("step-1", "xfs", "elapsed").unwrap().value,
-            2.5
-        );
+        assert_eq!(sets[0].figure("step-1", "xfs", "elapsed").unwrap().value, 2.5);
         assert_eq!(sets[1].rows[0].unit, Unit::Percent);
     }
 
     #[test]
     fn a_total_needs_every_task() {
-        let csv = format!(
-            "{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n"
-        );
+        let csv =
+            format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
         let set = &parse("old", &csv, &steps()).unwrap()[0];
         assert_eq!(set.total("xfs", "elapsed"), Some(6.5));
         assert_eq!(set.total("jfs", "elapsed"), None);
@@ -282,12 +217,7 @@ mod tests {
             assert_eq!(set.rows.len(), arms * 21 * 2);
         }
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
-        let total = sets
-            .iter()
-            .find(|s| s.set == "II")
-            .unwrap()
-            .total("ext2", "elapsed")
-            .unwrap();
+        let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();
         assert!((total - 359.81).abs() < 1e-9, "{total}");
     }
 }

@@ -96,8 +96,7 @@ impl Kind {
             (Kind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
             (Kind::Path | Kind::Text, Value::Text(_)) => true,
             (Kind::Ints { min, max }, Value::List(vs)) => {
-                !vs.is_empty()
-                    && vs.iter().all(|v| matches!(v, Value::Int(v) if (min..=max).contains(&v)))
+                !vs.is_empty() && vs.iter().all(|v| matches!(v, Value::Int(v) if (min..=max).contains(&v)))
             }
             (Kind::Ints { min, max }, Value::Int(v)) => (min..=max).contains(&v),
             _ => false,

@@ -1,5 +1,7 @@
 //! The studies that ship with fsarena. A new one is a folder under `studies/` and its entry here.
 
+use crate::published::{self, Published};
+
 /// A plan that ships with fsarena, with the figures published for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Study {
@@ -8,7 +10,9 @@ pub struct Study {
     /// The plan, TOML.
     pub plan: &'static str,
     /// The published figures, CSV; see [`crate::published`].
-    pub published: Option<&'static str>,
+    pub figures: Option<&'static str>,
+    /// Which step does each of the author's numbered tasks.
+    pub tasks: &'static [(&'static str, &'static str)],
     /// Who made the original, and where it was published.
     pub source: &'static str,
 }
@@ -17,9 +21,43 @@ pub struct Study {
 pub const STUDIES: &[Study] = &[Study {
     name: "piszcz",
     plan: include_str!("../../../studies/piszcz/plan.toml"),
-    published: Some(include_str!("../../../studies/piszcz/published.csv")),
+    figures: Some(include_str!("../../../studies/piszcz/published.csv")),
+    tasks: &[
+        ("001", "touch"),
+        ("002", "find-files"),
+        ("003", "rm-files"),
+        ("004", "mkdir"),
+        ("005", "find-dirs"),
+        ("006", "rm-dirs"),
+        ("007", "copy-in"),
+        ("008", "copy-out"),
+        ("009", "untar"),
+        ("010", "tar"),
+        ("011", "rm-tree"),
+        ("012", "copy-10"),
+        ("013", "create"),
+        ("014", "copy-file"),
+        ("015", "split-1000"),
+        ("016", "split-1024"),
+        ("017", "split-2048"),
+        ("018", "split-4096"),
+        ("019", "split-8192"),
+        ("020", "copy-tree"),
+        ("021", "cat"),
+    ],
     source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
 }];
+
+impl Study {
+    /// The figures its author published, set by set; none where there are none.
+    ///
+    /// # Errors
+    /// A fault in the file that ships with fsarena.
+    pub fn published(&self) -> Result<Vec<Published>, published::Error> {
+        let steps = self.tasks.iter().map(|(task, step)| (task.to_string(), step.to_string())).collect();
+        self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &steps))
+    }
+}
 
 /// The study that `fsarena run` runs where none is named.
 pub const DEFAULT: &str = "piszcz";

@@ -9,8 +9,18 @@ static TASKS: WorkloadDef = WorkloadDef {
     id: "coreutils",
     help: "",
     settings: &[
-        SettingDef { id: "driver", kind: Kind::Choice(&["commands", "native"]), default: SettingDefault::Text("commands"), help: "" },
-        SettingDef { id: "copies", kind: Kind::Int { min: 1, max: 100 }, default: SettingDefault::Int(10), help: "" },
+        SettingDef {
+            id: "driver",
+            kind: Kind::Choice(&["commands", "native"]),
+            default: SettingDefault::Text("commands"),
+            help: "",
+        },
+        SettingDef {
+            id: "copies",
+            kind: Kind::Int { min: 1, max: 100 },
+            default: SettingDefault::Int(10),
+            help: "",
+        },
     ],
 };
 
@@ -83,10 +93,16 @@ fn errors_point_at_the_place() {
         ("blocks = 3", "plan.toml, line 1, column 1: unknown field `blocks`"),
         ("name = 3", "plan.toml, line 1, column 8: invalid type"),
         ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
-        (&with("[factors]\nfs = \"etx4\""), "plan.toml, line 3, column 6: `etx4` is no filesystem that fsarena knows; did you mean `ext4`?"),
+        (
+            &with("[factors]\nfs = \"etx4\""),
+            "plan.toml, line 3, column 6: `etx4` is no filesystem that fsarena knows; did you mean `ext4`?",
+        ),
         (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: `xfs` is there twice"),
         (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: `fsx` is no factor"),
-        (&with("[factors]\noptions = \"nope\""), "plan.toml, line 3, column 11: no filesystem has an option set `nope`"),
+        (
+            &with("[factors]\noptions = \"nope\""),
+            "plan.toml, line 3, column 11: no filesystem has an option set `nope`",
+        ),
         (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one block"),
         (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: `soon` is no time"),
@@ -94,13 +110,31 @@ fn errors_point_at_the_place() {
         (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a share of time"),
         (&with("scale = \"huge\""), "plan.toml, line 2, column 9: unknown variant `huge`"),
         ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
-        ("name = \"mine\"\n[[workload]]\ndriver = \"native\"", "plan.toml, line 3, column 1: this [[workload]] does not say which"),
-        ("name = \"mine\"\n[[workload]]\nuse = \"coretils\"", "plan.toml, line 3, column 7: `coretils` is no workload; did you mean `coreutils`?"),
-        (&format!("{GOOD}drvier = \"native\""), "plan.toml, line 4, column 1: workload coreutils has no setting `drvier`; did you mean `driver`?"),
-        (&format!("{GOOD}driver = \"fast\""), "plan.toml, line 4, column 10: `driver` is one of commands, native"),
-        (&format!("{GOOD}copies = 0"), "plan.toml, line 4, column 10: `copies` is a whole number from 1 to 100"),
+        (
+            "name = \"mine\"\n[[workload]]\ndriver = \"native\"",
+            "plan.toml, line 3, column 1: this [[workload]] does not say which",
+        ),
+        (
+            "name = \"mine\"\n[[workload]]\nuse = \"coretils\"",
+            "plan.toml, line 3, column 7: `coretils` is no workload; did you mean `coreutils`?",
+        ),
+        (
+            &format!("{GOOD}drvier = \"native\""),
+            "plan.toml, line 4, column 1: workload coreutils has no setting `drvier`; did you mean `driver`?",
+        ),
+        (
+            &format!("{GOOD}driver = \"fast\""),
+            "plan.toml, line 4, column 10: `driver` is one of commands, native",
+        ),
+        (
+            &format!("{GOOD}copies = 0"),
+            "plan.toml, line 4, column 10: `copies` is a whole number from 1 to 100",
+        ),
         (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` is a whole number"),
-        ("[[arm]]\nfs = \"ext4\"\n[[arm]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 1: missing field `name`"),
+        (
+            "[[arm]]\nfs = \"ext4\"\n[[arm]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
+            "plan.toml, line 1, column 1: missing field `name`",
+        ),
     ];
     for (text, expected) in cases {
         let said = read(text, &Overrides::default()).unwrap_err();
@@ -112,9 +146,16 @@ fn errors_point_at_the_place() {
 #[test]
 fn flags_are_named_in_errors() {
     let said = |over: Overrides| read(GOOD, &over).unwrap_err();
-    let set = |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
-    assert_eq!(said(set("copies", "many")), "--set copies: `many` does not fit: it is a whole number from 1 to 100");
-    assert_eq!(said(set("copie", "1")), "--set copie: no workload here has such a setting; did you mean `copies`?");
+    let set =
+        |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
+    assert_eq!(
+        said(set("copies", "many")),
+        "--set copies: `many` does not fit: it is a whole number from 1 to 100"
+    );
+    assert_eq!(
+        said(set("copie", "1")),
+        "--set copie: no workload here has such a setting; did you mean `copies`?"
+    );
     let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
     assert!(said(fs).starts_with("--fs: `zfs` is no filesystem that fsarena knows"));
 }
@@ -134,11 +175,31 @@ mod properties {
     /// Text made of what plans are made of, so that more of it gets past the parser.
     fn near_plan() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
-            Just("name = \"x\"\n"), Just("[factors]\n"), Just("fs = "), Just("\"ext4\""), Just("[\"ext4\",\"xfs\"]"),
-            Just("[[workload]]\n"), Just("use = \"coreutils\"\n"), Just("[[arm]]\n"), Just("[stop]\nblocks = "),
-            Just("0"), Just("4294967296"), Just("-1"), Just("1e400"), Just("\n"), Just("{}"), Just("[]"), Just("nan"),
-            Just("seed = 18446744073709551615\n"), Just("[scales.quick]\n"), Just("budget = \"1y\"\n"), Just("\""),
-            Just("[settle]\ntimeout = \"-1s\"\n"), Just("copies = "), Just("driver = \"native\"\n"), Just("size = \"99999999EB\"\n"),
+            Just("name = \"x\"\n"),
+            Just("[factors]\n"),
+            Just("fs = "),
+            Just("\"ext4\""),
+            Just("[\"ext4\",\"xfs\"]"),
+            Just("[[workload]]\n"),
+            Just("use = \"coreutils\"\n"),
+            Just("[[arm]]\n"),
+            Just("[stop]\nblocks = "),
+            Just("0"),
+            Just("4294967296"),
+            Just("-1"),
+            Just("1e400"),
+            Just("\n"),
+            Just("{}"),
+            Just("[]"),
+            Just("nan"),
+            Just("seed = 18446744073709551615\n"),
+            Just("[scales.quick]\n"),
+            Just("budget = \"1y\"\n"),
+            Just("\""),
+            Just("[settle]\ntimeout = \"-1s\"\n"),
+            Just("copies = "),
+            Just("driver = \"native\"\n"),
+            Just("size = \"99999999EB\"\n"),
         ];
         prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
     }

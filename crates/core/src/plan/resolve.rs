@@ -1,12 +1,14 @@
 //! From what was written to what it means here: defaults, the command line, and every check.
 
+mod workloads;
+
 use super::error::{PlanError, did_you_mean};
 use super::file::PlanFile;
 use super::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
-use crate::cell::{Arm, WorkloadPlan};
+use crate::cell::Arm;
 use crate::factor::{self, FACTORS};
 use crate::scale::Scale;
-use crate::setting::{Settings, Value, WorkloadDef};
+use crate::setting::WorkloadDef;
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -74,7 +76,8 @@ type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 impl Resolver<'_> {
     fn plan(&self, file: &PlanFile) -> Result<Plan, PlanError> {
         if file.name.get_ref().is_empty() || file.name.get_ref().contains(['/', '\n', '\0']) {
-            return self.bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
+            return self
+                .bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
@@ -99,8 +102,6 @@ impl Resolver<'_> {
     fn bad<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, PlanError> {
         Err(PlanError::at(self.origin, self.text, Some(span), message))
     }
-
-    // ---- factors and arms ----
 
     fn factors(&self, file: &PlanFile) -> Result<BTreeMap<String, Vec<String>>, PlanError> {
         let mut factors = BTreeMap::new();
@@ -183,7 +184,8 @@ impl Resolver<'_> {
                 did_you_mean(level, names())
             )),
             factor::OPTIONS => {
-                let sets = || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
+                let sets =
+                    || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
                 (!sets().any(|set| set == level)).then(|| {
                     format!("no filesystem has an option set `{level}`{}", did_you_mean(level, sets()))
                 })
@@ -218,7 +220,8 @@ impl Resolver<'_> {
             arm.levels.insert(id.to_string(), level);
         }
         if arm.name.is_empty() {
-            arm.name = arm.levels.values().filter(|level| !level.is_empty()).cloned().collect::<Vec<_>>().join("/");
+            arm.name =
+                arm.levels.values().filter(|level| !level.is_empty()).cloned().collect::<Vec<_>>().join("/");
         }
         Ok(arm)
     }
@@ -227,12 +230,12 @@ impl Resolver<'_> {
         let mut seen = BTreeSet::new();
         let arms = crate::matrix::expand(plan);
         match arms.iter().find(|arm| !seen.insert(&arm.name)) {
-            Some(arm) => Err(PlanError::flag(self.origin, format!("two arms are both called `{}`", arm.name))),
+            Some(arm) => {
+                Err(PlanError::flag(self.origin, format!("two arms are both called `{}`", arm.name)))
+            }
             None => Ok(()),
         }
     }
-
-    // ---- device, stop, settle ----
 
     fn device(&self, file: &PlanFile) -> Result<DevicePlan, PlanError> {
         let other_fs = match &file.device.other_fs {
@@ -292,7 +295,9 @@ impl Resolver<'_> {
         let Some(text) = text else { return Ok(None) };
         match text.get_ref().parse() {
             Ok(size) => Ok(Some(size)),
-            Err(_) => self.bad(text.span(), format!("`{}` is no size; write it like \"2GiB\"", text.get_ref())),
+            Err(_) => {
+                self.bad(text.span(), format!("`{}` is no size; write it like \"2GiB\"", text.get_ref()))
+            }
         }
     }
 
@@ -300,74 +305,10 @@ impl Resolver<'_> {
         let Some(text) = text else { return Ok(None) };
         match humantime::parse_duration(text.get_ref()) {
             Ok(time) => Ok(Some(time.as_secs_f64())),
-            Err(_) => self.bad(text.span(), format!("`{}` is no time; write it like \"150s\" or \"10m\"", text.get_ref())),
+            Err(_) => self.bad(
+                text.span(),
+                format!("`{}` is no time; write it like \"150s\" or \"10m\"", text.get_ref()),
+            ),
         }
     }
-
-    // ---- workloads ----
-
-    fn workloads(&self, file: &PlanFile) -> Result<Vec<WorkloadPlan>, PlanError> {
-        if file.workloads.is_empty() {
-            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
-        }
-        let mut workloads = file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
-        for (id, text) in &self.over.settings {
-            self.set(&mut workloads, id, text)?;
-        }
-        Ok(workloads)
-    }
-
-    fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
-        let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
-            let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
-            return self.bad(start..start, "this [[workload]] does not say which: `use = \"coreutils\"`");
-        };
-        let known = || self.words.workloads.iter().map(|def| def.id);
-        let Some(name) = value.get_ref().as_str() else { return self.bad(value.span(), "a workload's name is text") };
-        let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
-            return self.bad(value.span(), format!("`{name}` is no workload{}", did_you_mean(name, known())));
-        };
-        let mut settings = Settings::defaults(def.settings);
-        for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
-            let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
-                let near = did_you_mean(id.get_ref(), def.settings.iter().map(|setting| setting.id));
-                return self.bad(id.span(), format!("workload {name} has no setting `{}`{near}", id.get_ref()));
-            };
-            match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
-                Some(value) => settings.0.insert(setting.id.into(), value),
-                None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
-            };
-        }
-        Ok(WorkloadPlan { name: name.into(), settings })
-    }
-
-    /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
-    fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
-        let flag = format!("--set {id}");
-        let mut known = BTreeSet::new();
-        let mut found = false;
-        for workload in workloads {
-            let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else { continue };
-            known.extend(def.settings.iter().map(|setting| setting.id));
-            let Some(setting) = def.settings.iter().find(|setting| setting.id == id) else { continue };
-            let wrong = || PlanError::flag(&flag, format!("`{text}` does not fit: it is {}", setting.kind));
-            workload.settings.0.insert(id.into(), setting.kind.parse(text).ok_or_else(wrong)?);
-            found = true;
-        }
-        match found {
-            true => Ok(()),
-            false => Err(PlanError::flag(&flag, format!("no workload here has such a setting{}", did_you_mean(id, known)))),
-        }
-    }
-}
-
-fn setting_value(value: &toml::Value) -> Option<Value> {
-    Some(match value {
-        toml::Value::Boolean(value) => Value::Bool(*value),
-        toml::Value::Integer(value) => Value::Int(*value),
-        toml::Value::Float(value) => Value::Float(*value),
-        toml::Value::String(value) => Value::Text(value.clone()),
-        toml::Value::Array(values) => Value::List(values.iter().map(setting_value).collect::<Option<_>>()?),
-        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
-    })
 }

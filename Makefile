@@ -1,0 +1,42 @@
+# fsarena: `make run` answers a question, `make test` runs the whole test suite.
+
+CARGO   ?= cargo
+FSARENA := target/release/fsarena
+ARGS    ?=
+
+.PHONY: all build run setup test lint deny bench doc clean
+
+all: build
+
+build:
+	$(CARGO) build --release --bin fsarena
+
+# mkfs programs of every filesystem this kernel mounts: through apt when root, else says what to install.
+setup: build
+	$(FSARENA) doctor --install
+
+run: setup
+	$(FSARENA) run $(ARGS)
+
+# Tests run as root where they can: real loop mounts. What needs root is skipped, and says so, elsewhere.
+test: setup
+	$(CARGO) test --workspace
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+# Needs cargo-deny: cargo install cargo-deny
+deny:
+	$(CARGO) deny check licenses bans sources
+
+# Speed, against peers measured in the same run. Prints ratios; asserts nothing.
+bench: setup
+	$(CARGO) bench --workspace
+
+doc:
+	$(CARGO) doc --workspace --no-deps
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,82 @@
+//! Workloads and their settings, from the plan and from the command line.
+
+use super::{Pairs, Resolver};
+use crate::cell::WorkloadPlan;
+use crate::plan::error::{PlanError, did_you_mean};
+use crate::plan::file::PlanFile;
+use crate::setting::{Settings, Value};
+use std::collections::BTreeSet;
+
+impl Resolver<'_> {
+    pub(super) fn workloads(&self, file: &PlanFile) -> Result<Vec<WorkloadPlan>, PlanError> {
+        if file.workloads.is_empty() {
+            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
+        }
+        let mut workloads =
+            file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
+        for (id, text) in &self.over.settings {
+            self.set(&mut workloads, id, text)?;
+        }
+        Ok(workloads)
+    }
+
+    fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
+        let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
+            let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
+            return self.bad(start..start, "this [[workload]] does not say which: `use = \"coreutils\"`");
+        };
+        let known = || self.words.workloads.iter().map(|def| def.id);
+        let Some(name) = value.get_ref().as_str() else {
+            return self.bad(value.span(), "a workload's name is text");
+        };
+        let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
+            return self.bad(value.span(), format!("`{name}` is no workload{}", did_you_mean(name, known())));
+        };
+        let mut settings = Settings::defaults(def.settings);
+        for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
+            let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
+                let near = did_you_mean(id.get_ref(), def.settings.iter().map(|setting| setting.id));
+                return self
+                    .bad(id.span(), format!("workload {name} has no setting `{}`{near}", id.get_ref()));
+            };
+            match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
+                Some(value) => settings.0.insert(setting.id.into(), value),
+                None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
+            };
+        }
+        Ok(WorkloadPlan { name: name.into(), settings })
+    }
+
+    /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
+    fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
+        let flag = format!("--set {id}");
+        let mut known = BTreeSet::new();
+        let mut found = false;
+        for workload in workloads {
+            let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else { continue };
+            known.extend(def.settings.iter().map(|setting| setting.id));
+            let Some(setting) = def.settings.iter().find(|setting| setting.id == id) else { continue };
+            let wrong = || PlanError::flag(&flag, format!("`{text}` does not fit: it is {}", setting.kind));
+            workload.settings.0.insert(id.into(), setting.kind.parse(text).ok_or_else(wrong)?);
+            found = true;
+        }
+        match found {
+            true => Ok(()),
+            false => Err(PlanError::flag(
+                &flag,
+                format!("no workload here has such a setting{}", did_you_mean(id, known)),
+            )),
+        }
+    }
+}
+
+fn setting_value(value: &toml::Value) -> Option<Value> {
+    Some(match value {
+        toml::Value::Boolean(value) => Value::Bool(*value),
+        toml::Value::Integer(value) => Value::Int(*value),
+        toml::Value::Float(value) => Value::Float(*value),
+        toml::Value::String(value) => Value::Text(value.clone()),
+        toml::Value::Array(values) => Value::List(values.iter().map(setting_value).collect::<Option<_>>()?),
+        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
+    })
+}
