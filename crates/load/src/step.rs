@@ -2,6 +2,7 @@
 
 use fsarena_core::cell::StepInfo;
 use fsarena_core::event::CommandRecord;
+use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::Readings;
 use fsarena_sys::argv::Argv;
 
@@ -42,6 +43,8 @@ pub enum Action {
 pub struct Call {
     /// What the log says of it: the command it stands for.
     pub words: Vec<String>,
+    /// How many such commands it stands for.
+    pub times: u64,
     /// The work. It may add readings of its own to the sample.
     #[allow(clippy::type_complexity)]
     pub run: Box<dyn FnOnce() -> Result<Readings, Error> + Send>,
@@ -72,7 +75,29 @@ impl Call {
         words: impl IntoIterator<Item = S>,
         run: impl FnOnce() -> Result<Readings, Error> + Send + 'static,
     ) -> Call {
-        Call { words: words.into_iter().map(Into::into).collect(), run: Box::new(run) }
+        Call { words: words.into_iter().map(Into::into).collect(), times: 1, run: Box::new(run) }
+    }
+}
+
+impl Error {
+    /// Makes an error of a failed system call: `Error::io("write /mnt/f")(error)`.
+    pub fn io<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Error {
+        |source| Error::Io { doing: doing.into(), source: source.into() }
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Command(error) => error.exit_code(),
+            Error::Io { source, .. } => match source.kind() {
+                // Something to free or to name rightly; not a bug.
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ExitCode::Missing,
+                std::io::ErrorKind::NotFound => ExitCode::Missing,
+                _ => ExitCode::Internal,
+            },
+            Error::Unfit(_) => ExitCode::Usage,
+        }
     }
 }
 
@@ -110,7 +135,7 @@ impl Action {
                 let readings = (call.run)()?;
                 log(CommandRecord {
                     argv: call.words,
-                    times: 1,
+                    times: call.times,
                     last: None,
                     cwd: None,
                     ended: "native".into(),

@@ -1,11 +1,44 @@
 //! Every workload, one file each.
 
+mod coreutils;
+
 use crate::workload::Workload;
 
 /// Every workload fsarena knows.
-pub const WORKLOADS: &[&dyn Workload] = &[];
+pub const WORKLOADS: &[&dyn Workload] = &[&coreutils::Coreutils];
 
 /// Finds a workload by its name.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {
     WORKLOADS.iter().copied().find(|workload| workload.def().id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_registered_under_its_name() {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/workloads")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path.file_stem().unwrap().to_str().unwrap().replace('_', "-"));
+            }
+        }
+        files.sort();
+        let mut registered: Vec<_> = WORKLOADS.iter().map(|workload| workload.def().id.to_string()).collect();
+        registered.sort();
+        assert_eq!(files, registered, "add the file to WORKLOADS");
+    }
+
+    #[test]
+    fn settings_have_names_of_their_own_and_defaults_that_fit() {
+        for workload in WORKLOADS {
+            let settings = workload.def().settings;
+            for (i, def) in settings.iter().enumerate() {
+                assert!(def.kind.accepts(&def.default.into()), "{}: the default does not fit", def.id);
+                assert!(settings[..i].iter().all(|other| other.id != def.id), "{} is there twice", def.id);
+            }
+        }
+    }
 }

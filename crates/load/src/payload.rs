@@ -1,0 +1,104 @@
+//! What files contain: text that compresses and bytes that do not, in a stated ratio.
+
+use fsarena_core::schedule::mix;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Every piece of this size has the stated ratio in it, so that compression finds it whatever the size
+/// of its blocks.
+const PIECE: usize = 4096;
+
+/// How much text is made; files take passages of it.
+const TEXT: usize = 1 << 20;
+
+/// A source of file contents, the same for the same seed.
+pub struct Payload {
+    rng: ChaCha8Rng,
+    text: Vec<u8>,
+    compressible: u8,
+}
+
+impl Payload {
+    /// A source of which so many per cent are text.
+    pub fn new(seed: u64, compressible: u8) -> Payload {
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 2));
+        let text = text(&mut rng);
+        Payload { rng, text, compressible: compressible.min(100) }
+    }
+
+    /// Fills a buffer with the next contents.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for piece in out.chunks_mut(PIECE) {
+            let (text, noise) = piece.split_at_mut(piece.len() * usize::from(self.compressible) / 100);
+            let from = self.rng.random_range(0..TEXT - PIECE);
+            text.copy_from_slice(&self.text[from..from + text.len()]);
+            self.rng.fill_bytes(noise);
+        }
+    }
+}
+
+/// Words of a made-up language, few of them frequent, in lines.
+fn text(rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let words: Vec<Vec<u8>> = (0..2000)
+        .map(|_| {
+            let length = rng.random_range(2..=10);
+            (0..length).map(|_| rng.random_range(b'a'..=b'z')).collect()
+        })
+        .collect();
+    let mut text = Vec::with_capacity(TEXT + 16);
+    while text.len() < TEXT {
+        // The cube makes the first words frequent, as in any language.
+        let rank = rng.random::<f64>().powi(3) * words.len() as f64;
+        text.extend_from_slice(&words[rank as usize]);
+        text.push(if rng.random_range(0..10) == 0 { b'\n' } else { b' ' });
+    }
+    text.truncate(TEXT);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    fn contents(seed: u64, compressible: u8, bytes: usize) -> Vec<u8> {
+        let mut out = vec![0; bytes];
+        Payload::new(seed, compressible).fill(&mut out);
+        out
+    }
+
+    /// The size after gzip, as a share of the size before.
+    fn gzipped(bytes: &[u8]) -> f64 {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let out = Command::new("gzip").arg("-c").stdin(file).stdout(Stdio::piped()).output().unwrap();
+        assert!(out.status.success());
+        out.stdout.len() as f64 / bytes.len() as f64
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_contents() {
+        assert_eq!(contents(3, 50, 10_000), contents(3, 50, 10_000));
+        assert_ne!(contents(3, 50, 10_000), contents(4, 50, 10_000));
+    }
+
+    #[test]
+    fn a_compressor_finds_the_stated_ratio() {
+        let text = gzipped(&contents(1, 100, 1 << 20));
+        assert!((0.25..0.5).contains(&text), "text shrinks to {text}");
+        let noise = gzipped(&contents(1, 0, 1 << 20));
+        assert!((1.0..1.01).contains(&noise), "noise shrinks to {noise}");
+        // The mean of the two is 0.68; gzip has one code for both and loses some of that.
+        let half = gzipped(&contents(1, 50, 1 << 20));
+        assert!((0.65..0.8).contains(&half), "half shrinks to {half}");
+    }
+
+    #[test]
+    fn small_files_have_the_ratio_too() {
+        let small = contents(9, 50, 1000);
+        assert!(small[..500].iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_whitespace()));
+        assert!(small[500..].iter().any(|byte| !byte.is_ascii()));
+    }
+}

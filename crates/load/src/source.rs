@@ -1,0 +1,243 @@
+//! Where the tree comes from: generated, or a real directory.
+
+use crate::payload::Payload;
+use crate::step::Error;
+use crate::tarball::{self, Counted};
+use crate::tree::{self, TOP};
+use fsarena_core::schedule::mix;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tar::{Builder, EntryType, Header};
+use walkdir::{DirEntry, WalkDir};
+
+/// A tree to archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A tree like the kernel's.
+    Generated {
+        /// The seed of its names and contents.
+        seed: u64,
+        /// How many files it has.
+        files: u64,
+        /// How much of each file is text, in per cent.
+        compressible: u8,
+    },
+    /// A directory that is there.
+    Directory(PathBuf),
+}
+
+/// What a tree holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Contents {
+    /// Regular files.
+    pub files: u64,
+    /// Directories, the top included.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Sockets, pipes and devices; an archive leaves them out.
+    pub left_out: u64,
+    /// Bytes of all files, each rounded up to blocks of 4 KiB.
+    pub block_bytes: u64,
+    /// Bytes of its archive.
+    pub archive_bytes: u64,
+}
+
+impl Source {
+    /// What is in the tree.
+    ///
+    /// # Errors
+    /// Where a directory of it cannot be read.
+    pub fn contents(&self) -> Result<Contents, Error> {
+        let mut contents = Contents::default();
+        let mut entries = 0;
+        match self {
+            Source::Generated { seed, files, .. } => {
+                for entry in tree::generate(mix(*seed, 3), *files) {
+                    contents.files += u64::from(entry.bytes.is_some());
+                    contents.directories += u64::from(entry.bytes.is_none());
+                    contents.block_bytes += entry.bytes.unwrap_or(0).next_multiple_of(4096);
+                    entries += tarball::entry_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0));
+                }
+            }
+            Source::Directory(dir) => {
+                for found in walk(dir) {
+                    let found = found?;
+                    let bytes = if found.kind == EntryType::Regular { found.metadata.len() } else { 0 };
+                    match found.kind {
+                        EntryType::Regular => contents.files += 1,
+                        EntryType::Directory => contents.directories += 1,
+                        EntryType::Symlink => contents.links += 1,
+                        _ => {
+                            contents.left_out += 1;
+                            continue;
+                        }
+                    }
+                    contents.block_bytes += bytes.next_multiple_of(4096);
+                    entries += tarball::entry_bytes(&found.name, bytes);
+                }
+            }
+        }
+        contents.archive_bytes = (entries + 1024).next_multiple_of(tarball::RECORD);
+        Ok(contents)
+    }
+
+    /// Writes the archive of the tree.
+    ///
+    /// # Errors
+    /// Where a file cannot be read, or the archive not be written.
+    pub fn archive(&self, out: impl Write) -> Result<(), Error> {
+        match self {
+            Source::Generated { seed, files, compressible } => {
+                let tree = tree::generate(mix(*seed, 3), *files);
+                tarball::of_generated(out, &tree, &mut Payload::new(*seed, *compressible))
+            }
+            Source::Directory(dir) => of_directory(out, dir),
+        }
+    }
+}
+
+/// Something in a real directory.
+struct Found {
+    path: PathBuf,
+    name: PathBuf,
+    kind: EntryType,
+    metadata: std::fs::Metadata,
+}
+
+/// Everything in a directory, sorted, so that the same directory gives the same archive.
+fn walk(dir: &Path) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
+    WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
+        let unreadable = |error: walkdir::Error| {
+            let path = error.path().unwrap_or(dir).display().to_string();
+            Error::io(format!("read the tree at {path}"))(std::io::Error::from(error))
+        };
+        let entry = entry.map_err(unreadable)?;
+        let metadata = entry.metadata().map_err(unreadable)?;
+        let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+        // Joining an empty path would leave a slash at the end.
+        let name = if entry.depth() == 0 { PathBuf::from(TOP) } else { Path::new(TOP).join(below) };
+        Ok(Found { kind: kind(&entry), name, metadata, path: entry.into_path() })
+    })
+}
+
+fn kind(entry: &DirEntry) -> EntryType {
+    match entry.file_type() {
+        kind if kind.is_file() => EntryType::Regular,
+        kind if kind.is_dir() => EntryType::Directory,
+        kind if kind.is_symlink() => EntryType::Symlink,
+        _ => EntryType::Block,
+    }
+}
+
+fn of_directory(out: impl Write, dir: &Path) -> Result<(), Error> {
+    let mut builder = Builder::new(Counted::new(out));
+    for found in walk(dir) {
+        let found = found?;
+        let failed = Error::io(format!("archive {}", found.path.display()));
+        append(&mut builder, &found).map_err(failed)?;
+    }
+    tarball::finish(builder).map_err(Error::io(format!("write the archive of {}", dir.display())))
+}
+
+fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(found.kind);
+    header.set_mode(found.metadata.mode() & 0o7777);
+    header.set_uid(u64::from(found.metadata.uid()));
+    header.set_gid(u64::from(found.metadata.gid()));
+    header.set_mtime(found.metadata.mtime().max(0) as u64);
+    header.set_size(0);
+    match found.kind {
+        EntryType::Regular => {
+            header.set_size(found.metadata.len());
+            let contents = Exactly { file: File::open(&found.path)?, left: found.metadata.len() };
+            builder.append_data(&mut header, &found.name, contents)
+        }
+        EntryType::Directory => builder.append_data(&mut header, &found.name, std::io::empty()),
+        EntryType::Symlink => builder.append_link(&mut header, &found.name, std::fs::read_link(&found.path)?),
+        _ => Ok(()),
+    }
+}
+
+/// The first `left` bytes of a file. The header before them has promised that many.
+struct Exactly {
+    file: File,
+    left: u64,
+}
+
+impl Read for Exactly {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let want = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let got = self.file.read(&mut buf[..want])?;
+        if got == 0 && want > 0 {
+            return Err(std::io::Error::other("it shrank while it was read"));
+        }
+        self.left -= got as u64;
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archived(source: &Source) -> Vec<(String, EntryType, u64)> {
+        let mut bytes = Vec::new();
+        source.archive(&mut bytes).unwrap();
+        assert_eq!(bytes.len() as u64, source.contents().unwrap().archive_bytes);
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let entries = archive.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            (entry.path().unwrap().display().to_string(), entry.header().entry_type(), entry.size())
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn a_real_directory_is_archived_without_sockets() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("b c")).unwrap();
+        std::fs::write(dir.path().join("b c/f\n"), [1; 700]).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("a")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
+        let source = Source::Directory(dir.path().into());
+        assert_eq!(
+            archived(&source),
+            [
+                ("tree".into(), EntryType::Directory, 0),
+                ("tree/a".into(), EntryType::Symlink, 0),
+                ("tree/b c".into(), EntryType::Directory, 0),
+                ("tree/b c/f\n".into(), EntryType::Regular, 700),
+            ]
+        );
+        let contents = source.contents().unwrap();
+        assert_eq!((contents.files, contents.directories, contents.links, contents.left_out), (1, 2, 1, 1));
+        assert_eq!(contents.block_bytes, 4096);
+    }
+
+    #[test]
+    fn a_missing_tree_is_named() {
+        let error = Source::Directory("/does not exist".into()).contents().unwrap_err();
+        assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_shrinks_does_not_make_a_broken_archive() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"12345").unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let error = std::io::copy(&mut Exactly { file, left: 6 }, &mut std::io::sink()).unwrap_err();
+        assert_eq!(error.to_string(), "it shrank while it was read");
+    }
+
+    #[test]
+    fn a_generated_tree_counts_itself() {
+        let source = Source::Generated { seed: 4, files: 100, compressible: 50 };
+        let contents = source.contents().unwrap();
+        assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
+        assert_eq!(contents.files, 100);
+    }
+}

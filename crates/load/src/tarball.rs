@@ -1,0 +1,132 @@
+//! Archives: of a generated tree, or of a real one.
+
+use crate::payload::Payload;
+use crate::step::Error;
+use crate::tree::Entry;
+use std::io::Write;
+use std::path::Path;
+use tar::{Builder, EntryType, Header};
+
+/// GNU tar writes, and pads its archives to, records of this many bytes.
+pub const RECORD: u64 = 10_240;
+
+/// Archives a generated tree as `tar cf` would: files 0644, directories 0755, all of root's.
+///
+/// # Errors
+/// Where the archive cannot be written.
+pub fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<(), Error> {
+    let failed = Error::io("write the generated archive");
+    let mut builder = Builder::new(Counted::new(out));
+    let mut contents = Vec::new();
+    let mut all = || -> std::io::Result<()> {
+        for entry in tree {
+            contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
+            payload.fill(&mut contents);
+            builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
+        }
+        Ok(())
+    };
+    all().and_then(|()| finish(builder)).map_err(failed)
+}
+
+fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(if entry.bytes.is_some() { EntryType::Regular } else { EntryType::Directory });
+    header.set_mode(if entry.bytes.is_some() { 0o644 } else { 0o755 });
+    header.set_size(entry.bytes.unwrap_or(0));
+    header.set_mtime(entry.mtime);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    Ok(header)
+}
+
+/// Ends an archive: two blocks of zeros, then zeros to the end of the record.
+pub(crate) fn finish<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
+    let mut out = builder.into_inner()?;
+    let short = (RECORD - out.bytes % RECORD) % RECORD;
+    out.write_all(&vec![0; short as usize])?;
+    out.flush()
+}
+
+/// The bytes an archive takes for one entry: its header, a second one for a long path, and its contents in
+/// blocks of 512.
+pub fn entry_bytes(path: &Path, bytes: u64) -> u64 {
+    let length = path.as_os_str().len() as u64;
+    let long_name = if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 };
+    long_name + 512 + bytes.next_multiple_of(512)
+}
+
+/// Counts what is written through it.
+pub(crate) struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Counted<W> {
+    pub(crate) fn new(out: W) -> Counted<W> {
+        Counted { out, bytes: 0 }
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(buf)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree;
+    use std::io::Read;
+
+    fn archive(seed: u64, files: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        of_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_archive_of_a_seed_never_changes() {
+        // A change here makes runs before and after it incomparable: it needs a new version.
+        let hash = blake3::hash(&archive(1, 40)).to_hex();
+        assert_eq!(&hash[..32], "9c42e61f2623252e8187bbfb4da65276");
+    }
+
+    #[test]
+    fn its_size_is_known_before() {
+        for files in [1, 40, 625] {
+            let tree = tree::generate(3, files);
+            let entries: u64 =
+                tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
+            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD));
+        }
+    }
+
+    #[test]
+    fn it_holds_the_tree() {
+        let bytes = archive(5, 100);
+        let mut held = Vec::new();
+        for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().to_str().unwrap().to_string();
+            let is_file = entry.header().entry_type().is_file();
+            let mut contents = Vec::new();
+            entry.read_to_end(&mut contents).unwrap();
+            held.push(Entry {
+                path,
+                bytes: is_file.then_some(contents.len() as u64),
+                mtime: entry.header().mtime().unwrap(),
+            });
+        }
+        assert_eq!(held, tree::generate(5, 100));
+    }
+}

@@ -1,0 +1,96 @@
+//! Where the files of the workload are, and how many and how large they are.
+
+use super::settings::generated_files;
+use crate::tree::TOP;
+use crate::workload::Job;
+use std::path::{Path, PathBuf};
+
+/// The paths of the workload.
+pub struct Layout {
+    root: PathBuf,
+    other: PathBuf,
+}
+
+impl Layout {
+    /// The paths under the filesystem under test and on the other disk.
+    pub fn under(root: &Path, other: &Path) -> Layout {
+        Layout { root: root.into(), other: other.into() }
+    }
+
+    /// The filesystem under test.
+    pub fn root(&self) -> PathBuf {
+        self.root.clone()
+    }
+
+    /// The archive that all cells share, on the other disk.
+    pub fn input(&self) -> PathBuf {
+        self.other.join("tree.tar")
+    }
+
+    /// What that archive was made of.
+    pub fn input_made_of(&self) -> PathBuf {
+        self.other.join("tree.tar.made-of")
+    }
+
+    /// Where the archive is copied back to.
+    pub fn copied_out(&self) -> PathBuf {
+        self.other.join("tree-copied-out.tar")
+    }
+
+    /// The archive on the filesystem under test.
+    pub fn tarball(&self) -> PathBuf {
+        self.root.join("tree.tar")
+    }
+
+    /// The tree that is unpacked.
+    pub fn tree(&self) -> PathBuf {
+        self.root.join(TOP)
+    }
+
+    /// Something else under the root.
+    pub fn named(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The file of 1 GiB.
+    pub fn big(&self) -> PathBuf {
+        self.root.join("big")
+    }
+
+    /// The file that is split.
+    pub fn small(&self) -> PathBuf {
+        self.root.join("small")
+    }
+}
+
+/// The counts and sizes at the scale of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sizes {
+    /// Files that are touched.
+    pub files: u64,
+    /// Directories that are made.
+    pub directories: u64,
+    /// Files of the generated tree; none where the tree is a real one.
+    pub tree_files: Option<u64>,
+    /// Copies of the archive.
+    pub copies: u64,
+    /// The big file.
+    pub big_mebibytes: u64,
+    /// The file that is split.
+    pub small_bytes: u64,
+}
+
+impl Sizes {
+    /// The sizes of a job.
+    pub fn of(job: &Job) -> Sizes {
+        let scale = job.scale;
+        Sizes {
+            files: scale.count(10_000, 20),
+            directories: scale.count(10_000, 20),
+            tree_files: job.settings.text("tree").is_empty().then(|| generated_files(job)),
+            copies: 10,
+            big_mebibytes: scale.count(1024, 1),
+            small_bytes: scale.count(10 << 20, 32 << 10),
+        }
+    }
+}

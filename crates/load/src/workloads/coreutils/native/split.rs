@@ -1,0 +1,64 @@
+//! `split -b`.
+
+use super::create::write_all;
+use super::{BUFFER, at};
+use crate::step::Error;
+use crate::workloads::coreutils::op::SPLIT_LETTERS;
+use rustix::fs::{CWD, Mode, OFlags, fstat, ftruncate, openat};
+use rustix::io::read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Splits a file into pieces of so many bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
+pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
+    let file = openat(CWD, path, OFlags::RDONLY, Mode::empty()).map_err(at("open", path))?;
+    fstat(&file).map_err(at("stat", path))?;
+    let mut buffer = vec![0; BUFFER];
+    let mut pieces = 0;
+    // The open piece and the room left in it: where a buffer ends inside it, it is written in two parts.
+    let mut open: Option<(OwnedFd, usize)> = None;
+    loop {
+        let got = read(&file, &mut buffer).map_err(at("read", path))?;
+        if got == 0 {
+            return Ok(());
+        }
+        let mut rest = &buffer[..got];
+        while !rest.is_empty() {
+            let (out, left) = match open.take() {
+                Some(open) => open,
+                None => {
+                    pieces += 1;
+                    (create(&into.join(name(pieces - 1)))?, piece)
+                }
+            };
+            let (now, later) = rest.split_at(left.min(rest.len()));
+            write_all(&out, now, into)?;
+            open = (now.len() < left).then_some((out, left - now.len()));
+            rest = later;
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    let file = openat(CWD, path, flags, Mode::from_raw_mode(0o666)).map_err(at("create", path))?;
+    fstat(&file).map_err(at("stat", path))?;
+    ftruncate(&file, 0).map_err(at("truncate", path))?;
+    Ok(file)
+}
+
+/// The name of the n-th piece.
+fn name(n: usize) -> String {
+    let letter = |place: u32| char::from(b'a' + (n / 26usize.pow(place) % 26) as u8);
+    std::iter::once('x').chain((0..SPLIT_LETTERS as u32).rev().map(letter)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_named_in_base_26() {
+        assert_eq!([0, 25, 26, 10_485].map(name), ["xaaaaa", "xaaaaz", "xaaaba", "xaapnh"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! What every report of the workload must say.
+
+use super::Coreutils;
+use super::settings::{Chosen, Driver, Reflink};
+use crate::source::Source;
+use crate::workload::{Job, Workload};
+use fsarena_core::event::{Note, NoteKind};
+
+/// The remarks on a job on this machine.
+pub fn of(job: &Job) -> Vec<Note> {
+    let chosen = Chosen::of(job);
+    let mut notes = vec![driver(chosen.driver), reflink(chosen.reflink), payload(&chosen)];
+    if let Ok(contents) = chosen.source.contents()
+        && contents.left_out > 0
+    {
+        let text = format!(
+            "{} sockets, pipes and devices of the tree were left out of the archive",
+            contents.left_out
+        );
+        notes.push(Note::new(NoteKind::Remark, text));
+    }
+    if chosen.tasks.iter().any(|task| [13, 14, 21].contains(&task.number)) {
+        let text =
+            "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
+        notes.push(
+            Note::new(NoteKind::Fairness, text)
+                .fix("compare with compression off, or leave out 13, 14 and 21"),
+        );
+    }
+    if let Ok(room) = Coreutils.room(job) {
+        notes.extend(memory(chosen.cold, room.bytes, rustix::system::sysinfo().totalram as u64));
+    }
+    notes
+}
+
+fn driver(driver: Driver) -> Note {
+    let text = match driver {
+        Driver::Commands => {
+            "driver=commands: the real programs ran; starting a process is part of every time"
+        }
+        Driver::Native => {
+            "driver=native: the system calls of the programs were done in-process, without starting any"
+        }
+    };
+    Note::new(NoteKind::Remark, text)
+}
+
+fn reflink(reflink: Reflink) -> Note {
+    match reflink {
+        Reflink::Never => {
+            Note::new(NoteKind::Fairness, "reflink=never: every copy reads and writes all bytes, on every filesystem")
+        }
+        Reflink::Auto => Note::new(
+            NoteKind::Fairness,
+            "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
+        )
+        .fix("--set reflink=never"),
+    }
+}
+
+fn payload(chosen: &Chosen) -> Note {
+    let text = match &chosen.source {
+        Source::Directory(path) => {
+            format!("the tree is a copy of {} as it was at the start of the run", path.display())
+        }
+        Source::Generated { files, .. } => format!(
+            "the tree is generated: {files} files shaped like the kernel's, {}% of each compressible text, the rest incompressible",
+            chosen.compressible
+        ),
+    };
+    Note::new(NoteKind::Remark, text)
+}
+
+/// Whether reading tasks read from memory, and what that means.
+fn memory(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
+    if cold || working_set > ram {
+        return None;
+    }
+    let text = format!(
+        "all files ({} MiB at most) fit into memory ({} MiB): with cache=warm find, tar, cp and cat read from the page cache, not from the device",
+        working_set >> 20,
+        ram >> 20
+    );
+    Some(Note::new(NoteKind::Fairness, text).fix("--set cache=cold, or --scale paper where memory is small"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_working_set_that_fits_into_memory_is_said_when_the_cache_is_warm() {
+        let note = memory(false, 300 << 20, 8 << 30).unwrap();
+        assert_eq!(note.kind, NoteKind::Fairness);
+        assert!(note.text.starts_with("all files (300 MiB at most) fit into memory (8192 MiB)"));
+        assert_eq!(memory(true, 300 << 20, 8 << 30), None);
+        assert_eq!(memory(false, 9 << 30, 8 << 30), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! The room that the tasks need, at their fullest moment.
+
+use super::layout::Sizes;
+use super::tasks::{Task, Thing, maker_of};
+use crate::source::Contents;
+use crate::workload::Room;
+use std::collections::BTreeSet;
+use std::ops::{Add, Sub};
+
+/// Bytes of blocks and number of inodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Usage {
+    bytes: u64,
+    inodes: u64,
+}
+
+impl Add for Usage {
+    type Output = Usage;
+    fn add(self, other: Usage) -> Usage {
+        Usage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
+    }
+}
+
+impl Sub for Usage {
+    type Output = Usage;
+    fn sub(self, other: Usage) -> Usage {
+        Usage { bytes: self.bytes - other.bytes, inodes: self.inodes - other.inodes }
+    }
+}
+
+/// Goes through the tasks and keeps the fullest moment.
+pub fn needed(tasks: &[&'static Task], sizes: &Sizes, contents: &Contents) -> Room {
+    let of = |made| usage(made, sizes, contents);
+    let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
+    // The root directory.
+    let mut now = directory(30);
+    let mut peak = now;
+    for task in tasks {
+        let mut wanted = task.needs;
+        while there.insert(wanted) {
+            now = now + of(Made::Thing(wanted));
+            wanted = maker_of(wanted).map_or(Thing::Nothing, |maker| maker.needs);
+        }
+        there.insert(task.makes);
+        now = now + of(Made::Thing(task.makes)) + of(Made::By(task.number));
+        peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
+        if task.uses_up {
+            there.remove(&task.needs);
+            now = now - of(Made::Thing(task.needs));
+        }
+    }
+    // The archive, what it was made of, and the copy of it that copy-out makes.
+    Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * blocks(contents.archive_bytes) + 4096 }
+}
+
+/// What takes room: a thing that tasks hand on, or what a task leaves behind besides.
+enum Made {
+    Thing(Thing),
+    By(i64),
+}
+
+fn usage(made: Made, sizes: &Sizes, contents: &Contents) -> Usage {
+    let archive = file(contents.archive_bytes);
+    let tree = Usage {
+        bytes: contents.block_bytes
+            + 4096 * (contents.directories + contents.links)
+            + 64 * (contents.files + contents.directories + contents.links),
+        inodes: contents.files + contents.directories + contents.links,
+    };
+    let big = file(sizes.big_mebibytes << 20);
+    match made {
+        Made::Thing(Thing::Nothing | Thing::Input) => Usage::default(),
+        Made::Thing(Thing::Files) => directory(sizes.files) + Usage { bytes: 0, inodes: sizes.files },
+        Made::Thing(Thing::Dirs) => {
+            directory(sizes.directories)
+                + Usage { bytes: 4096 * sizes.directories, inodes: sizes.directories }
+        }
+        Made::Thing(Thing::Tarball) | Made::By(10) => archive,
+        Made::Thing(Thing::Tree) | Made::By(20) => tree,
+        Made::Thing(Thing::Big) | Made::By(14) => big,
+        Made::Thing(Thing::Small) => file(sizes.small_bytes),
+        Made::By(12) => directory(sizes.copies) + times(archive, sizes.copies),
+        Made::By(15) => pieces(sizes.small_bytes, 1000),
+        Made::By(16) => pieces(sizes.small_bytes, 1024),
+        Made::By(17) => pieces(sizes.small_bytes, 2048),
+        Made::By(18) => pieces(sizes.small_bytes, 4096),
+        Made::By(19) => pieces(sizes.small_bytes, 8192),
+        Made::By(_) => Usage::default(),
+    }
+}
+
+fn blocks(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4096)
+}
+
+fn file(bytes: u64) -> Usage {
+    Usage { bytes: blocks(bytes), inodes: 1 }
+}
+
+/// A directory of so many entries of at most 64 bytes.
+fn directory(entries: u64) -> Usage {
+    Usage { bytes: blocks(64 * entries.max(1)), inodes: 1 }
+}
+
+fn times(usage: Usage, count: u64) -> Usage {
+    Usage { bytes: usage.bytes * count, inodes: usage.inodes * count }
+}
+
+fn pieces(bytes: u64, piece: u64) -> Usage {
+    let count = bytes.div_ceil(piece);
+    directory(count) + times(file(piece), count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::coreutils::tasks::TASKS;
+
+    const SIZES: Sizes = Sizes {
+        files: 100,
+        directories: 50,
+        tree_files: Some(10),
+        copies: 10,
+        big_mebibytes: 1,
+        small_bytes: 10_000,
+    };
+
+    const CONTENTS: Contents = Contents {
+        files: 10,
+        directories: 2,
+        links: 0,
+        left_out: 0,
+        block_bytes: 100 << 10,
+        archive_bytes: 102_400,
+    };
+
+    fn of(numbers: &[i64]) -> Room {
+        let tasks: Vec<_> = TASKS.iter().filter(|task| numbers.contains(&task.number)).collect();
+        needed(&tasks, &SIZES, &CONTENTS)
+    }
+
+    #[test]
+    fn what_is_removed_makes_room() {
+        // Root, directory, 100 files: then root, directory, 50 directories.
+        assert_eq!(of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
+        assert_eq!(of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
+        assert_eq!(of(&[1, 4]).inodes, 1 + 101 + 51);
+    }
+
+    #[test]
+    fn what_a_task_needs_from_one_that_was_not_chosen_is_counted() {
+        // Root, archive, tree (100 KiB in blocks, two directories, 12 entries of 64 bytes).
+        let tree = (100 << 10) + 2 * 4096 + 12 * 64;
+        assert_eq!(of(&[11]).bytes, 4096 + 102_400 + tree);
+        assert_eq!(of(&[11]).inodes, 1 + 1 + 12);
+        assert_eq!(of(&[9, 11]), of(&[11]));
+    }
+
+    #[test]
+    fn pieces_take_whole_blocks() {
+        // 10 pieces of 1000 bytes: 10 blocks, their directory, the file of three blocks, the root.
+        assert_eq!(of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
+        assert_eq!(of(&[15]).inodes, 10 + 1 + 1 + 1);
+    }
+}

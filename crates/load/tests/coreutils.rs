@@ -1,0 +1,309 @@
+//! All 21 tasks by both drivers, in a temporary directory.
+
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Settings, Value};
+use fsarena_load::step::{Before, Step};
+use fsarena_load::workload::{Job, Place, Workload};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+fn workload() -> &'static dyn Workload {
+    fsarena_load::workloads::find("coreutils").unwrap()
+}
+
+fn job(settings: &[(&str, Value)]) -> Job {
+    let mut all = Settings::defaults(workload().def().settings);
+    for (id, value) in settings {
+        all.0.insert(id.to_string(), value.clone()).expect("the setting exists");
+    }
+    Job { settings: all, scale: Scale::Tiny, seed: 42 }
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.into())
+}
+
+fn numbers(values: &[i64]) -> Value {
+    Value::List(values.iter().copied().map(Value::Int).collect())
+}
+
+/// Two empty directories in place of two disks.
+struct Disks {
+    place: Place,
+    _dir: tempfile::TempDir,
+}
+
+fn disks() -> Disks {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place { root: dir.path().join("under test"), other: dir.path().join("other\ndisk") };
+    std::fs::create_dir(&place.root).unwrap();
+    std::fs::create_dir(&place.other).unwrap();
+    Disks { place, _dir: dir }
+}
+
+fn start(job: &Job) -> (Disks, Vec<Step>) {
+    let disks = disks();
+    workload().inputs(job, &disks.place).unwrap();
+    let steps = workload().steps(job, &disks.place).unwrap();
+    (disks, steps)
+}
+
+/// Does a step; gives the commands of its timed work.
+fn perform(step: Step) -> Vec<(Vec<String>, u64)> {
+    let mut commands = Vec::new();
+    for action in step.prepare {
+        action.perform(&mut |_| {}).unwrap_or_else(|error| panic!("{}: {error}", step.info.id));
+    }
+    for action in step.work {
+        action
+            .perform(&mut |command| commands.push((command.argv, command.times)))
+            .unwrap_or_else(|error| panic!("{}: {error}", step.info.id));
+    }
+    commands
+}
+
+/// What is comparable of a file: kind and mode, owner, contents; the time only where it is restored.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    mode: u32,
+    owner: (u32, u32),
+    contents: Vec<u8>,
+    mtime: Option<i64>,
+}
+
+fn look(root: &Path) -> BTreeMap<String, Seen> {
+    let mut all = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(root).min_depth(1) {
+        let entry = entry.unwrap();
+        let metadata = entry.path().symlink_metadata().unwrap();
+        let name = entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_string();
+        let contents = match name.as_str() {
+            // Archives differ in how they spell owners: what is in them is compared.
+            "tree-again.tar" => listing(entry.path()).into_bytes(),
+            _ if metadata.is_file() => std::fs::read(entry.path()).unwrap(),
+            _ if metadata.is_symlink() => {
+                std::fs::read_link(entry.path()).unwrap().into_os_string().into_encoded_bytes()
+            }
+            _ => vec![],
+        };
+        // Only untar restores times; all else is as old as the test.
+        let restored = name == "tree" || name.starts_with("tree/");
+        let owner = (metadata.uid(), metadata.gid());
+        let mtime = restored.then(|| metadata.mtime());
+        all.insert(name, Seen { mode: metadata.mode(), owner, contents, mtime });
+    }
+    all
+}
+
+fn listing(archive: &Path) -> String {
+    let bytes = std::fs::read(archive).unwrap();
+    assert_eq!(bytes.len() % 10_240, 0, "records are whole");
+    let mut lines = Vec::new();
+    for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut contents = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut contents).unwrap();
+        let header = entry.header();
+        lines.push(format!(
+            "{} {:?} {:o} {:?} {} {:?} {}",
+            String::from_utf8_lossy(&entry.path_bytes()),
+            header.entry_type(),
+            header.mode().unwrap(),
+            (header.uid().unwrap(), header.gid().unwrap()),
+            header.mtime().unwrap(),
+            entry.link_name_bytes(),
+            blake3::hash(&contents)
+        ));
+    }
+    lines.sort();
+    lines.join("\n")
+}
+
+/// Both drivers leave the same files after every step.
+fn drivers_agree(settings: &[(&str, Value)]) {
+    let by = |driver: &str| {
+        let mut settings = settings.to_vec();
+        settings.push(("driver", text(driver)));
+        start(&job(&settings))
+    };
+    let (commands, native) = (by("commands"), by("native"));
+    let mut changed = 0;
+    let mut before = BTreeMap::new();
+    for (real, imitated) in commands.1.into_iter().zip(native.1) {
+        let id = real.info.id.clone();
+        assert_eq!(real.info, imitated.info);
+        let logged: Vec<_> = perform(real).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
+        let imitated: Vec<_> =
+            perform(imitated).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
+        assert_eq!(logged, imitated, "{id} is logged alike");
+        let after = look(&commands.0.place.root);
+        let other = look(&native.0.place.root);
+        assert!(after.keys().eq(other.keys()), "{id} leaves the same names");
+        for (name, seen) in &after {
+            assert!(*seen == other[name], "after {id}, {name} differs");
+        }
+        changed += u32::from(after != before);
+        before = after;
+    }
+    assert_eq!(changed, 17, "all but three reading tasks and copy-out change something");
+    let out = "tree-copied-out.tar";
+    assert_eq!(
+        std::fs::read(commands.0.place.other.join(out)).unwrap(),
+        std::fs::read(native.0.place.other.join(out)).unwrap()
+    );
+}
+
+#[test]
+fn both_drivers_do_the_same_to_the_generated_tree() {
+    drivers_agree(&[]);
+}
+
+#[test]
+fn both_drivers_do_the_same_where_copies_may_be_clones() {
+    drivers_agree(&[("reflink", text("auto"))]);
+}
+
+#[test]
+fn both_drivers_do_the_same_to_a_real_tree() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("a".repeat(60)).join("b".repeat(60));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    std::fs::write(deep.join("a name\nof two lines"), "x".repeat(30_000)).unwrap();
+    std::fs::write(dir.path().join("nothing"), "").unwrap();
+    std::os::unix::fs::symlink("nothing", dir.path().join("link")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o750);
+    std::fs::set_permissions(dir.path().join("nothing"), mode).unwrap();
+    drivers_agree(&[("tree", text(dir.path().to_str().unwrap()))]);
+}
+
+#[test]
+fn steps_are_those_of_the_outline_and_do_what_their_titles_say() {
+    let job = job(&[]);
+    let (disks, steps) = start(&job);
+    assert_eq!(steps.iter().map(|step| step.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
+    assert_eq!(steps.len(), 21);
+    assert!(steps.iter().all(|step| step.info.in_composite && step.before == Before::Warm));
+    assert_eq!(steps[0].info.title, "Touch 20 files");
+    let entries = |name: &str| std::fs::read_dir(disks.place.root.join(name)).map_or(0, |dir| dir.count());
+    for step in steps {
+        let id = step.info.id.name.clone();
+        perform(step);
+        match id.as_str() {
+            "touch" => assert_eq!(entries("files"), 20),
+            "rm-files" => assert_eq!(entries("files"), 0),
+            "mkdir" => assert_eq!(entries("dirs"), 20),
+            "rm-tree" => assert!(!disks.place.root.join("tree").exists()),
+            "copy-10" => assert_eq!(entries("copies"), 10),
+            "create" => assert_eq!(disks.place.root.join("big").metadata().unwrap().len(), 3 << 20),
+            "split-1000" => assert_eq!(entries("split-1000"), 33),
+            "split-8192" => assert_eq!(entries("split-8192"), 4),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_room_asked_for_is_the_room_needed() {
+    let job = job(&[]);
+    let room = workload().room(&job).unwrap();
+    let (disks, steps) = start(&job);
+    let (mut bytes, mut inodes) = (0, 0);
+    for step in steps {
+        perform(step);
+        let (mut now, mut count) = (0, 0);
+        for entry in walkdir::WalkDir::new(&disks.place.root) {
+            let metadata = entry.unwrap().path().symlink_metadata().unwrap();
+            now += metadata.len().next_multiple_of(4096);
+            count += 1;
+        }
+        (bytes, inodes) = (now.max(bytes), count.max(inodes));
+    }
+    assert_eq!(room.inodes, inodes);
+    assert!((bytes..bytes + bytes / 20).contains(&room.bytes), "{} asked for, {bytes} needed", room.bytes);
+    let blocks = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().metadata().unwrap().len().next_multiple_of(4096)
+    };
+    let other: u64 = std::fs::read_dir(&disks.place.other).unwrap().map(blocks).sum();
+    assert_eq!(room.other_bytes, other);
+}
+
+#[test]
+fn a_chosen_task_gets_what_it_needs_untimed() {
+    for driver in ["commands", "native"] {
+        for number in 1..=21 {
+            let (_disks, steps) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[number]))]));
+            assert_eq!(steps.len(), 1);
+            assert_eq!(steps[0].info.number, Some(format!("{number:03}")));
+            for step in steps {
+                perform(step);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cold_cache_is_asked_for_where_something_is_read() {
+    let (_disks, steps) = start(&job(&[("cache", text("cold"))]));
+    let warm: Vec<_> =
+        steps.iter().filter(|step| step.before == Before::Warm).map(|step| &step.info.id.name).collect();
+    assert_eq!(warm, ["touch", "mkdir", "create"]);
+}
+
+#[test]
+fn inputs_are_made_once_and_again_for_another_tree() {
+    let disks = disks();
+    let archive = disks.place.other.join("tree.tar");
+    let made = |job: &Job| {
+        workload().inputs(job, &disks.place).unwrap();
+        (archive.metadata().unwrap().ino(), blake3::hash(&std::fs::read(&archive).unwrap()))
+    };
+    let first = made(&job(&[]));
+    assert_eq!(made(&job(&[])), first, "it is kept");
+    let other = made(&Job { seed: 43, ..job(&[]) });
+    assert_ne!(other.1, first.1, "another seed is another tree");
+    // A run that was killed while it wrote leaves no complete archive.
+    std::fs::write(&archive, "half").unwrap();
+    std::fs::remove_file(disks.place.other.join("tree.tar.made-of")).unwrap();
+    assert_eq!(made(&job(&[])).1, first.1, "an unfinished one is made anew");
+}
+
+#[test]
+fn without_its_input_the_workload_says_so() {
+    let disks = disks();
+    let Err(error) = workload().steps(&job(&[]), &disks.place) else {
+        panic!("there are no steps without input")
+    };
+    assert!(error.to_string().contains("tree.tar is not there"), "{error}");
+}
+
+#[test]
+fn failures_carry_the_words_of_the_command_or_the_file() {
+    for (driver, said) in [("commands", "File exists"), ("native", "mkdir ")] {
+        let (disks, steps) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[4]))]));
+        let step = steps.into_iter().next().unwrap();
+        for action in step.prepare {
+            action.perform(&mut |_| {}).unwrap();
+        }
+        std::fs::create_dir(disks.place.root.join("dirs/d00003")).unwrap();
+        let error = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("d00003") && error.contains("File exists"), "{error}");
+    }
+}
+
+#[test]
+fn the_programs_are_those_of_the_chosen_tasks() {
+    let of = |settings: &[(&str, Value)]| workload().programs(&job(settings));
+    assert_eq!(of(&[]), ["cat", "cp", "dd", "find", "mkdir", "rm", "split", "tar", "touch"]);
+    assert_eq!(of(&[("tasks", numbers(&[11]))]), ["cp", "rm", "tar"]);
+    assert!(of(&[("driver", text("native"))]).is_empty());
+}
+
+#[test]
+fn sockets_left_out_of_a_real_tree_are_remarked() {
+    let dir = tempfile::tempdir().unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
+    let notes = workload().remarks(&job(&[("tree", text(dir.path().to_str().unwrap()))]));
+    assert!(notes.iter().any(|note| note.text.starts_with("1 sockets, pipes and devices")), "{notes:?}");
+}
