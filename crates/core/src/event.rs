@@ -40,7 +40,7 @@ pub enum NoteKind {
 }
 
 /// Something a reader of the results should know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {
     /// What it is about.
     pub kind: NoteKind,
