@@ -76,10 +76,9 @@ impl Exits for Error {
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
-    let (info, rows) = record.metric(metric).ok_or_else(|| Error::UnknownMetric {
-        run: record.id.clone(),
-        metric: metric.to_string(),
-    })?;
+    let (info, rows) = record
+        .metric(metric)
+        .ok_or_else(|| Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() })?;
     let dropped = grid::dropped(record);
     let grid = grid::grid(record, &rows, &dropped);
     let steps = record
@@ -96,13 +95,7 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
         overall.without_drops = without_drops(record, &rows, &info);
     }
-    Ok(Analysis {
-        metric: info,
-        blocks: grid.blocks,
-        dropped: dropped.into_iter().collect(),
-        steps,
-        overall,
-    })
+    Ok(Analysis { metric: info, blocks: grid.blocks, dropped: dropped.into_iter().collect(), steps, overall })
 }
 
 fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall> {
@@ -135,10 +128,7 @@ fn has_data(values: &[Vec<f64>]) -> bool {
 
 /// Whether the sum over steps means anything. That of rates and shares does not.
 fn adds_up(unit: Unit) -> bool {
-    matches!(
-        unit,
-        Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count
-    )
+    matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
 }
 
 impl Overall {

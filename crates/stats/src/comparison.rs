@@ -42,18 +42,11 @@ pub struct ArmResult {
 /// Compares arms. `values[arm][block]` is NaN where the block lacks the arm.
 pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
     let pairs = all_pairs(values);
-    let counts: Vec<usize> = values
-        .iter()
-        .map(|v| v.iter().filter(|v| !v.is_nan()).count())
-        .collect();
+    let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
     let order = ranking(&pairs, &counts, direction);
     let separated: Vec<Vec<bool>> = pairs
         .iter()
-        .map(|row| {
-            row.iter()
-                .map(|pair| pair.ratio.is_some_and(|r| r.separated()))
-                .collect()
-        })
+        .map(|row| row.iter().map(|pair| pair.ratio.is_some_and(|r| r.separated())).collect())
         .collect();
     let letters = letters::assign(&separated, &order);
     let best = order.first().copied();
@@ -61,9 +54,7 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
         .into_iter()
         .enumerate()
         .map(|(arm, letters)| {
-            let to_best = best
-                .filter(|best| *best != arm)
-                .map(|best| &pairs[best][arm]);
+            let to_best = best.filter(|best| *best != arm).map(|best| &pairs[best][arm]);
             ArmResult {
                 blocks: counts[arm],
                 median: median(&values[arm]),
@@ -73,12 +64,7 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
             }
         })
         .collect();
-    Comparison {
-        arms,
-        order,
-        separated,
-        direction,
-    }
+    Comparison { arms, order, separated, direction }
 }
 
 impl Comparison {
@@ -94,38 +80,26 @@ impl Comparison {
 
     /// The arms other than the best with an exact interval, in order.
     fn judged(&self) -> impl Iterator<Item = usize> + '_ {
-        let exact = |arm: &usize| {
-            self.arms[*arm]
-                .ratio
-                .is_some_and(|ratio| !ratio.provisional)
-        };
+        let exact = |arm: &usize| self.arms[*arm].ratio.is_some_and(|ratio| !ratio.provisional);
         self.order.iter().skip(1).copied().filter(exact)
     }
 
     /// The arms that the best was not told apart from, in order. Arms with too few blocks are not among
     /// them: see [`Comparison::thin`].
     pub fn tied(&self) -> Vec<usize> {
-        self.judged()
-            .filter(|arm| !self.arms[*arm].ratio.is_some_and(|ratio| ratio.separated()))
-            .collect()
+        self.judged().filter(|arm| !self.arms[*arm].ratio.is_some_and(|ratio| ratio.separated())).collect()
     }
 
     /// The arm told apart from every other that has enough blocks; there must be such another.
     pub fn winner(&self) -> Option<usize> {
-        let decided =
-            self.direction != Direction::Neutral && !self.provisional() && self.tied().is_empty();
+        let decided = self.direction != Direction::Neutral && !self.provisional() && self.tied().is_empty();
         self.best().filter(|_| decided)
     }
 
     /// The arms with data but too few blocks shared with the best to be judged.
     pub fn thin(&self) -> Vec<usize> {
         let judged: Vec<usize> = self.judged().collect();
-        self.order
-            .iter()
-            .skip(1)
-            .copied()
-            .filter(|arm| !judged.contains(arm))
-            .collect()
+        self.order.iter().skip(1).copied().filter(|arm| !judged.contains(arm)).collect()
     }
 }
 
@@ -143,10 +117,7 @@ fn all_pairs(values: &[Vec<f64>]) -> Vec<Vec<Pair>> {
         for j in i + 1..values.len() {
             let Pairs { d, excluded } = pairs::log_ratios(&values[i], &values[j]);
             let ratio = Ratio::of(d);
-            all[j][i] = Pair {
-                ratio: ratio.map(|r| r.inverse()),
-                excluded,
-            };
+            all[j][i] = Pair { ratio: ratio.map(|r| r.inverse()), excluded };
             all[i][j] = Pair { ratio, excluded };
         }
     }
@@ -155,11 +126,7 @@ fn all_pairs(values: &[Vec<f64>]) -> Vec<Vec<Pair>> {
 
 /// The order of [`Comparison::order`].
 fn ranking(pairs: &[Vec<Pair>], counts: &[usize], direction: Direction) -> Vec<usize> {
-    let sign = if direction == Direction::Higher {
-        -1.0
-    } else {
-        1.0
-    };
+    let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/arm), positive where the arm is better.
     let leads = |arm: usize| {
         pairs[arm]
@@ -175,17 +142,11 @@ fn ranking(pairs: &[Vec<Pair>], counts: &[usize], direction: Direction) -> Vec<u
         let mean = leads.iter().sum::<f64>() / leads.len().max(1) as f64;
         (counts[arm] >= enough, wins, mean)
     };
-    let mut keyed: Vec<_> = (0..counts.len())
-        .filter(|arm| counts[*arm] > 0)
-        .map(|arm| (key(arm), arm))
-        .collect();
-    keyed.sort_by(
-        |((a_enough, a_wins, a_mean), _), ((b_enough, b_wins, b_mean), _)| {
-            (b_enough, b_wins)
-                .cmp(&(a_enough, a_wins))
-                .then(b_mean.total_cmp(a_mean))
-        },
-    );
+    let mut keyed: Vec<_> =
+        (0..counts.len()).filter(|arm| counts[*arm] > 0).map(|arm| (key(arm), arm)).collect();
+    keyed.sort_by(|((a_enough, a_wins, a_mean), _), ((b_enough, b_wins, b_mean), _)| {
+        (b_enough, b_wins).cmp(&(a_enough, a_wins)).then(b_mean.total_cmp(a_mean))
+    });
     keyed.into_iter().map(|(_, arm)| arm).collect()
 }
 
@@ -206,30 +167,18 @@ mod tests {
 
     /// Eight blocks of a value that drifts, times the arm's own factor.
     fn drifting(factor: f64) -> Vec<f64> {
-        (0..8)
-            .map(|block| factor * (1.0 + f64::from(block)))
-            .collect()
+        (0..8).map(|block| factor * (1.0 + f64::from(block))).collect()
     }
 
     #[test]
     fn drift_that_all_arms_share_does_not_matter() {
-        let result = compare(
-            &[drifting(3.0), drifting(2.0), drifting(4.0)],
-            Direction::Lower,
-        );
+        let result = compare(&[drifting(3.0), drifting(2.0), drifting(4.0)], Direction::Lower);
         assert_eq!(result.order, [1, 0, 2]);
         assert_eq!(result.winner(), Some(1));
         assert_eq!(result.arms[1].median, Some(9.0));
         let ratio = result.arms[0].ratio.unwrap();
         assert!((ratio.value - 1.5).abs() < 1e-12 && (ratio.high - 1.5).abs() < 1e-12);
-        assert_eq!(
-            result
-                .arms
-                .iter()
-                .map(|a| a.letters.as_str())
-                .collect::<Vec<_>>(),
-            ["b", "a", "c"]
-        );
+        assert_eq!(result.arms.iter().map(|a| a.letters.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
     }
 
     #[test]
@@ -241,20 +190,14 @@ mod tests {
 
     #[test]
     fn a_circumstance_has_no_winner() {
-        assert_eq!(
-            compare(&[drifting(3.0), drifting(4.0)], Direction::Neutral).winner(),
-            None
-        );
+        assert_eq!(compare(&[drifting(3.0), drifting(4.0)], Direction::Neutral).winner(), None);
     }
 
     #[test]
     fn an_arm_that_left_early_neither_wins_nor_keeps_others_from_it() {
         let mut early = vec![f64::NAN; 8];
         early[0] = 0.001;
-        let result = compare(
-            &[early, drifting(2.0), drifting(3.0), vec![f64::NAN; 8]],
-            Direction::Lower,
-        );
+        let result = compare(&[early, drifting(2.0), drifting(3.0), vec![f64::NAN; 8]], Direction::Lower);
         assert_eq!(result.order, [1, 2, 0]);
         assert_eq!((result.winner(), result.thin()), (Some(1), vec![0]));
         assert_eq!(result.arms[3], ArmResult::default());

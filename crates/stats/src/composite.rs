@@ -14,42 +14,44 @@ pub struct Composite {
 
 /// The sum over steps, for each arm and block: `steps[step][arm][block]`. The author's composite.
 pub fn total(steps: &[&Vec<Vec<f64>>], direction: Direction) -> Composite {
-    composite(steps, direction, |values| values.sum())
+    composite(steps, direction, sums(steps))
 }
 
 /// The geometric mean over steps: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every step counts the
 /// same, however long it takes. A step of zero or less has no logarithm, so its block is left out.
 pub fn geometric(steps: &[&Vec<Vec<f64>>], direction: Direction) -> Composite {
-    let steps_count = steps.len() as f64;
-    composite(steps, direction, move |values| {
-        let logs: f64 = values
-            .map(|value| if value > 0.0 { value.ln() } else { f64::NAN })
-            .sum();
-        (logs / steps_count).exp()
-    })
+    let weight = 1.0 / steps.len() as f64;
+    let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
+    let values = fold(steps, |values| (values.map(log).sum::<f64>() * weight).exp());
+    composite(steps, direction, values)
 }
 
-/// NaN spreads through sums, so a block that lacks a step has no composite.
-fn composite(
-    steps: &[&Vec<Vec<f64>>],
-    direction: Direction,
-    of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
-) -> Composite {
-    let arms = steps.first().map_or(0, |step| step.len());
-    let mut left_out = vec![0; arms];
-    let mut values = Vec::with_capacity(arms);
-    for (arm, left_out) in left_out.iter_mut().enumerate() {
-        let blocks = 0..steps[0][arm].len();
-        values.push(Vec::from_iter(blocks.map(|block| {
-            let value = of(&mut steps.iter().map(|step| step[arm][block]));
-            *left_out +=
-                usize::from(value.is_nan() && steps.iter().any(|step| !step[arm][block].is_nan()));
-            value
-        })));
-    }
+/// The sum over steps, `sums[arm][block]`; NaN where the block lacks a step.
+pub fn sums(steps: &[&Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+    fold(steps, |values| values.sum())
+}
+
+/// One number for each arm and block. NaN spreads through sums, so a block that lacks a step has none.
+fn fold(steps: &[&Vec<Vec<f64>>], of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec<Vec<f64>> {
+    let Some(first) = steps.first() else {
+        return vec![];
+    };
+    let value = |arm: usize, block: usize| of(&mut steps.iter().map(|step| step[arm][block]));
+    first
+        .iter()
+        .enumerate()
+        .map(|(arm, blocks)| (0..blocks.len()).map(|block| value(arm, block)).collect())
+        .collect()
+}
+
+fn composite(steps: &[&Vec<Vec<f64>>], direction: Direction, values: Vec<Vec<f64>>) -> Composite {
+    let began = |arm: usize, block: usize| steps.iter().any(|step| !step[arm][block].is_nan());
+    let left_out = |(arm, blocks): (usize, &Vec<f64>)| {
+        blocks.iter().enumerate().filter(|(block, value)| value.is_nan() && began(arm, *block)).count()
+    };
     Composite {
+        left_out: values.iter().enumerate().map(left_out).collect(),
         comparison: compare(&values, direction),
-        left_out,
     }
 }
 

@@ -16,17 +16,9 @@ pub struct Grid {
 /// Sorts one value a row into the grid, leaving out some blocks. Several values of one step in one cell's
 /// block (workloads that share a step, or repeats on one mkfs) are one observation: their mean.
 pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid {
-    let blocks: BTreeSet<u32> = record
-        .cells
-        .iter()
-        .map(|cell| cell.block)
-        .filter(|b| !leave_out.contains(b))
-        .collect();
-    let column: BTreeMap<u32, usize> = blocks
-        .iter()
-        .enumerate()
-        .map(|(at, block)| (*block, at))
-        .collect();
+    let blocks: BTreeSet<u32> =
+        record.cells.iter().map(|cell| cell.block).filter(|b| !leave_out.contains(b)).collect();
+    let column: BTreeMap<u32, usize> = blocks.iter().enumerate().map(|(at, block)| (*block, at)).collect();
     let empty = vec![vec![f64::NAN; blocks.len()]; record.arms.len()];
     let mut values = vec![empty; record.steps.len()];
     let mut repeats: BTreeMap<(usize, usize, usize), f64> = BTreeMap::new();
@@ -45,10 +37,7 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
             *slot += (value - *slot) / *count;
         }
     }
-    Grid {
-        blocks: blocks.into_iter().collect(),
-        values,
-    }
+    Grid { blocks: blocks.into_iter().collect(), values }
 }
 
 /// The blocks that were dropped as a whole.

@@ -50,10 +50,7 @@ fn absorb(columns: Vec<Vec<bool>>) -> Vec<Vec<bool>> {
             other == at || !within(&columns[at], column) || (column == &columns[at] && other > at)
         })
     };
-    (0..columns.len())
-        .filter(|at| kept(*at))
-        .map(|at| columns[at].clone())
-        .collect()
+    (0..columns.len()).filter(|at| kept(*at)).map(|at| columns[at].clone()).collect()
 }
 
 /// a … z, then a1 … z1, a2 …
@@ -84,10 +81,7 @@ mod tests {
 
     #[test]
     fn all_separated_is_a_letter_each_in_order() {
-        assert_eq!(
-            assign(&matrix(3, &[(0, 1), (0, 2), (1, 2)]), &[2, 0, 1]),
-            ["b", "c", "a"]
-        );
+        assert_eq!(assign(&matrix(3, &[(0, 1), (0, 2), (1, 2)]), &[2, 0, 1]), ["b", "c", "a"]);
     }
 
     #[test]
@@ -106,16 +100,10 @@ mod tests {
     #[test]
     fn letters_say_exactly_what_the_matrix_says() {
         // Every graph on five arms: two arms share a letter if and only if they were not separated.
-        let pairs: Vec<_> = (0..5)
-            .flat_map(|i| (i + 1..5).map(move |j| (i, j)))
-            .collect();
+        let pairs: Vec<_> = (0..5).flat_map(|i| (i + 1..5).map(move |j| (i, j))).collect();
         for bits in 0u32..1 << pairs.len() {
-            let chosen: Vec<_> = pairs
-                .iter()
-                .enumerate()
-                .filter(|(k, _)| bits >> k & 1 == 1)
-                .map(|(_, p)| *p)
-                .collect();
+            let chosen: Vec<_> =
+                pairs.iter().enumerate().filter(|(k, _)| bits >> k & 1 == 1).map(|(_, p)| *p).collect();
             let separated = matrix(5, &chosen);
             let letters = assign(&separated, &[4, 2, 0, 1, 3]);
             assert!(letters[4].starts_with('a'), "{chosen:?} {letters:?}");

@@ -33,24 +33,12 @@ mod tests {
     #[test]
     fn only_blocks_with_both_count() {
         let pairs = log_ratios(&[1.0, f64::NAN, 2.0, 4.0], &[2.0, 3.0, f64::NAN, 4.0]);
-        assert_eq!(
-            pairs,
-            Pairs {
-                d: vec![2f64.ln(), 0.0],
-                excluded: 0
-            }
-        );
+        assert_eq!(pairs, Pairs { d: vec![2f64.ln(), 0.0], excluded: 0 });
     }
 
     #[test]
     fn zero_and_negative_are_counted_out() {
         let pairs = log_ratios(&[0.0, 1.0, 1.0, f64::INFINITY], &[1.0, 0.0, -1.0, 1.0]);
-        assert_eq!(
-            pairs,
-            Pairs {
-                d: vec![],
-                excluded: 4
-            }
-        );
+        assert_eq!(pairs, Pairs { d: vec![], excluded: 4 });
     }
 }

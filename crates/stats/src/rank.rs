@@ -21,13 +21,11 @@ pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
 /// The pairs whose order differs between the two lists: (i, j) with x_i < x_j but y_i > y_j.
 pub fn swapped(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
     pairs(x.len().min(y.len()))
-        .filter_map(
-            |(i, j)| match (x[i].partial_cmp(&x[j])?, y[i].partial_cmp(&y[j])?) {
-                (std::cmp::Ordering::Less, std::cmp::Ordering::Greater) => Some((i, j)),
-                (std::cmp::Ordering::Greater, std::cmp::Ordering::Less) => Some((j, i)),
-                _ => None,
-            },
-        )
+        .filter_map(|(i, j)| match (x[i].partial_cmp(&x[j])?, y[i].partial_cmp(&y[j])?) {
+            (std::cmp::Ordering::Less, std::cmp::Ordering::Greater) => Some((i, j)),
+            (std::cmp::Ordering::Greater, std::cmp::Ordering::Less) => Some((j, i)),
+            _ => None,
+        })
         .collect()
 }
 
@@ -48,14 +46,8 @@ mod tests {
 
     #[test]
     fn same_and_opposite_orders() {
-        assert_eq!(
-            kendall_tau_b(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]),
-            Some(1.0)
-        );
-        assert_eq!(
-            kendall_tau_b(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]),
-            Some(-1.0)
-        );
+        assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]), Some(1.0));
+        assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
         assert_eq!(kendall_tau_b(&[1.0, 1.0], &[1.0, 2.0]), None);
         assert_eq!(kendall_tau_b(&[1.0], &[1.0]), None);
     }

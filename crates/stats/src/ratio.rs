@@ -28,13 +28,7 @@ impl Ratio {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Some(Ratio {
-            value: walsh.estimate().exp(),
-            low: low.exp(),
-            high: high.exp(),
-            blocks,
-            provisional,
-        })
+        Some(Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), blocks, provisional })
     }
 
     /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few
@@ -45,12 +39,7 @@ impl Ratio {
 
     /// The same comparison the other way round.
     pub fn inverse(&self) -> Ratio {
-        Ratio {
-            value: 1.0 / self.value,
-            low: 1.0 / self.high,
-            high: 1.0 / self.low,
-            ..*self
-        }
+        Ratio { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
     }
 }
 
@@ -73,13 +62,7 @@ mod tests {
 
     #[test]
     fn the_inverse_swaps_the_ends() {
-        let ratio = Ratio {
-            value: 2.0,
-            low: 1.25,
-            high: 4.0,
-            blocks: 9,
-            provisional: false,
-        };
+        let ratio = Ratio { value: 2.0, low: 1.25, high: 4.0, blocks: 9, provisional: false };
         let inverse = ratio.inverse();
         assert_eq!((inverse.value, inverse.low, inverse.high), (0.5, 0.25, 0.8));
     }

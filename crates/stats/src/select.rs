@@ -43,9 +43,7 @@ pub(crate) fn kth(set: &impl Multiset, k: usize, few: usize) -> f64 {
         }
     }
     let mut candidates = set.between(low, high);
-    *candidates
-        .select_nth_unstable_by(k - below - 1, f64::total_cmp)
-        .1
+    *candidates.select_nth_unstable_by(k - below - 1, f64::total_cmp).1
 }
 
 /// The median: the mean of the two middle values where the number is even.

@@ -19,18 +19,11 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Provisional under 8 values a side; where even the extremes reach no 95%, those are the interval.
 pub fn ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
     let logs = |values: &[f64]| {
-        let mut logs: Vec<f64> = values
-            .iter()
-            .map(|v| v.ln())
-            .filter(|v| v.is_finite())
-            .collect();
+        let mut logs: Vec<f64> = values.iter().map(|v| v.ln()).filter(|v| v.is_finite()).collect();
         logs.sort_unstable_by(f64::total_cmp);
         logs
     };
-    let differences = Differences {
-        x: logs(x),
-        y: logs(y),
-    };
+    let differences = Differences { x: logs(x), y: logs(y) };
     let (m, n) = (differences.x.len(), differences.y.len());
     if m == 0 || n == 0 {
         return None;
@@ -75,10 +68,7 @@ fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
             let (first, second) = (&row[j], &next[j - 1]);
             let share = i as f64 / (i + j) as f64;
             let p = (0..=i * j).map(|u| {
-                let one = u
-                    .checked_sub(j)
-                    .and_then(|u| first.get(u))
-                    .map_or(0.0, |p| share * p);
+                let one = u.checked_sub(j).and_then(|u| first.get(u)).map_or(0.0, |p| share * p);
                 one + second.get(u).map_or(0.0, |p| (1.0 - share) * p)
             });
             next.push(p.collect());
@@ -127,10 +117,7 @@ impl Multiset for Differences {
     }
 
     fn range(&self) -> (f64, f64) {
-        (
-            self.y[0] - self.x[self.x.len() - 1],
-            self.y[self.y.len() - 1] - self.x[0],
-        )
+        (self.y[0] - self.x[self.x.len() - 1], self.y[self.y.len() - 1] - self.x[0])
     }
 }
 
@@ -143,23 +130,13 @@ mod tests {
         // m = n = 2: six orders, U = 0, 1, 2, 2, 3, 4.
         let p = mann_whitney(2, 2);
         let expected = [1.0, 1.0, 2.0, 1.0, 1.0].map(|ways| ways / 6.0);
-        assert!(
-            p.iter().zip(expected).all(|(p, e)| (p - e).abs() < 1e-15),
-            "{p:?}"
-        );
+        assert!(p.iter().zip(expected).all(|(p, e)| (p - e).abs() < 1e-15), "{p:?}");
     }
 
     #[test]
     fn critical_values_of_the_printed_tables() {
         // Two-sided 5% critical values of U, as in every table of the Mann–Whitney test.
-        for (m, n, c) in [
-            (4, 4, 0),
-            (5, 5, 2),
-            (8, 8, 13),
-            (10, 10, 23),
-            (20, 20, 127),
-            (5, 20, 20),
-        ] {
+        for (m, n, c) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (5, 20, 20)] {
             assert_eq!(critical(m, n), Some(c), "{m} {n}");
         }
         assert_eq!(critical(3, 3), None);
@@ -178,11 +155,7 @@ mod tests {
                 .count()
                 - 1
         };
-        assert!(
-            critical(50, 50).unwrap().abs_diff(exact) <= 1,
-            "{:?} {exact}",
-            critical(50, 50)
-        );
+        assert!(critical(50, 50).unwrap().abs_diff(exact) <= 1, "{:?} {exact}", critical(50, 50));
     }
 
     #[test]
@@ -190,10 +163,7 @@ mod tests {
         let x: Vec<f64> = (1..=9).map(|i| 1.0 + f64::from(i) / 1000.0).collect();
         let y: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
         let ratio = ratio(&x, &y).unwrap();
-        assert!(
-            (ratio.value - 2.0).abs() < 1e-12 && ratio.separated(),
-            "{ratio:?}"
-        );
+        assert!((ratio.value - 2.0).abs() < 1e-12 && ratio.separated(), "{ratio:?}");
     }
 
     #[test]

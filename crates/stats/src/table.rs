@@ -91,14 +91,8 @@ mod tests {
             for look in LOOKS {
                 let c = if alpha == 0.05 { look.c05 } else { look.c10 };
                 let p = signed_rank(look.n);
-                assert!(
-                    2.0 * p[c] <= spent(alpha, look.n) * 1.03,
-                    "{look:?} rejects too often"
-                );
-                assert!(
-                    2.0 * p[c + 1] >= spent(alpha, look.n) - before,
-                    "{look:?} rejects too rarely"
-                );
+                assert!(2.0 * p[c] <= spent(alpha, look.n) * 1.03, "{look:?} rejects too often");
+                assert!(2.0 * p[c + 1] >= spent(alpha, look.n) - before, "{look:?} rejects too rarely");
                 before = spent(alpha, look.n);
             }
         }

@@ -34,14 +34,8 @@ impl Walsh {
     /// Where 2c + 1 > M: no interval is left.
     pub fn interval(&self, c: usize) -> (f64, f64) {
         let all = self.len();
-        assert!(
-            2 * c < all,
-            "critical value {c} leaves nothing of {all} averages"
-        );
-        (
-            select::kth(self, c + 1, self.few()),
-            select::kth(self, all - c, self.few()),
-        )
+        assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
+        (select::kth(self, c + 1, self.few()), select::kth(self, all - c, self.few()))
     }
 
     /// The smallest and the largest value of the sample.
@@ -108,9 +102,8 @@ mod tests {
 
     /// The averages, listed and sorted.
     fn listed(d: &[f64]) -> Vec<f64> {
-        let mut all: Vec<f64> = (0..d.len())
-            .flat_map(|i| (i..d.len()).map(move |j| average(d[i], d[j])))
-            .collect();
+        let mut all: Vec<f64> =
+            (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| average(d[i], d[j]))).collect();
         all.sort_unstable_by(f64::total_cmp);
         all
     }
@@ -131,16 +124,9 @@ mod tests {
         // with qsignrank(0.025, 9) = 6, so c = 5.
         let d = vec![0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
         let walsh = Walsh::new(d).unwrap();
-        assert!(
-            (walsh.estimate() - 0.46).abs() < 1e-12,
-            "{}",
-            walsh.estimate()
-        );
+        assert!((walsh.estimate() - 0.46).abs() < 1e-12, "{}", walsh.estimate());
         let (low, high) = walsh.interval(5);
-        assert!(
-            (low - 0.010).abs() < 1e-12 && (high - 0.786).abs() < 1e-12,
-            "{low} {high}"
-        );
+        assert!((low - 0.010).abs() < 1e-12 && (high - 0.786).abs() < 1e-12, "{low} {high}");
     }
 
     #[test]
@@ -149,9 +135,7 @@ mod tests {
         for n in [1, 2, 3, 8, 50, 123] {
             let d: Vec<f64> = (0..n)
                 .map(|_| {
-                    state = state
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1);
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     // Few distinct values, some huge: ties and a skewed range.
                     let value = ((state >> 40) % 37) as f64 - 18.0;
                     if value == 5.0 { 1e9 } else { value / 7.0 }
@@ -168,10 +152,7 @@ mod tests {
 
     #[test]
     fn equal_values_and_nothing() {
-        assert_eq!(
-            Walsh::new(vec![0.3; 400]).unwrap().interval(33_790),
-            (0.3, 0.3)
-        );
+        assert_eq!(Walsh::new(vec![0.3; 400]).unwrap().interval(33_790), (0.3, 0.3));
         assert!(Walsh::new(vec![]).is_none());
         assert!(Walsh::new(vec![1.0, f64::NAN]).is_none());
     }

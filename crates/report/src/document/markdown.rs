@@ -1,0 +1,60 @@
+//! A document as Markdown (CommonMark with tables).
+
+use super::{Cell, Document, Part, Table};
+use crate::safe;
+use std::io::{Result, Write};
+
+/// Writes the document.
+///
+/// # Errors
+/// Where `out` fails.
+pub fn write(document: &Document, out: &mut dyn Write) -> Result<()> {
+    for (at, part) in document.parts.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        match part {
+            Part::Heading(level, text) => {
+                writeln!(out, "{} {}", "#".repeat(usize::from(*level)), safe::markdown(text))?
+            }
+            Part::Text(text) => writeln!(out, "{}", safe::markdown(text))?,
+            Part::Loud(text) => writeln!(out, "**{}**", safe::markdown(text))?,
+            Part::List(items) => {
+                items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
+            }
+            Part::Table(table) => write_table(table, out)?,
+            Part::Code(language, text) => write_code(language, text, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
+    let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
+    writeln!(out, "| {} |", header.join(" | "))?;
+    writeln!(out, "|---{}|", "|---:".repeat(header.len() - 1))?;
+    for row in &table.rows {
+        writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
+    }
+    Ok(())
+}
+
+fn cell(cell: &Cell) -> String {
+    let lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
+    match lines.split_first() {
+        Some((first, rest)) if cell.strong => std::iter::once(format!("**{first}**"))
+            .chain(rest.iter().cloned())
+            .collect::<Vec<_>>()
+            .join("<br>"),
+        _ => lines.join("<br>"),
+    }
+}
+
+/// The fence is longer than any run of backticks inside.
+fn write_code(language: &str, text: &str, out: &mut dyn Write) -> Result<()> {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    writeln!(out, "{fence}{language}")?;
+    safe::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "{fence}")
+}

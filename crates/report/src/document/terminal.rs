@@ -1,0 +1,102 @@
+//! A document on a terminal.
+
+use super::{Document, Part, Table};
+use crate::safe;
+use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
+use std::io::{Result, Write};
+
+/// Columns where nothing is known of the terminal.
+pub const WIDTH: u16 = 100;
+/// Columns that a column of figures needs at least, its margins included.
+const FIGURES: u16 = 13;
+/// Columns that labels need at least.
+const LABELS: u16 = 26;
+
+/// Writes the document, at most `width` columns wide.
+///
+/// # Errors
+/// Where `out` fails.
+pub fn write(document: &Document, width: Option<u16>, colour: bool, out: &mut dyn Write) -> Result<()> {
+    // Narrower than this nothing can be read anyway.
+    let width = width.unwrap_or(WIDTH).max(LABELS + FIGURES);
+    for (at, part) in document.parts.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        match part {
+            Part::Heading(_, text) => wrapped(&[("", text, Some(Attribute::Bold))], width, colour, out)?,
+            Part::Text(text) => wrapped(&[("", text, None)], width, colour, out)?,
+            Part::Loud(text) => wrapped(&[("!", text, Some(Attribute::Bold))], width, colour, out)?,
+            Part::List(items) => {
+                let items: Vec<_> = items.iter().map(|item| ("-", item.as_str(), None)).collect();
+                wrapped(&items, width, colour, out)?;
+            }
+            Part::Table(table) => {
+                for (at, table) in table.split(usize::from((width - LABELS) / FIGURES)).iter().enumerate() {
+                    if at > 0 {
+                        writeln!(out)?;
+                    }
+                    write_table(table, width, colour, out)?;
+                }
+            }
+            Part::Code(_, text) => safe::lines(text).try_for_each(|line| writeln!(out, "    {line}"))?,
+        }
+    }
+    Ok(())
+}
+
+/// A table of ours in the library's words.
+fn plain(width: u16, colour: bool) -> comfy_table::Table {
+    let mut shown = comfy_table::Table::new();
+    shown.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    if colour {
+        shown.enforce_styling();
+    } else {
+        shown.force_no_tty();
+    }
+    shown
+}
+
+/// Lines without trailing blanks.
+fn print(shown: &comfy_table::Table, out: &mut dyn Write) -> Result<()> {
+    shown.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+/// Paragraphs with a bullet each, broken into lines.
+fn wrapped(
+    items: &[(&str, &str, Option<Attribute>)],
+    width: u16,
+    colour: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let mut shown = plain(width, colour);
+    shown.load_style(presets::NOTHING);
+    let bullets = items.iter().any(|(bullet, ..)| !bullet.is_empty());
+    for (bullet, text, attribute) in items {
+        let text =
+            comfy_table::Cell::new(safe::line(text)).add_attributes(attribute.iter().copied().collect());
+        shown.add_row(if bullets { vec![comfy_table::Cell::new(bullet), text] } else { vec![text] });
+    }
+    for column in shown.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    print(&shown, out)
+}
+
+fn write_table(table: &Table, width: u16, colour: bool, out: &mut dyn Write) -> Result<()> {
+    let mut shown = plain(width, colour);
+    shown.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let bold = |text: &str| comfy_table::Cell::new(safe::line(text)).add_attribute(Attribute::Bold);
+    shown.set_header(table.header.iter().map(|name| bold(name)));
+    for row in &table.rows {
+        shown.add_row(row.iter().map(|cell| {
+            let lines: Vec<String> = cell.lines.iter().map(|line| safe::line(line)).collect();
+            let shown = comfy_table::Cell::new(lines.join("\n"));
+            if cell.strong { shown.fg(Color::Green).add_attribute(Attribute::Bold) } else { shown }
+        }));
+    }
+    for column in shown.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    print(&shown, out)
+}

@@ -1,0 +1,56 @@
+//! Why a report could not be made.
+
+use fsarena_core::exit::{ExitCode, Exits};
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be written.
+    #[error("the report could not be written: {0}")]
+    Write(#[from] std::io::Error),
+    /// It could not be written as CSV.
+    #[error("the report could not be written: {0}")]
+    Csv(#[from] csv::Error),
+    /// It could not be put into JSON.
+    #[error("the report could not be put into JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The plan could not be put into TOML.
+    #[error("the plan could not be put into TOML: {0}")]
+    Toml(#[from] toml::ser::Error),
+    /// The run could not be analysed.
+    #[error(transparent)]
+    Analysis(#[from] fsarena_stats::analyse::Error),
+    /// The published figures lack a metric.
+    #[error("published:{published} has no metric `{metric}`; it has {known}")]
+    NotPublished {
+        /// The name of the figures.
+        published: String,
+        /// The metric that was asked for.
+        metric: String,
+        /// The metrics it has.
+        known: String,
+    },
+    /// Two things have no arm or no step in common.
+    #[error("{a} and {b} cannot be compared: they have no {what} in common")]
+    NothingInCommon {
+        /// The one.
+        a: String,
+        /// The other.
+        b: String,
+        /// `arm` or `step`.
+        what: &'static str,
+    },
+    /// This page has no such format.
+    #[error("this cannot be shown as `{0}`; formats are term, md and json")]
+    Format(String),
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Analysis(error) => error.exit_code(),
+            Error::NotPublished { .. } | Error::NothingInCommon { .. } | Error::Format(_) => ExitCode::Usage,
+            _ => ExitCode::Internal,
+        }
+    }
+}

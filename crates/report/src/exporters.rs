@@ -1,0 +1,36 @@
+//! Every exporter, one file each.
+
+use crate::exporter::Exporter;
+
+mod csv;
+mod json;
+mod md;
+mod term;
+
+pub(crate) use self::csv::column_name;
+pub(crate) use self::json::ratio as ratio_json;
+
+/// Every format fsarena exports to.
+pub const EXPORTERS: &[&dyn Exporter] = &[&term::Term, &md::Markdown, &csv::Csv, &json::Json];
+
+/// Finds an exporter by its name.
+pub fn find(id: &str) -> Option<&'static dyn Exporter> {
+    EXPORTERS.iter().copied().find(|exporter| exporter.id() == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_registered() {
+        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/exporters"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        let mut ids: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.id()).collect();
+        files.sort();
+        ids.sort();
+        assert_eq!(files, ids);
+    }
+}

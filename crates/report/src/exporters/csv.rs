@@ -1,0 +1,106 @@
+//! CSV: the raw samples, one row each.
+
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use fsarena_core::factor::FACTORS;
+use fsarena_core::metric::METRICS;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use std::io::Write;
+
+/// The raw samples, one row each.
+pub struct Csv;
+
+impl Exporter for Csv {
+    fn id(&self) -> &'static str {
+        "csv"
+    }
+
+    fn help(&self) -> &'static str {
+        "raw samples, one row each, with every reading and derived metric; blocks and positions count from 0"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let record = &report.record;
+        let factors = varying(record);
+        // Only metrics are computed here; readings are read in place.
+        let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.metric(def.id)).collect();
+        let columns: Vec<&[f64]> = record
+            .samples
+            .values
+            .iter()
+            .chain(metrics.iter().map(|(_, values)| values))
+            .map(Vec::as_slice)
+            .collect();
+        let mut writer = csv::Writer::from_writer(out);
+        let mut header: Vec<String> = ["run", "block", "position", "arm"].map(String::from).to_vec();
+        header.extend(factors.iter().map(|factor| factor.to_string()));
+        header.extend(["host", "boot", "workload", "step", "started_at_s"].map(String::from));
+        let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
+        header.extend(infos.map(|info| column_name(&info.id, info.unit)));
+        writer.write_record(&header)?;
+        let steps: Vec<String> = record.steps.iter().map(|step| step.id.to_string()).collect();
+        let mut number = Vec::new();
+        for row in 0..record.samples.len() {
+            let cell = &record.cells[record.samples.cell[row] as usize];
+            let (arm, host) = (&record.arms[cell.arm], &record.hosts[cell.host]);
+            writer.write_field(&record.id)?;
+            writer.write_field(cell.block.to_string())?;
+            writer.write_field(cell.position.to_string())?;
+            writer.write_field(&arm.name)?;
+            for factor in &factors {
+                writer.write_field(arm.level(factor))?;
+            }
+            for text in
+                [&host.hostname, &host.boot_id, &cell.workload, &steps[record.samples.step[row] as usize]]
+            {
+                writer.write_field(text)?;
+            }
+            writer.write_field(record.samples.started_at[row].to_string())?;
+            for column in &columns {
+                number.clear();
+                if !column[row].is_nan() {
+                    write!(number, "{}", column[row])?;
+                }
+                writer.write_field(&number)?;
+            }
+            writer.write_record(None::<&[u8]>)?;
+        }
+        Ok(writer.flush()?)
+    }
+}
+
+/// The factors whose level is not the same in all arms.
+fn varying(record: &RunRecord) -> Vec<&'static str> {
+    let differs =
+        |factor: &&str| record.arms.windows(2).any(|arms| arms[0].level(factor) != arms[1].level(factor));
+    FACTORS.iter().map(|factor| factor.id).filter(differs).collect()
+}
+
+/// The name of a column: the metric's, and its unit where the name does not end with it.
+pub fn column_name(id: &str, unit: Unit) -> String {
+    let suffix = unit.suffix();
+    if id.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('_')) {
+        id.into()
+    } else {
+        format!("{id}_{suffix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_named_once() {
+        assert_eq!(column_name("elapsed", Unit::Seconds), "elapsed_s");
+        assert_eq!(column_name("device_write_bytes", Unit::Bytes), "device_write_bytes");
+        assert_eq!(column_name("bytes", Unit::Bytes), "bytes_bytes");
+        assert_eq!(column_name("cpu_utilization", Unit::Percent), "cpu_utilization_percent");
+    }
+}

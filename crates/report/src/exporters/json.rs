@@ -1,0 +1,123 @@
+//! JSON: the analysed run as one document. Raw samples are in the CSV export.
+
+use super::csv::column_name;
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use crate::sections::answer;
+use fsarena_core::record::RunRecord;
+use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
+use fsarena_stats::comparison::{ArmResult, Comparison};
+use fsarena_stats::ratio::Ratio;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// The analysed run as one document.
+pub struct Json;
+
+impl Exporter for Json {
+    fn id(&self) -> &'static str {
+        "json"
+    }
+
+    fn help(&self) -> &'static str {
+        "the analysed run as one document, with units in names; blocks count from 0"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let record = &report.record;
+        let notes: Vec<Value> =
+            record.notes.iter().map(|(block, note)| json!({"block": block, "note": note})).collect();
+        let document = json!({
+            "format": 1,
+            "run": run(record),
+            "plan": record.plan,
+            "hosts": record.hosts,
+            "arms": record.arms,
+            "cells": record.cells,
+            "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
+            "notes": notes,
+        });
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        Ok(writeln!(out)?)
+    }
+}
+
+fn run(record: &RunRecord) -> Value {
+    json!({
+        "id": record.id,
+        "fsarena": record.version,
+        "started": record.started,
+        "ended": record.ended,
+        "complete": record.status.complete,
+        "why": record.status.why,
+        "commands": record.commands,
+    })
+}
+
+fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
+    let names: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let median = column_name("median", analysis.metric.unit);
+    let compared = |comparison: &Comparison| compared(&names, &median, comparison);
+    let step = |step: &StepAnalysis| {
+        let mut value = compared(&step.comparison);
+        value["step"] = json!(step.step);
+        value
+    };
+    let composite = |overall: &Overall| {
+        json!({
+            "tasks": overall.steps,
+            "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
+            "geometric_mean": compared(&overall.geometric.comparison),
+            "left_out_blocks": overall.main().left_out,
+            "with_dropped_blocks": overall.without_drops.as_ref().map(compared),
+        })
+    };
+    json!({
+        "metric": analysis.metric,
+        "blocks": analysis.blocks,
+        "dropped_blocks": analysis.dropped,
+        "provisional": analysis.provisional(),
+        "interval": "95% for each pair, not corrected for the number of pairs",
+        "steps": analysis.steps.iter().map(step).collect::<Vec<_>>(),
+        "overall": analysis.overall.as_ref().map(composite),
+        "answer": answer::sentences(&names, analysis),
+    })
+}
+
+fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
+    let name = |arm: usize| names[arm];
+    let arm = |(arm, result): (usize, &ArmResult)| {
+        let mut fields = Map::new();
+        fields.insert("arm".into(), json!(names[arm]));
+        fields.insert("blocks".into(), json!(result.blocks));
+        fields.insert(median.into(), json!(result.median));
+        fields.insert("ratio_to_best".into(), result.ratio.as_ref().map_or(Value::Null, ratio));
+        fields.insert("letters".into(), json!(result.letters));
+        fields.insert("excluded_pairs".into(), json!(result.excluded));
+        Value::Object(fields)
+    };
+    json!({
+        "best": comparison.best().map(name),
+        "winner": comparison.winner().map(name),
+        "not_told_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
+        "too_few_blocks": comparison.thin().into_iter().map(name).collect::<Vec<_>>(),
+        "provisional": comparison.provisional(),
+        "arms": comparison.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
+    })
+}
+
+/// A ratio with its interval.
+pub fn ratio(ratio: &Ratio) -> Value {
+    json!({
+        "value": ratio.value,
+        "low": ratio.low,
+        "high": ratio.high,
+        "blocks": ratio.blocks,
+        "provisional": ratio.provisional,
+    })
+}

@@ -1,0 +1,42 @@
+//! Markdown: the answer, the figures, and everything needed to repeat the run.
+
+use crate::document::{Document, markdown};
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use crate::sections::{answer, circumstances, head, notes, tasks, totals};
+use std::io::Write;
+
+/// Markdown with all circumstances.
+pub struct Markdown;
+
+impl Exporter for Markdown {
+    fn id(&self) -> &'static str {
+        "md"
+    }
+
+    fn help(&self) -> &'static str {
+        "Markdown: the answer, all tables, and everything needed to repeat the run"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let mut document = Document::default();
+        head::add(&mut document, report);
+        for analysis in &report.analyses {
+            answer::add(&mut document, report, analysis);
+        }
+        for (at, analysis) in report.analyses.iter().enumerate() {
+            tasks::add(&mut document, report, analysis, at == 0);
+            tasks::add_medians(&mut document, report, analysis);
+        }
+        totals::add(&mut document, report);
+        notes::add(&mut document, report);
+        notes::add_remarks(&mut document, report);
+        circumstances::add(&mut document, report)?;
+        Ok(markdown::write(&document, out)?)
+    }
+}

@@ -1,0 +1,39 @@
+//! For the terminal.
+
+use crate::document::{Document, terminal};
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use crate::sections::{answer, head, notes, tasks};
+use std::io::Write;
+
+/// Tables and the answer, for the terminal.
+pub struct Term;
+
+impl Exporter for Term {
+    fn id(&self) -> &'static str {
+        "term"
+    }
+
+    fn help(&self) -> &'static str {
+        "tables and the answer, for the terminal"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let mut document = Document::default();
+        head::add(&mut document, report);
+        for (at, analysis) in report.analyses.iter().enumerate() {
+            tasks::add(&mut document, report, analysis, at == 0);
+        }
+        notes::add(&mut document, report);
+        // The answer comes last: it is what stays on the screen.
+        for analysis in report.analyses.iter().rev() {
+            answer::add(&mut document, report, analysis);
+        }
+        Ok(terminal::write(&document, report.width, report.colour, out)?)
+    }
+}

@@ -1,0 +1,98 @@
+//! Published figures as tables; their totals come from the figures.
+
+use crate::document::{Cell, Document, Table};
+use crate::exporters::column_name;
+use crate::number::with_unit;
+use crate::page::Page;
+use fsarena_core::published::{Figure, Published};
+use fsarena_core::sample::Unit;
+use serde_json::{Value, json};
+
+/// The tables of one set: each metric, task by arm.
+pub fn show(published: &Published) -> Page {
+    let mut document = Document::default();
+    document.heading(1, format!("published:{}", published.name()));
+    for metric in published.metrics() {
+        document.heading(2, metric);
+        document.table(table(published, metric));
+    }
+    document.text("Figures as the author printed them; totals are their sums.");
+    Page { document, json: as_json(published) }
+}
+
+fn table(published: &Published, metric: &str) -> Table {
+    let arms = published.arms();
+    let mut table = Table { header: vec!["task".into()], rows: vec![] };
+    table.header.extend(arms.iter().map(|arm| arm.to_string()));
+    for task in published.tasks() {
+        let figures: Vec<Option<&Figure>> =
+            arms.iter().map(|arm| published.figure(&task.step, arm, metric)).collect();
+        let least = figures.iter().flatten().map(|f| f.value).fold(f64::INFINITY, f64::min);
+        let mut row: Vec<Cell> = vec![format!("{} {}", task.task, task.title).into()];
+        row.extend(figures.iter().map(|figure| match figure {
+            Some(figure) => {
+                best_if(exact(figure.value, figure.unit), adds_up(figure.unit) && figure.value == least)
+            }
+            None => "–".into(),
+        }));
+        table.rows.push(row);
+    }
+    table.rows.extend(totals(published, metric));
+    table
+}
+
+/// The composite: the sum over all tasks, where the unit can be summed.
+fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
+    let unit = published.rows.iter().find(|row| row.metric == metric)?.unit;
+    if !adds_up(unit) {
+        return None;
+    }
+    let totals: Vec<Option<f64>> = published.arms().iter().map(|arm| published.total(arm, metric)).collect();
+    let least = totals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.tasks().len()).into()];
+    row.extend(totals.iter().map(|total| match total {
+        Some(total) => best_if(with_unit(*total, unit), *total == least),
+        None => "–".into(),
+    }));
+    Some(row)
+}
+
+fn adds_up(unit: Unit) -> bool {
+    unit == Unit::Seconds
+}
+
+/// As the author printed it: other people's figures are not rounded again.
+fn exact(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Percent => format!("{value}%"),
+        unit => format!("{value} {}", unit.symbol()).trim_end().to_string(),
+    }
+}
+
+fn best_if(text: String, best: bool) -> Cell {
+    let cell = Cell::from(text);
+    if best { cell.strong() } else { cell }
+}
+
+fn as_json(published: &Published) -> Value {
+    let figure = |row: &Figure| {
+        let mut value = json!({"task": row.task, "step": row.step, "title": row.title, "arm": row.arm});
+        value[column_name(&row.metric, row.unit)] = json!(row.value);
+        value
+    };
+    let totals = |metric: &&str| {
+        let unit = published.rows.iter().find(|row| row.metric == **metric).map(|row| row.unit)?;
+        let of = |arm: &&str| Some((arm.to_string(), published.total(arm, metric)?));
+        let totals: std::collections::BTreeMap<String, f64> =
+            published.arms().iter().filter_map(of).collect();
+        adds_up(unit).then(|| (column_name(metric, unit), json!(totals)))
+    };
+    json!({
+        "name": published.name(),
+        "study": published.study,
+        "set": published.set,
+        "figures": published.rows.iter().map(figure).collect::<Vec<_>>(),
+        "totals": published.metrics().iter().filter_map(totals).collect::<serde_json::Map<_, _>>(),
+    })
+}

@@ -1,0 +1,52 @@
+//! Text of others (names of arms, words of failed commands), made harmless where it is shown.
+
+/// One line without control characters: escape sequences, newlines and characters that turn the
+/// direction of text are spelled out.
+pub fn line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => safe.push('⏎'),
+            c if c.is_control() || turns_text(c) => safe.extend(c.escape_default()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// One line of Markdown that reads as the text itself, also inside a table.
+pub fn markdown(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in line(text).chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '$' | '!') {
+            safe.push('\\');
+        }
+        safe.push(c);
+    }
+    safe
+}
+
+/// Several lines, each made harmless.
+pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.lines().map(|text| line(&text.replace('\t', "    ")))
+}
+
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        assert_eq!(line("a\u{1b}[31mb\nc\r\u{202e}d"), "a\\u{1b}[31mb⏎c\\r\\u{202e}d");
+        assert_eq!(line("Größe – 1"), "Größe – 1");
+    }
+
+    #[test]
+    fn markdown_stays_text() {
+        assert_eq!(markdown("a|b`c`<i>*d*"), "a\\|b\\`c\\`\\<i\\>\\*d\\*");
+    }
+}

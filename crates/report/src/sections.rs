@@ -1,0 +1,30 @@
+//! The parts that reports for people are made of, one file each.
+
+pub mod answer;
+pub mod circumstances;
+pub mod head;
+pub mod notes;
+pub mod tasks;
+pub mod totals;
+
+use fsarena_core::cell::StepInfo;
+
+/// A step as tables name it: `009 Untar the kernel tree`.
+pub fn label(step: &StepInfo) -> String {
+    let mut label = step.number.as_ref().map_or(String::new(), |number| format!("{number} "));
+    label.push_str(&step.title);
+    let mut params = step.id.params.iter().map(|(key, value)| format!("{key}={value}")).peekable();
+    if params.peek().is_some() {
+        label.push_str(&format!(" ({})", params.collect::<Vec<_>>().join(", ")));
+    }
+    label
+}
+
+/// `a, b or c`.
+pub fn either(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,209 @@
+//! The answer in plain words, and what it leaves open.
+
+use super::{either, label};
+use crate::document::Document;
+use crate::number::{plural, three};
+use crate::report::Report;
+use fsarena_core::record::MetricInfo;
+use fsarena_core::sample::Direction;
+use fsarena_stats::analyse::{Analysis, Overall};
+use fsarena_stats::comparison::Comparison;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::table::FIRST_LOOK;
+
+/// The answer that one analysis gives.
+pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
+    if analysis.steps.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    document.heading(2, format!("Answer, by {}", analysis.metric.id));
+    if analysis.provisional() && names.len() > 1 {
+        document.parts.push(crate::document::Part::Loud(provisional(analysis)));
+    }
+    document.list(sentences(&names, analysis));
+}
+
+/// The sentences of the answer.
+pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    let with_data = analysis.steps.iter().map(|step| step.comparison.order.len()).max().unwrap_or(0);
+    if with_data < 2 {
+        return vec!["Only one arm has data: there is nothing to compare.".into()];
+    }
+    if analysis.metric.direction == Direction::Neutral {
+        return vec![format!(
+            "{} is a circumstance: neither more nor less of it is better.",
+            analysis.metric.id
+        )];
+    }
+    let mut sentences = Vec::new();
+    if let Some(overall) = &analysis.overall {
+        sentences.extend(over_all(names, &analysis.metric, overall, analysis.provisional()));
+    }
+    if !analysis.provisional() {
+        sentences.extend(won(names, analysis));
+        sentences.extend(undecided(names, analysis));
+    }
+    sentences.extend(dropped(names, analysis));
+    sentences
+}
+
+fn provisional(analysis: &Analysis) -> String {
+    format!(
+        "PROVISIONAL: {} of the {FIRST_LOOK} that a verdict needs. Nothing below is decided.",
+        plural(analysis.blocks.len(), "block")
+    )
+}
+
+/// `was fastest`, `had the lowest user`.
+fn was_best(metric: &MetricInfo) -> String {
+    match (metric.id.as_str(), metric.direction) {
+        ("elapsed" | "elapsed_ns", _) => "was fastest".into(),
+        ("durable" | "durable_ns", _) => "was fastest until its data was on the device".into(),
+        (id, Direction::Higher) => format!("had the highest {id}"),
+        (id, _) => format!("had the lowest {id}"),
+    }
+}
+
+fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional: bool) -> Vec<String> {
+    let main = &overall.main().comparison;
+    let what = if overall.total.is_some() { "total" } else { "geometric mean" };
+    let tasks = format!("Over all {}", plural(overall.steps, "task"));
+    let Some(best) = main.best() else {
+        return vec![format!("{tasks} there is no answer: in no block did an arm do them all.")];
+    };
+    let mut sentences = Vec::new();
+    let others = || main.order.iter().skip(1).map(|arm| format!("{} {}", names[*arm], of_best(main, *arm)));
+    if provisional {
+        let rest = others().collect::<Vec<_>>().join(", ");
+        sentences.push(format!("{tasks} {} leads so far. Its {what} is 1; {rest}.", names[best]));
+        return sentences;
+    }
+    match main.winner() {
+        Some(_) => {
+            let next = main.order[1];
+            let lead = main.arms[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
+            let best = names[best];
+            sentences.push(format!(
+                "{tasks} {best} {}: its {what} is {lead} of that of {}, the next.",
+                was_best(metric),
+                names[next]
+            ));
+        }
+        None => {
+            let tied: Vec<String> = main
+                .tied()
+                .into_iter()
+                .map(|arm| format!("{} ({what} {})", names[arm], of_best(main, arm)))
+                .collect();
+            sentences.push(format!(
+                "{tasks} it is not decided which arm {}: {} or {}.",
+                was_best(metric),
+                names[best],
+                either(&tied)
+            ));
+        }
+    }
+    let behind: Vec<String> = main
+        .order
+        .iter()
+        .filter(|arm| main.arms[**arm].ratio.is_some_and(|ratio| ratio.separated()))
+        .map(|arm| format!("{} {}", names[*arm], of_best(main, *arm)))
+        .collect();
+    if !behind.is_empty() {
+        sentences.push(format!("Behind {} in the {what}: {}.", names[best], behind.join(", ")));
+    }
+    if !main.thin().is_empty() {
+        let thin: Vec<String> = main
+            .thin()
+            .iter()
+            .map(|arm| format!("{} ({})", names[*arm], plural(main.arms[*arm].blocks, "block")))
+            .collect();
+        sentences.push(format!("Not judged over all, for too few whole blocks: {}.", thin.join(", ")));
+    }
+    sentences.extend(overall.total.is_some().then(|| weighted(names, main, &overall.geometric.comparison)));
+    sentences
+}
+
+/// What becomes of the answer where long tasks do not weigh more.
+fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
+    const EQUAL: &str = "Where every task counts the same (geometric mean)";
+    match (geometric.best(), geometric.winner()) {
+        (_, Some(winner)) if total.winner() == Some(winner) => {
+            format!("{EQUAL}, {} wins too.", names[winner])
+        }
+        (_, Some(winner)) => format!("{EQUAL}, {} wins.", names[winner]),
+        (Some(best), None) => {
+            let tied: Vec<String> = geometric.tied().iter().map(|arm| names[*arm].to_string()).collect();
+            format!("{EQUAL}, it is not decided: {} or {}.", names[best], either(&tied))
+        }
+        (None, None) => format!("{EQUAL}, there is no answer."),
+    }
+}
+
+/// `1.12 [1.10–1.14]`, the ratio to the best.
+fn of_best(comparison: &Comparison, arm: usize) -> String {
+    comparison.arms[arm].ratio.map_or("without a common block".to_string(), interval)
+}
+
+/// `1.12 [1.10–1.14]`.
+pub fn interval(ratio: Ratio) -> String {
+    format!("{} [{}–{}]", three(ratio.value), three(ratio.low), three(ratio.high))
+}
+
+/// Who won which tasks.
+fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    let winners: Vec<usize> = analysis.tasks().filter_map(|task| task.comparison.winner()).collect();
+    let mut arms: Vec<(usize, usize)> = (0..names.len())
+        .map(|arm| (winners.iter().filter(|w| **w == arm).count(), arm))
+        .filter(|(n, _)| *n > 0)
+        .collect();
+    arms.sort_by_key(|(tasks, arm)| (std::cmp::Reverse(*tasks), *arm));
+    arms.iter()
+        .map(|(count, arm)| {
+            let tasks: Vec<String> = analysis
+                .tasks()
+                .filter(|task| task.comparison.winner() == Some(*arm))
+                .map(|task| task.step.number.clone().unwrap_or_else(|| task.step.title.clone()))
+                .collect();
+            format!("{} won {}: {}.", names[*arm], plural(*count, "task"), tasks.join(", "))
+        })
+        .collect()
+}
+
+/// The tasks that nobody won.
+fn undecided(names: &[&str], analysis: &Analysis) -> Option<String> {
+    let open: Vec<String> = analysis
+        .tasks()
+        .filter(|task| task.comparison.winner().is_none())
+        .map(|task| {
+            let comparison = &task.comparison;
+            let candidates: Vec<String> = comparison
+                .best()
+                .into_iter()
+                .chain(comparison.tied())
+                .map(|arm| names[arm].to_string())
+                .collect();
+            match candidates.len() {
+                0 | 1 => format!("{} (too few blocks)", label(&task.step)),
+                _ => format!("{} ({})", label(&task.step), either(&candidates)),
+            }
+        })
+        .collect();
+    (!open.is_empty()).then(|| format!("Not decided, {}: {}.", plural(open.len(), "task"), open.join("; ")))
+}
+
+/// The verdict as it would be with the dropped blocks.
+fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
+    let overall = analysis.overall.as_ref()?;
+    let all = overall.without_drops.as_ref()?;
+    let dropped = plural(analysis.dropped.len(), "block");
+    let name = |winner: Option<usize>| {
+        winner.map_or("nothing would be decided".to_string(), |arm| format!("{} would win", names[arm]))
+    };
+    Some(if all.winner() == overall.main().comparison.winner() {
+        format!("{dropped} dropped; with them the verdict over all would be the same.")
+    } else {
+        format!("{dropped} dropped; with them the verdict over all would differ: {}.", name(all.winner()))
+    })
+}

@@ -1,0 +1,102 @@
+//! How it was measured: everything needed to repeat the run.
+
+use crate::document::{Document, Part, Table};
+use crate::error::Error;
+use crate::number::three;
+use crate::report::Report;
+use fsarena_core::event::NoteKind;
+use fsarena_core::record::RunRecord;
+use std::collections::BTreeMap;
+
+/// Machine, options, order, time spent and plan.
+///
+/// # Errors
+/// Where the plan cannot be written as TOML.
+pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
+    let record = &report.record;
+    document.heading(2, "How it was measured");
+    document.table(Table::pairs(["run", ""], run(record)));
+    for host in &record.hosts {
+        document.heading(3, format!("Machine {}", host.hostname));
+        let mut facts =
+            vec![("kernel".to_string(), host.kernel.clone()), ("boot".into(), host.boot_id.clone())];
+        facts.extend(host.facts.iter().map(|(key, value)| (key.clone(), value.clone())));
+        document.table(Table::pairs(["fact", ""], facts));
+    }
+    let options = options(record);
+    if !options.is_empty() {
+        document.heading(3, "Options, as mkfs and the kernel report them");
+        document.list(options);
+    }
+    document.heading(3, "Order of the arms in every block");
+    document.list(orders(record));
+    document.heading(3, "Where the time went");
+    document.table(Table::pairs(["part", "share"], shares(record)));
+    document.heading(3, "The plan, as resolved");
+    document.parts.push(Part::Code("toml", toml::to_string_pretty(&record.plan)?));
+    Ok(())
+}
+
+fn run(record: &RunRecord) -> Vec<(String, String)> {
+    let plan = &record.plan;
+    let status = if record.status.complete { "complete" } else { "not complete" };
+    let row = |key: &str, value: String| (key.to_string(), value);
+    vec![
+        row("id", record.id.clone()),
+        row("fsarena", record.version.clone()),
+        row("begun", record.started.clone()),
+        row("ended", record.ended.clone()),
+        row("status", format!("{status}: {}", record.status.why)),
+        row("seed", plan.seed.to_string()),
+        row("filesystems are on", super::head::backing(&plan.device.backing)),
+        row(
+            "settled means",
+            format!(
+                "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
+                plan.settle.dirty, plan.settle.io_pressure_percent, plan.settle.timeout_s
+            ),
+        ),
+        row("commands", format!("{}; each is in command.log of the run", record.commands)),
+    ]
+}
+
+/// One line for each arm and step with options, and in how many cells they were so.
+fn options(record: &RunRecord) -> Vec<String> {
+    let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
+        let (arm, step) =
+            (note.arm.as_deref().unwrap_or("all arms"), note.step.as_deref().unwrap_or("options"));
+        *counted.entry((arm, step, &note.text)).or_default() += 1;
+    }
+    counted.iter().map(|((arm, step, text), times)| format!("{arm}, {step}: {text} ({times}×)")).collect()
+}
+
+fn orders(record: &RunRecord) -> Vec<String> {
+    let mut blocks: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
+    for cell in &record.cells {
+        blocks.entry(cell.block).or_default().push((cell.position, cell.arm));
+    }
+    let line = |(block, mut cells): (u32, Vec<(u32, usize)>)| {
+        cells.sort_unstable();
+        let names: Vec<&str> = cells.iter().map(|(_, arm)| record.arms[*arm].name.as_str()).collect();
+        format!("block {}: {}", block + 1, names.join(", "))
+    };
+    blocks.into_iter().map(line).collect()
+}
+
+/// The parts of the time of all cells; what no part names is called "other".
+fn shares(record: &RunRecord) -> Vec<(String, String)> {
+    let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
+        *parts.entry(name).or_default() += ns;
+    }
+    let Some(total) = parts.remove("total").filter(|total| *total > 0) else { return vec![] };
+    let other = total.saturating_sub(parts.values().sum());
+    let show = |name: &str, ns: u64| {
+        let seconds = crate::number::with_unit(ns as f64, fsarena_core::sample::Unit::Nanoseconds);
+        (name.to_string(), format!("{}% ({seconds})", three(100.0 * ns as f64 / total as f64)))
+    };
+    let mut rows: Vec<_> = parts.iter().map(|(name, ns)| show(name, *ns)).collect();
+    rows.push(show("other", other));
+    rows
+}

@@ -1,0 +1,111 @@
+//! What a reader must know beside the figures.
+
+use crate::document::Document;
+use crate::number::plural;
+use crate::report::Report;
+use fsarena_core::event::{Note, NoteKind, Outcome};
+use fsarena_core::record::RunRecord;
+use std::collections::BTreeMap;
+
+/// Failures, fairness, drops and settling: what both terminal and Markdown say.
+pub fn add(document: &mut Document, report: &Report) {
+    let record = &report.record;
+    let failed = failures(record);
+    if !failed.is_empty() {
+        document.heading(2, "Failed");
+        document.list(failed);
+    }
+    let fairness = gathered(record, NoteKind::Fairness);
+    if !fairness.is_empty() {
+        document.heading(2, "Is the comparison fair?");
+        document.list(fairness);
+    }
+    let mut told = drops(record);
+    told.extend(timeouts(record));
+    if !told.is_empty() {
+        document.heading(2, "Disturbances");
+        document.list(told);
+    }
+}
+
+/// Everything else that was noted; for reports with room.
+pub fn add_remarks(document: &mut Document, report: &Report) {
+    let mut remarks = gathered(&report.record, NoteKind::Remark);
+    remarks.extend(gathered(&report.record, NoteKind::Unavailable));
+    if !remarks.is_empty() {
+        document.heading(2, "Remarks");
+        document.list(remarks);
+    }
+}
+
+/// Arms that left the run and cells that failed, with the words of what failed.
+fn failures(record: &RunRecord) -> Vec<String> {
+    let mut items = gathered(record, NoteKind::ArmFailed);
+    for cell in &record.cells {
+        if let Outcome::Failed { why } = &cell.outcome {
+            let name = &record.arms[cell.arm].name;
+            // The note that the arm left repeats the words of its last cell.
+            if !items.iter().any(|item| item.contains(why.as_str())) {
+                items.push(format!("{name}, block {}: {why}", cell.block + 1));
+            }
+        }
+    }
+    items
+}
+
+/// Notes of one kind; those that say the same of several arms become one.
+pub fn gathered(record: &RunRecord, kind: NoteKind) -> Vec<String> {
+    let mut seen: Vec<(&Note, Vec<&str>)> = Vec::new();
+    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == kind) {
+        let same =
+            |other: &Note| (&other.text, &other.fix, &other.step) == (&note.text, &note.fix, &note.step);
+        let arms = match seen.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, arms)) => arms,
+            None => {
+                seen.push((note, vec![]));
+                &mut seen.last_mut().expect("just pushed").1
+            }
+        };
+        if let Some(arm) = note.arm.as_deref().filter(|arm| !arms.contains(arm)) {
+            arms.push(arm);
+        }
+    }
+    seen.into_iter().map(|(note, arms)| sentence(note, &arms)).collect()
+}
+
+fn sentence(note: &Note, arms: &[&str]) -> String {
+    let mut subject = arms.join(", ");
+    if let Some(step) = &note.step {
+        subject = if subject.is_empty() { step.clone() } else { format!("{subject}, {step}") };
+    }
+    let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" Remedy: {fix}"));
+    if subject.is_empty() { format!("{}{fix}", note.text) } else { format!("{subject}: {}{fix}", note.text) }
+}
+
+/// Every dropped block with its reason.
+fn drops(record: &RunRecord) -> Vec<String> {
+    let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
+    dropped
+        .map(|(block, note)| match block {
+            Some(block) => format!("block {} dropped: {}", block + 1, note.text),
+            None => format!("dropped: {}", note.text),
+        })
+        .collect()
+}
+
+/// How often the machine did not settle, by arm.
+fn timeouts(record: &RunRecord) -> Option<String> {
+    let mut by_arm: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout) {
+        *by_arm.entry(note.arm.as_deref().unwrap_or("no arm")).or_default() += 1;
+    }
+    let times: usize = by_arm.values().sum();
+    let arms: Vec<String> = by_arm.iter().map(|(arm, count)| format!("{arm} {count}")).collect();
+    (times > 0).then(|| {
+        format!(
+            "The machine did not settle in time before {} ({}): these began on a busy machine.",
+            plural(times, "step"),
+            arms.join(", ")
+        )
+    })
+}

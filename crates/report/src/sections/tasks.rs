@@ -1,0 +1,141 @@
+//! The tables of tasks: each arm's ratio to the best, its interval and letters.
+
+use super::label;
+use crate::document::{Cell, Document, Table};
+use crate::number::{plural, three, with_unit};
+use crate::report::Report;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::comparison::Comparison;
+use fsarena_stats::composite::Composite;
+
+/// The table of one analysis, with its legend. `space` adds the usable space after mkfs.
+pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, space: bool) {
+    let record = &report.record;
+    document.heading(2, format!("{}: {}", analysis.metric.id, analysis.metric.help));
+    if analysis.steps.is_empty() {
+        document.text(format!("No step has a value of {}.", analysis.metric.id));
+        return;
+    }
+    let mut table = Table { header: header(record, "task"), rows: vec![] };
+    for step in analysis.tasks() {
+        table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
+    }
+    if let Some(overall) = &analysis.overall {
+        if let Some(total) = &overall.total {
+            let title = format!("TOTAL of {}", plural(overall.steps, "task"));
+            table.rows.push(row(title, &total.comparison, analysis.metric.unit));
+        }
+        let title = format!("GEOMETRIC MEAN of {}", plural(overall.steps, "task"));
+        table.rows.push(row(title, &overall.geometric.comparison, analysis.metric.unit));
+    }
+    for step in analysis.steps.iter().filter(|step| !step.step.in_composite) {
+        table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
+    }
+    if space {
+        table.rows.extend(usable_space(record));
+    }
+    document.table(table);
+    document.text(legend(analysis));
+    document.list(left_out(record, analysis));
+}
+
+/// The medians behind the ratios, in their unit.
+pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
+    let unit = analysis.metric.unit;
+    let cells = |comparison: &Comparison| -> Vec<Cell> {
+        comparison.arms.iter().map(|arm| absolute(arm.median, unit).into()).collect()
+    };
+    let titled = |title: String, comparison: &Comparison| {
+        let mut row = vec![title.into()];
+        row.extend(cells(comparison));
+        row
+    };
+    let mut table = Table { header: header(&report.record, "task"), rows: vec![] };
+    table.rows.extend(analysis.steps.iter().map(|step| titled(label(&step.step), &step.comparison)));
+    if let Some(total) = analysis.overall.as_ref().and_then(|overall| overall.total.as_ref()) {
+        table.rows.push(titled("TOTAL".into(), &total.comparison));
+    }
+    if !table.rows.is_empty() {
+        document.heading(3, format!("{}: medians over blocks", analysis.metric.id));
+        document.table(table);
+    }
+}
+
+/// A header with a column for each arm.
+pub fn header(record: &RunRecord, first: &str) -> Vec<String> {
+    std::iter::once(first.to_string()).chain(record.arms.iter().map(|arm| arm.name.clone())).collect()
+}
+
+fn row(title: String, comparison: &Comparison, unit: Unit) -> Vec<Cell> {
+    let mut row = vec![title.into()];
+    row.extend((0..comparison.arms.len()).map(|arm| cell(comparison, arm, unit)));
+    row
+}
+
+/// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.
+fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
+    let result = &comparison.arms[arm];
+    let letters = if comparison.provisional() { "?" } else { &result.letters };
+    if comparison.best() == Some(arm) {
+        return Cell::two(format!("1.00 {letters}"), absolute(result.median, unit)).strong();
+    }
+    match result.ratio {
+        Some(ratio) => {
+            let letters = if ratio.provisional { "?" } else { letters };
+            let interval = format!("{}–{}", three(ratio.low), three(ratio.high));
+            Cell::two(format!("{} {letters}", three(ratio.value)), interval)
+        }
+        None => absolute(result.median, unit).into(),
+    }
+}
+
+/// A value that may not be there.
+pub fn absolute(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("–".to_string(), |value| with_unit(value, unit))
+}
+
+/// The usable space after mkfs: the median of each arm.
+fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
+    let analysis = analyse(record, "usable_space").ok()?;
+    let step = analysis.steps.first()?;
+    let mut row: Vec<Cell> = vec!["Usable space, of the device".into()];
+    for (arm, result) in step.comparison.arms.iter().enumerate() {
+        let cell = Cell::from(absolute(result.median, analysis.metric.unit));
+        row.push(if step.comparison.best() == Some(arm) { cell.strong() } else { cell });
+    }
+    Some(row)
+}
+
+fn legend(analysis: &Analysis) -> String {
+    let first = "Each figure is the ratio to the best arm of its row, within blocks (Hodges–Lehmann); \
+                 the best shows its median.";
+    if analysis.provisional() {
+        return format!(
+            "{first} Below it the extremes that were seen: under 8 blocks there is no exact interval."
+        );
+    }
+    format!(
+        "{first} Below it the 95% interval; ? marks arms with under 8 blocks. Arms that share a letter were not \
+         told apart, which does not make them equal. Intervals hold for each pair and task, and are not \
+         corrected for how many there are."
+    )
+}
+
+/// What is missing from the figures.
+fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+    let mut items = Vec::new();
+    let composite: Option<&Composite> = analysis.overall.as_ref().map(|overall| overall.main());
+    for (arm, blocks) in composite.iter().flat_map(|c| c.left_out.iter().enumerate()).filter(|(_, n)| **n > 0)
+    {
+        let (blocks, name) = (plural(*blocks, "block"), &record.arms[arm].name);
+        items.push(format!("{blocks} of {name} left out of the composite: not every task has a value"));
+    }
+    let zeros: usize =
+        analysis.steps.iter().flat_map(|step| &step.comparison.arms).map(|arm| arm.excluded).sum();
+    if zeros > 0 {
+        items.push(format!("{} left out of ratios: a value of zero has none", plural(zeros, "pair")));
+    }
+    items
+}
