@@ -292,6 +292,47 @@ fn failures_carry_the_words_of_the_command_or_the_file() {
     }
 }
 
+/// A filesystem in memory that is soon full; gone when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> SmallDisk {
+        let dir = tempfile::tempdir().unwrap();
+        let status = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+            .arg(dir.path())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        SmallDisk(dir)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_with_the_file() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may mount");
+        return;
+    }
+    for driver in ["commands", "native"] {
+        let small = SmallDisk::mount();
+        let mut disks = disks();
+        disks.place.root = small.0.path().into();
+        let job = job(&[("driver", text(driver)), ("tasks", numbers(&[7]))]);
+        workload().inputs(&job, &disks.place).unwrap();
+        let step = workload().steps(&job, &disks.place).unwrap().remove(0);
+        let error = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("tree.tar") && said.contains("No space left on device"), "{said}");
+    }
+}
+
 #[test]
 fn the_programs_are_those_of_the_chosen_tasks() {
     let of = |settings: &[(&str, Value)]| workload().programs(&job(settings));

@@ -19,7 +19,7 @@ pub fn action(op: &Op, reflink: Reflink) -> Action {
 /// The argument vectors of an operation, one for each process the author started.
 pub fn argvs(op: &Op, reflink: Reflink) -> Vec<Argv> {
     let program = || Argv::new(op.program());
-    // An older cp knows no --reflink, but it does not clone either unless told to; all since 7.5 know it.
+    // From coreutils 9 on, cp clones where it can unless it is told not to.
     let copy = || program().arg(if reflink == Reflink::Never { "--reflink=never" } else { "--reflink=auto" });
     match op {
         Op::Touch { dir, count } => (0..*count).map(|n| program().arg(dir.join(nth("f", n)))).collect(),

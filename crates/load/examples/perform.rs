@@ -1,0 +1,51 @@
+//! Performs the steps of a workload in two empty directories and prints how long each took: for work on
+//! workloads, and for strace. It settles nothing, so its times compare nothing.
+//!
+//! `cargo run --release -p fsarena-load --example perform -- ROOT OTHER coreutils [SCALE] [SETTING=VALUE]...`
+
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::Settings;
+use fsarena_load::workload::{Job, Place};
+use std::error::Error;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [root, other, name, rest @ ..] = args.as_slice() else {
+        return Err("arguments: ROOT OTHER WORKLOAD [SCALE] [SETTING=VALUE]...".into());
+    };
+    let workload = fsarena_load::workloads::find(name).ok_or("no such workload")?;
+    let mut job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };
+    for word in rest {
+        if let Some(scale) = Scale::ALL.into_iter().find(|scale| scale.name() == word) {
+            job.scale = scale;
+            continue;
+        }
+        let (id, value) = word.split_once('=').ok_or("neither a scale nor SETTING=VALUE")?;
+        let def = workload.def().settings.iter().find(|def| def.id == id).ok_or("no such setting")?;
+        let value = def.kind.parse(value).ok_or_else(|| format!("{id} must be {}", def.kind))?;
+        job.settings.0.insert(id.to_string(), value);
+    }
+    let place = Place { root: root.into(), other: other.into() };
+    println!("{:?}", workload.room(&job)?);
+    let begun = Instant::now();
+    workload.inputs(&job, &place)?;
+    println!("{:8.3} s inputs", begun.elapsed().as_secs_f64());
+    let (mut timed, mut untimed) = (0.0, 0.0);
+    for step in workload.steps(&job, &place)? {
+        let begun = Instant::now();
+        for action in step.prepare {
+            action.perform(&mut |_| {})?;
+        }
+        let prepared = begun.elapsed().as_secs_f64();
+        for action in step.work {
+            action.perform(&mut |_| {})?;
+        }
+        let worked = begun.elapsed().as_secs_f64() - prepared;
+        println!("{worked:8.3} s {}", step.info.title);
+        timed += worked;
+        untimed += prepared;
+    }
+    println!("{timed:8.3} s in all, {untimed:.3} s preparing");
+    Ok(())
+}
