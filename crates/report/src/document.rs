@@ -34,6 +34,8 @@ pub struct Table {
     pub header: Vec<String>,
     /// The rows, as long as the header.
     pub rows: Vec<Vec<Cell>>,
+    /// Whether the columns hold words, and not figures.
+    pub words: bool,
 }
 
 /// A cell.
@@ -101,9 +103,20 @@ impl Document {
 }
 
 impl Table {
-    /// A table of two columns.
+    /// A table of figures, without rows yet.
+    pub fn figures(header: Vec<String>) -> Table {
+        Table { header, ..Table::default() }
+    }
+
+    /// A table of words, without rows yet.
+    pub fn words(header: Vec<String>) -> Table {
+        Table { header, words: true, ..Table::default() }
+    }
+
+    /// A table of two columns of words.
     pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (String, String)>) -> Table {
         Table {
+            words: true,
             header: header.map(String::from).to_vec(),
             rows: rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]).collect(),
         }
@@ -121,6 +134,7 @@ impl Table {
                 row.iter().enumerate().filter(|(at, _)| kept(*at)).map(|(_, c)| c.clone()).collect()
             };
             Table {
+                words: self.words,
                 header: self
                     .header
                     .iter()
@@ -142,8 +156,10 @@ mod tests {
     #[test]
     fn nine_columns_become_five_and_four() {
         let names: Vec<String> = (0..10).map(|i| format!("c{i}")).collect();
-        let table =
-            Table { header: names.clone(), rows: vec![names.iter().map(|n| n.as_str().into()).collect()] };
+        let table = Table {
+            rows: vec![names.iter().map(|n| n.as_str().into()).collect()],
+            ..Table::figures(names.clone())
+        };
         let parts = table.split(5);
         assert_eq!(parts[0].header, ["c0", "c1", "c2", "c3", "c4", "c5"]);
         assert_eq!(parts[1].header, ["c0", "c6", "c7", "c8", "c9"]);

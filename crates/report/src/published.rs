@@ -22,7 +22,7 @@ pub fn show(published: &Published) -> Page {
 
 fn table(published: &Published, metric: &str) -> Table {
     let arms = published.arms();
-    let mut table = Table { header: vec!["task".into()], rows: vec![] };
+    let mut table = Table::figures(vec!["task".into()]);
     table.header.extend(arms.iter().map(|arm| arm.to_string()));
     for task in published.tasks() {
         let figures: Vec<Option<&Figure>> =

@@ -3,6 +3,8 @@
 pub mod analyse;
 pub mod comparison;
 pub mod composite;
+pub mod ebh;
+pub mod evalue;
 pub mod grid;
 pub mod letters;
 pub mod pairs;

@@ -1,5 +1,7 @@
 //! Where two orders of the same arms differ.
 
+use crate::document::Table;
+use crate::number::three;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
@@ -8,64 +10,123 @@ use serde_json::{Value, json};
 pub struct Orders<'a> {
     /// The arms.
     pub names: Vec<&'a str>,
-    /// What orders them on the one side; less comes first.
-    pub then: Vec<f64>,
-    /// What orders them on the other side.
-    pub here: Vec<f64>,
-    /// Whether a pair was told apart on both sides, as far as that is known.
-    pub told_apart: Box<dyn Fn(usize, usize) -> bool + 'a>,
+    /// The earlier one.
+    pub then: Order,
+    /// The later one.
+    pub here: Order,
+}
+
+/// One order.
+pub struct Order {
+    /// What orders the arms; less comes first.
+    values: Vec<f64>,
+    /// Which pairs were told apart. None where nothing is known of the spread.
+    told_apart: Option<Vec<Vec<bool>>>,
+}
+
+impl Order {
+    /// The order of figures without a spread.
+    pub fn of_figures(values: Vec<f64>) -> Order {
+        Order { values, told_apart: None }
+    }
+
+    /// The order of these arms in a comparison. None where one of them has no data.
+    pub fn of_arms(comparison: &Comparison, arms: &[usize]) -> Option<Order> {
+        let place = |arm: &usize| comparison.order.iter().position(|other| other == arm).map(|at| at as f64);
+        let row = |arm: &usize| arms.iter().map(|other| comparison.separated[*arm][*other]).collect();
+        Some(Order {
+            values: arms.iter().map(place).collect::<Option<_>>()?,
+            told_apart: Some(arms.iter().map(row).collect()),
+        })
+    }
+
+    /// The arms with the least value.
+    fn first(&self) -> Vec<usize> {
+        let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+        (0..self.values.len()).filter(|arm| self.values[*arm] == least).collect()
+    }
+
+    fn told_apart(&self, i: usize, j: usize) -> bool {
+        self.told_apart.as_ref().is_none_or(|pairs| pairs[i][j])
+    }
+
+    /// Whether the first was told apart from every other.
+    fn decided(&self) -> bool {
+        let first = self.first();
+        first.len() == 1
+            && (0..self.values.len()).all(|arm| arm == first[0] || self.told_apart(first[0], arm))
+    }
 }
 
 impl Orders<'_> {
-    /// Who leads: on the one side, and on the other.
-    pub fn first(&self) -> (String, String) {
-        (self.leaders(&self.then), self.leaders(&self.here))
+    /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is not decided.
+    fn first(&self, order: &Order) -> String {
+        let names: Vec<&str> = order.first().into_iter().map(|arm| self.names[arm]).collect();
+        let open = names.len() == 1 && !order.decided();
+        format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
     }
 
-    fn leaders(&self, values: &[f64]) -> String {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let first =
-            self.names.iter().zip(values).filter(|(_, value)| **value == least).map(|(name, _)| *name);
-        first.collect::<Vec<_>>().join(" = ")
+    /// Who was first then, and is first here.
+    pub fn firsts(&self) -> (String, String) {
+        (self.first(&self.then), self.first(&self.here))
     }
 
-    /// Kendall's τ-b between the two.
-    pub fn tau(&self) -> Option<f64> {
-        kendall_tau_b(&self.then, &self.here)
+    /// Whether the same arm is first in both.
+    pub fn same_first(&self) -> bool {
+        self.then.first() == self.here.first()
     }
 
-    /// The pairs that changed places: former better, former worse, and whether they were told apart.
-    pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let named = |(i, j): (usize, usize)| (self.names[i], self.names[j], (self.told_apart)(i, j));
-        swapped(&self.then, &self.here).into_iter().map(named).collect()
+    /// The pairs that changed places: former better, former worse, and whether both orders are sure of it.
+    fn changes(&self) -> Vec<(&str, &str, bool)> {
+        let sure = |i, j| self.then.told_apart(i, j) && self.here.told_apart(i, j);
+        let pairs = swapped(&self.then.values, &self.here.values).into_iter();
+        pairs.map(|(i, j)| (self.names[i], self.names[j], sure(i, j))).collect()
     }
 
-    /// The changes in words; those that were not told apart in brackets, for they may be chance.
-    pub fn changes_in_words(&self) -> String {
+    /// The changes in words; those that are not sure in brackets, for they may be chance.
+    fn changes_in_words(&self) -> String {
         let words = |(a, b, sure): (&str, &str, bool)| {
             if sure { format!("{b} passed {a}") } else { format!("({b} passed {a})") }
         };
         let all: Vec<String> = self.changes().into_iter().map(words).collect();
-        if all.is_empty() { "same order".into() } else { all.join(", ") }
+        if all.is_empty() { "none".into() } else { all.join(", ") }
     }
 
     /// All of it for programs.
     pub fn json(&self) -> Value {
-        let (then, here) = self.first();
-        let change = |(passed, by, told_apart): (&str, &str, bool)| json!({"passed": passed, "by": by, "told_apart": told_apart});
+        let names = |order: &Order| order.first().into_iter().map(|arm| self.names[arm]).collect::<Vec<_>>();
+        let change =
+            |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "told_apart": sure});
         json!({
             "arms": self.names,
-            "first_then": then,
-            "first_here": here,
-            "kendall_tau_b": self.tau(),
+            "first_then": names(&self.then),
+            "first_here": names(&self.here),
+            "first_here_decided": self.here.decided(),
+            "kendall_tau_b": kendall_tau_b(&self.then.values, &self.here.values),
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
         })
     }
 }
 
-/// Places in the order of a comparison, from 0: what [`Orders`] takes of a run. None where an arm has no data.
-pub fn places(comparison: &Comparison, arms: &[usize]) -> Option<Vec<f64>> {
-    arms.iter()
-        .map(|arm| comparison.order.iter().position(|other| other == arm).map(|at| at as f64))
-        .collect()
+/// A table of orders, a row a task.
+pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a Orders<'a>)>) -> Table {
+    let [then, here] = header;
+    let mut table = Table::words(vec!["task".into(), then, here, "τ".into(), "changes of place".into()]);
+    for (title, orders) in rows {
+        let (first, second) = orders.firsts();
+        let tau = kendall_tau_b(&orders.then.values, &orders.here.values).map_or("–".to_string(), three);
+        table.rows.push(vec![
+            title.into(),
+            first.into(),
+            second.into(),
+            tau.into(),
+            orders.changes_in_words().into(),
+        ]);
+    }
+    table
 }
+
+/// What the signs in [`table`] mean.
+pub const LEGEND: &str = "? marks a first place that was not told apart from all others, a = b equal figures; changes \
+                          in brackets are between arms that were not told apart. τ is Kendall's: 1 is the same order, \
+                          −1 the opposite one.";

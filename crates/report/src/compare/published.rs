@@ -1,9 +1,8 @@
 //! A run beside published figures: who won then, who wins here.
 
-use super::order::{Orders, places};
-use crate::document::{Cell, Document, Table};
+use super::order::{self, Order, Orders};
+use crate::document::Document;
 use crate::error::Error;
-use crate::number::three;
 use crate::page::Page;
 use crate::sections::label;
 use fsarena_core::factor;
@@ -83,9 +82,8 @@ fn orders<'a>(
     let arms: Vec<usize> = known.iter().map(|(_, arm, _)| *arm).collect();
     Some(Orders {
         names: known.iter().map(|(name, ..)| *name).collect(),
-        then: known.iter().map(|(.., value)| *value).collect(),
-        here: places(comparison, &arms)?,
-        told_apart: Box::new(move |i, j| comparison.separated[arms[i]][arms[j]]),
+        then: Order::of_figures(known.iter().map(|(.., value)| *value).collect()),
+        here: Order::of_arms(comparison, &arms)?,
     })
 }
 
@@ -101,21 +99,17 @@ fn page(
     document.heading(1, format!("run {} beside published:{}, by {metric}", record.id, published.name()));
     document.text(
         "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often the \
-         size of the work differ. Changes in brackets are between filesystems that this run did not tell apart. \
-         The author gave no spread, so any of his differences may be chance. τ is Kendall's: 1 is the same order, \
-         −1 the opposite one. A tie then is written a = b.",
+         size of the work differ. The author gave no spread, so any of his differences may be chance.",
+
     );
     if provisional {
         document.parts.push(crate::document::Part::Loud(
             "PROVISIONAL: this run has too few blocks to tell anything apart.".into(),
         ));
     }
-    let mut table = Table {
-        header: ["task", "first then", "first here", "τ", "changes"].map(String::from).to_vec(),
-        rows: vec![],
-    };
-    table.rows = rows.iter().chain(total).map(|(title, orders)| row(title, orders)).collect();
-    document.table(table);
+    let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
+    document.table(order::table(["first then".into(), "first here".into()], all));
+    document.text(order::LEGEND);
     document.list(conclusions(rows, total));
     let task = |(title, orders): &(String, Orders)| -> Value {
         let mut value = orders.json();
@@ -133,18 +127,12 @@ fn page(
     Page { document, json }
 }
 
-fn row(title: &str, orders: &Orders) -> Vec<Cell> {
-    let (then, here) = orders.first();
-    let tau = orders.tau().map_or("–".to_string(), three);
-    vec![title.into(), then.into(), here.into(), tau.into(), orders.changes_in_words().into()]
-}
-
 fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Vec<String> {
-    let same = rows.iter().filter(|(_, orders)| orders.first().0 == orders.first().1).count();
+    let same = rows.iter().filter(|(_, orders)| orders.same_first()).count();
     let mut items = vec![format!("The same filesystem leads in {same} of {} tasks.", rows.len())];
     if let Some((_, orders)) = total {
-        let (then, here) = orders.first();
-        items.push(format!("Over all tasks {then} was first then; {here} is first here."));
+        let (then, here) = orders.firsts();
+        items.push(format!("Over all tasks: first then {then}, first here {here}."));
     }
     items
 }

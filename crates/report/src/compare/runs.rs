@@ -1,6 +1,6 @@
 //! Two runs side by side.
 
-use super::order::{Orders, places};
+use super::order::{self, Order, Orders};
 use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
@@ -122,11 +122,8 @@ fn orders<'a>(
     (arms.len() > 1).then_some(())?;
     Some(Orders {
         names: first.iter().map(|arm| record.arms[*arm].name.as_str()).collect(),
-        then: places(a, &first)?,
-        here: places(b, &second)?,
-        told_apart: Box::new(move |i, j| {
-            a.separated[first[i]][first[j]] && b.separated[second[i]][second[j]]
-        }),
+        then: Order::of_arms(a, &first)?,
+        here: Order::of_arms(b, &second)?,
     })
 }
 
@@ -155,8 +152,9 @@ fn page(a: &Side, b: &Side, arms: &[(usize, usize)], tasks: &[Task]) -> Page {
          corrected for their number. * marks those that exclude 1.",
     );
     document.heading(2, "Order of the arms");
-    document.table(order_table(a.record, b.record, tasks));
-    document.text("Changes in brackets are between arms that were not told apart in both runs.");
+    let orders = tasks.iter().filter_map(|task| Some((task.title.as_str(), task.orders.as_ref()?)));
+    document.table(order::table([&a.record.id, &b.record.id].map(|id| format!("first in {id}")), orders));
+    document.text(order::LEGEND);
     Page { document, json: as_json(a.record, b.record, metric, &names, tasks) }
 }
 
@@ -186,7 +184,7 @@ fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
 }
 
 fn ratio_table(names: &[&str], tasks: &[Task]) -> Table {
-    let mut table = Table { header: vec!["task".into()], rows: vec![] };
+    let mut table = Table::figures(vec!["task".into()]);
     table.header.extend(names.iter().map(|name| name.to_string()));
     for task in tasks {
         let mut row: Vec<Cell> = vec![task.title.as_str().into()];
@@ -205,29 +203,6 @@ fn ratio_cell(ratio: &Ratio) -> Cell {
         ""
     };
     Cell::two(format!("{}{mark}", three(ratio.value)), format!("{}–{}", three(ratio.low), three(ratio.high)))
-}
-
-fn order_table(a: &RunRecord, b: &RunRecord, tasks: &[Task]) -> Table {
-    let header = [
-        "task".into(),
-        format!("first in {}", a.id),
-        format!("first in {}", b.id),
-        "τ".into(),
-        "changes".into(),
-    ];
-    let mut table = Table { header: header.to_vec(), rows: vec![] };
-    for (task, orders) in tasks.iter().filter_map(|task| Some((task, task.orders.as_ref()?))) {
-        let (first, second) = orders.first();
-        let tau = orders.tau().map_or("–".to_string(), three);
-        table.rows.push(vec![
-            task.title.as_str().into(),
-            first.into(),
-            second.into(),
-            tau.into(),
-            orders.changes_in_words().into(),
-        ]);
-    }
-    table
 }
 
 fn as_json(a: &RunRecord, b: &RunRecord, metric: &MetricInfo, names: &[&str], tasks: &[Task]) -> Value {

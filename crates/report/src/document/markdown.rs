@@ -32,7 +32,7 @@ pub fn write(document: &Document, out: &mut dyn Write) -> Result<()> {
 fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
     let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
     writeln!(out, "| {} |", header.join(" | "))?;
-    writeln!(out, "|---{}|", "|---:".repeat(header.len() - 1))?;
+    writeln!(out, "|---{}|", (if table.words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
     for row in &table.rows {
         writeln!(out, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
     }

@@ -85,7 +85,12 @@ fn wrapped(
 
 fn write_table(table: &Table, width: u16, colour: bool, out: &mut dyn Write) -> Result<()> {
     let mut shown = plain(width, colour);
-    shown.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let mut style = presets::UTF8_HORIZONTAL_ONLY;
+    if !table.words {
+        // The two lines of a row of figures tell rows apart without a rule between them.
+        style.row_separator = presets::NOTHING.row_separator;
+    }
+    shown.load_style(style);
     let bold = |text: &str| comfy_table::Cell::new(safe::line(text)).add_attribute(Attribute::Bold);
     shown.set_header(table.header.iter().map(|name| bold(name)));
     for row in &table.rows {
@@ -95,7 +100,7 @@ fn write_table(table: &Table, width: u16, colour: bool, out: &mut dyn Write) -> 
             if cell.strong { shown.fg(Color::Green).add_attribute(Attribute::Bold) } else { shown }
         }));
     }
-    for column in shown.column_iter_mut().skip(1) {
+    for column in shown.column_iter_mut().skip(1).filter(|_| !table.words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     print(&shown, out)

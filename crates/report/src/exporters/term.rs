@@ -30,6 +30,7 @@ impl Exporter for Term {
             tasks::add(&mut document, report, analysis, at == 0);
         }
         notes::add(&mut document, report);
+        notes::add_remarks(&mut document, report);
         // The answer comes last: it is what stays on the screen.
         for analysis in report.analyses.iter().rev() {
             answer::add(&mut document, report, analysis);

@@ -49,9 +49,12 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
 }
 
 fn provisional(analysis: &Analysis) -> String {
+    let comparisons = analysis.overall.iter().map(|overall| &overall.main().comparison);
+    let ratios = comparisons.flat_map(|comparison| &comparison.arms).filter_map(|arm| arm.ratio);
+    let blocks = ratios.map(|ratio| ratio.blocks).max().unwrap_or(0);
     format!(
-        "PROVISIONAL: {} of the {FIRST_LOOK} that a verdict needs. Nothing below is decided.",
-        plural(analysis.blocks.len(), "block")
+        "PROVISIONAL: {} to compare, and a verdict needs {FIRST_LOOK}. Nothing below is decided.",
+        plural(blocks, "block")
     )
 }
 
@@ -69,60 +72,55 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     let main = &overall.main().comparison;
     let what = if overall.total.is_some() { "total" } else { "geometric mean" };
     let tasks = format!("Over all {}", plural(overall.steps, "task"));
-    let Some(best) = main.best() else {
+    let Some(best) = main.best().map(|best| names[best]) else {
         return vec![format!("{tasks} there is no answer: in no block did an arm do them all.")];
     };
-    let mut sentences = Vec::new();
-    let others = || main.order.iter().skip(1).map(|arm| format!("{} {}", names[*arm], of_best(main, *arm)));
+    let others = |keep: &dyn Fn(usize) -> bool| -> Vec<String> {
+        let kept = main.order.iter().skip(1).copied().filter(|arm| keep(*arm));
+        kept.map(|arm| format!("{} {}", names[arm], of_best(main, arm))).collect()
+    };
     if provisional {
-        let rest = others().collect::<Vec<_>>().join(", ");
-        sentences.push(format!("{tasks} {} leads so far. Its {what} is 1; {rest}.", names[best]));
-        return sentences;
+        let rest = others(&|_| true).join(", ");
+        return vec![format!(
+            "{tasks} {best} leads so far. By the {what}, over {best} and with the extremes seen: {rest}."
+        )];
     }
-    match main.winner() {
-        Some(_) => {
-            let next = main.order[1];
-            let lead = main.arms[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
-            let best = names[best];
-            sentences.push(format!(
-                "{tasks} {best} {}: its {what} is {lead} of that of {}, the next.",
-                was_best(metric),
-                names[next]
-            ));
-        }
-        None => {
-            let tied: Vec<String> = main
-                .tied()
-                .into_iter()
-                .map(|arm| format!("{} ({what} {})", names[arm], of_best(main, arm)))
-                .collect();
-            sentences.push(format!(
-                "{tasks} it is not decided which arm {}: {} or {}.",
-                was_best(metric),
-                names[best],
-                either(&tied)
-            ));
-        }
-    }
-    let behind: Vec<String> = main
-        .order
-        .iter()
-        .filter(|arm| main.arms[**arm].ratio.is_some_and(|ratio| ratio.separated()))
-        .map(|arm| format!("{} {}", names[*arm], of_best(main, *arm)))
-        .collect();
+    let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
+    let behind = others(&|arm| main.arms[arm].ratio.is_some_and(|ratio| ratio.separated()));
     if !behind.is_empty() {
-        sentences.push(format!("Behind {} in the {what}: {}.", names[best], behind.join(", ")));
+        sentences.push(format!("Behind {best} by the {what}: {}.", behind.join(", ")));
     }
-    if !main.thin().is_empty() {
-        let thin: Vec<String> = main
-            .thin()
-            .iter()
-            .map(|arm| format!("{} ({})", names[*arm], plural(main.arms[*arm].blocks, "block")))
-            .collect();
+    let thin = main
+        .thin()
+        .into_iter()
+        .map(|arm| format!("{} ({})", names[arm], plural(main.arms[arm].blocks, "block")));
+    let thin: Vec<String> = thin.collect();
+    if !thin.is_empty() {
         sentences.push(format!("Not judged over all, for too few whole blocks: {}.", thin.join(", ")));
     }
-    sentences.extend(overall.total.is_some().then(|| weighted(names, main, &overall.geometric.comparison)));
+    if overall.total.is_some() {
+        sentences.push(weighted(names, main, &overall.geometric.comparison));
+    }
     sentences
+}
+
+/// Who was best over all, or between whom that is open.
+fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, what: &str) -> String {
+    let (best, was_best) = (names[main.order[0]], was_best(metric));
+    if main.winner().is_some() {
+        let next = main.order[1];
+        let lead = main.arms[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
+        return format!(
+            "{tasks} {best} {was_best}: its {what} is {lead} of that of {}, the next.",
+            names[next]
+        );
+    }
+    let tied: Vec<String> = main
+        .tied()
+        .into_iter()
+        .map(|arm| format!("{} ({what} {})", names[arm], of_best(main, arm)))
+        .collect();
+    format!("{tasks} it is not decided which arm {was_best}: {best} or {}.", either(&tied))
 }
 
 /// What becomes of the answer where long tasks do not weigh more.

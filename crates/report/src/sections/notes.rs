@@ -28,7 +28,7 @@ pub fn add(document: &mut Document, report: &Report) {
     }
 }
 
-/// Everything else that was noted; for reports with room.
+/// Everything else that was noted: cache states, payload, how copies are done, what could not be read.
 pub fn add_remarks(document: &mut Document, report: &Report) {
     let mut remarks = gathered(&report.record, NoteKind::Remark);
     remarks.extend(gathered(&report.record, NoteKind::Unavailable));
@@ -78,7 +78,7 @@ fn sentence(note: &Note, arms: &[&str]) -> String {
     if let Some(step) = &note.step {
         subject = if subject.is_empty() { step.clone() } else { format!("{subject}, {step}") };
     }
-    let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" Remedy: {fix}"));
+    let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" (remedy: {fix})"));
     if subject.is_empty() { format!("{}{fix}", note.text) } else { format!("{subject}: {}{fix}", note.text) }
 }
 

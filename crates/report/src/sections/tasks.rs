@@ -10,15 +10,15 @@ use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite::Composite;
 
-/// The table of one analysis, with its legend. `space` adds the usable space after mkfs.
-pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, space: bool) {
+/// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
+pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
     let record = &report.record;
     document.heading(2, format!("{}: {}", analysis.metric.id, analysis.metric.help));
     if analysis.steps.is_empty() {
         document.text(format!("No step has a value of {}.", analysis.metric.id));
         return;
     }
-    let mut table = Table { header: header(record, "task"), rows: vec![] };
+    let mut table = Table::figures(header(record, "task"));
     for step in analysis.tasks() {
         table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
     }
@@ -33,11 +33,13 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, space:
     for step in analysis.steps.iter().filter(|step| !step.step.in_composite) {
         table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
     }
-    if space {
+    if first {
         table.rows.extend(usable_space(record));
     }
     document.table(table);
-    document.text(legend(analysis));
+    if first {
+        document.text(legend(analysis));
+    }
     document.list(left_out(record, analysis));
 }
 
@@ -52,7 +54,7 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
         row.extend(cells(comparison));
         row
     };
-    let mut table = Table { header: header(&report.record, "task"), rows: vec![] };
+    let mut table = Table::figures(header(&report.record, "task"));
     table.rows.extend(analysis.steps.iter().map(|step| titled(label(&step.step), &step.comparison)));
     if let Some(total) = analysis.overall.as_ref().and_then(|overall| overall.total.as_ref()) {
         table.rows.push(titled("TOTAL".into(), &total.comparison));
@@ -77,9 +79,13 @@ fn row(title: String, comparison: &Comparison, unit: Unit) -> Vec<Cell> {
 /// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.
 fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
     let result = &comparison.arms[arm];
-    let letters = if comparison.provisional() { "?" } else { &result.letters };
+    let letters = match comparison.order.len() {
+        1 => "",
+        _ if comparison.provisional() => "?",
+        _ => &result.letters,
+    };
     if comparison.best() == Some(arm) {
-        return Cell::two(format!("1.00 {letters}"), absolute(result.median, unit)).strong();
+        return Cell::two(format!("1.00 {letters}").trim_end(), absolute(result.median, unit)).strong();
     }
     match result.ratio {
         Some(ratio) => {

@@ -39,7 +39,7 @@ type Sums = BTreeMap<String, f64>;
 pub fn add(document: &mut Document, report: &Report) {
     let record = &report.record;
     let sums = sums(record);
-    let mut table = Table { header: header(record, "over all tasks"), rows: vec![] };
+    let mut table = Table::figures(header(record, "over all tasks"));
     for id in SHOWN {
         let Some((unit, of)) = formula(record, id) else { continue };
         let values: Vec<Option<f64>> =

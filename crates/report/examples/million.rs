@@ -1,0 +1,50 @@
+//! How long the report of a run with a million readings takes, by exporter.
+//!
+//! `cargo run --release -p fsarena-report --example million`
+
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;
+
+use fsarena_core::record::MetricInfo;
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_report::{exporters, report::Report};
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut record = fixture::run(&["ext2", "ext3", "ext4", "xfs", "btrfs"], 400);
+    // The fixture's five steps, five times over: 25 steps, 50000 rows.
+    let (rows, steps) = (record.samples.len(), record.steps.len());
+    for copy in 1..5 {
+        for at in 0..steps {
+            let mut step = record.steps[at].clone();
+            step.id.name = format!("{}-{copy}", step.id.name);
+            record.steps.push(step);
+        }
+        for row in 0..rows {
+            record.samples.cell.push(record.samples.cell[row]);
+            record.samples.step.push(record.samples.step[row] + (copy * steps) as u32);
+            record.samples.started_at.push(record.samples.started_at[row]);
+            record.samples.values.iter_mut().for_each(|column| column.push(column[row]));
+        }
+    }
+    for number in record.readings.len()..20 {
+        let info = MetricInfo {
+            id: format!("more_{number}_count"),
+            unit: Unit::Count,
+            direction: Direction::Lower,
+            help: String::new(),
+        };
+        record.readings.push(info);
+        record.samples.values.push(record.samples.values[0].clone());
+    }
+    let values = record.samples.len() * record.samples.values.len();
+    let begun = Instant::now();
+    let report = Report::new(record, &[])?;
+    println!("{values} readings; analysis {} ms", begun.elapsed().as_millis());
+    for exporter in exporters::EXPORTERS {
+        let (begun, mut out) = (Instant::now(), Vec::new());
+        exporter.export(&report, &mut out)?;
+        println!("{:>4}: {} ms, {} KiB", exporter.id(), begun.elapsed().as_millis(), out.len() / 1024);
+    }
+    Ok(())
+}
