@@ -1,0 +1,39 @@
+//! Prints what the probes cost on this machine: `cargo run --release -p fsarena-probe --example snapshot_cost`.
+
+use fsarena_probe::{Scene, Session};
+use fsarena_sys::kernel::Kernel;
+use std::time::{Duration, Instant};
+
+const TIMES: u32 = 1_000;
+
+fn main() {
+    // Any device will do: it is only read.
+    let device = std::fs::read_dir("/sys/dev/block").ok().and_then(|mut entries| {
+        let name = entries.next()?.ok()?.file_name();
+        let (major, minor) = name.to_str()?.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    let begun = Instant::now();
+    let (mut session, notes) = Session::open(&Scene { kernel: Kernel::host(), device });
+    println!("{:?} to open all probes", begun.elapsed());
+    for note in notes {
+        println!("  {}", note.text);
+    }
+    let mut spent = [Duration::ZERO; 4];
+    for _ in 0..TIMES {
+        let t0 = Instant::now();
+        let before = session.before();
+        let t1 = Instant::now();
+        let at_return = session.at_return();
+        let t2 = Instant::now();
+        let at_durable = session.at_durable();
+        let t3 = Instant::now();
+        std::hint::black_box(session.finish(&before, &at_return, &at_durable));
+        for (sum, took) in spent.iter_mut().zip([t1 - t0, t2 - t1, t3 - t2, t3.elapsed()]) {
+            *sum += took;
+        }
+    }
+    for (name, sum) in ["before", "at_return", "at_durable", "finish"].iter().zip(spent) {
+        println!("{:?} a call of {name}", sum / TIMES);
+    }
+}

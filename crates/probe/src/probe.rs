@@ -1,0 +1,90 @@
+//! The trait every probe implements.
+
+use crate::gauge::Gauge;
+use fsarena_core::event::Note;
+use fsarena_core::sample::ReadingDef;
+use fsarena_sys::kernel::Kernel;
+
+/// Something that can be read around a step.
+pub trait Probe: Sync {
+    /// Its name, which is that of its file.
+    fn id(&self) -> &'static str;
+
+    /// One line for people.
+    fn help(&self) -> &'static str;
+
+    /// What its gauge gives, in that order.
+    fn readings(&self) -> &'static [ProbeReading];
+
+    /// Opens what is to be read, once for all steps of a cell.
+    ///
+    /// # Errors
+    /// Where this machine cannot tell.
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable>;
+}
+
+/// A reading, and how it comes from what the gauge showed before and after.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeReading {
+    /// Its definition.
+    pub def: ReadingDef,
+    /// How it is had.
+    pub takes: Takes,
+}
+
+/// Which of the gauge's values make a reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// The growth from before the step until its work had returned.
+    DeltaToReturn,
+    /// The growth from before the step until its data was on the device.
+    DeltaToDurable,
+    /// The value when the work had returned.
+    AtReturn,
+}
+
+/// Where the probes look.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// The kernel's files.
+    pub kernel: Kernel,
+    /// Major and minor number of the device under test, where there is one.
+    pub device: Option<(u32, u32)>,
+}
+
+/// A probe that is ready to be read.
+pub struct Opened {
+    /// What is read.
+    pub gauge: Box<dyn Gauge>,
+    /// What a reader of the readings should know.
+    pub notes: Vec<Note>,
+}
+
+impl Opened {
+    /// A gauge that needs no explanation.
+    pub fn new(gauge: impl Gauge + 'static) -> Opened {
+        Opened { gauge: Box::new(gauge), notes: vec![] }
+    }
+}
+
+/// Why a probe has nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What is not there.
+    pub why: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+}
+
+impl Unavailable {
+    /// Something that is not there.
+    pub fn new(why: impl Into<String>) -> Unavailable {
+        Unavailable { why: why.into(), fix: None }
+    }
+
+    /// The same with a remedy.
+    pub fn fix(mut self, fix: impl Into<String>) -> Unavailable {
+        self.fix = Some(fix.into());
+        self
+    }
+}

@@ -1,0 +1,84 @@
+//! Every probe, one file each.
+
+mod device;
+mod io;
+mod iowait;
+mod machine_cpu;
+mod memory;
+mod page_cache;
+mod pressure;
+mod process;
+
+use crate::probe::Probe;
+use fsarena_core::sample::ReadingDef;
+
+/// Every probe fsarena knows. After a step they are read in this order, so those come first that the
+/// reading of others would disturb.
+pub const PROBES: &[&dyn Probe] = &[
+    &process::Process,
+    &io::Io,
+    &machine_cpu::MachineCpu,
+    &device::Device,
+    &pressure::Pressure,
+    &memory::Memory,
+    &page_cache::PageCache,
+    &iowait::Iowait,
+];
+
+/// The definitions of all readings that probes may take.
+pub fn readings() -> Vec<ReadingDef> {
+    PROBES.iter().flat_map(|probe| probe.readings()).map(|reading| reading.def).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::metric::{METRICS, TIMER, reading};
+    use fsarena_core::sample::Unit;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_file_is_registered() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes");
+        let files: BTreeSet<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
+            .filter(|name| name != "testing")
+            .collect();
+        let registered: BTreeSet<String> = PROBES.iter().map(|probe| probe.id().to_string()).collect();
+        assert_eq!(files, registered);
+        assert_eq!(registered.len(), PROBES.len());
+    }
+
+    #[test]
+    fn readings_have_names_of_their_own_that_end_in_their_unit() {
+        let mut names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.id).collect();
+        for def in readings().iter().chain(TIMER) {
+            assert!(names.insert(def.id), "{} is defined twice", def.id);
+            let suffix = format!("_{}", def.unit.suffix());
+            // A count is named for what is counted: `device_reads`.
+            assert!(def.unit == Unit::Count || def.id.ends_with(&suffix), "{} in {:?}", def.id, def.unit);
+            assert!(!def.help.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_readings_that_metrics_build_on_are_taken() {
+        let taken: BTreeSet<&str> = readings().iter().map(|def| def.id).collect();
+        for id in [
+            reading::USER,
+            reading::SYSTEM,
+            reading::MACHINE_CPU,
+            reading::TREE_CPU_DURABLE,
+            reading::WRITTEN,
+            reading::READ,
+            reading::DEVICE_WRITTEN,
+            reading::DEVICE_READ,
+        ] {
+            assert!(taken.contains(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What reached the device under test.
+
+use crate::gauge::{TextGauge, number};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+
+/// `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst).
+pub struct Device;
+
+/// The kernel counts in sectors of 512 bytes, whatever the device's own are.
+const SECTOR: f64 = 512.0;
+const MILLISECOND: f64 = 1e6;
+
+/// Which field of the file (from 0), and what one of it is worth.
+struct Field {
+    place: usize,
+    worth: f64,
+    reading: ProbeReading,
+}
+
+const FIELDS: &[Field] = &[
+    durable(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
+    durable(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
+    durable(2, SECTOR, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
+    durable(4, 1.0, "device_writes", Unit::Count, "write requests that the device completed"),
+    durable(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
+    durable(6, SECTOR, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
+    durable(
+        9,
+        MILLISECOND,
+        "device_busy_ns",
+        Unit::Nanoseconds,
+        "time with at least one request in flight (io_ticks, in milliseconds)",
+    ),
+    durable(
+        10,
+        MILLISECOND,
+        "device_queue_ns",
+        Unit::Nanoseconds,
+        "time of all requests in the queue and in flight, added up (time_in_queue, in milliseconds)",
+    ),
+    durable(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
+    durable(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
+    durable(15, 1.0, "device_flushes", Unit::Count, "cache flushes that the device completed"),
+    at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
+    at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
+];
+
+const fn durable(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
+    let def = ReadingDef { id, unit, direction: Direction::Lower, help };
+    Field { place, worth, reading: ProbeReading { def, takes: Takes::DeltaToDurable } }
+}
+
+const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {
+    let def = ReadingDef { id, unit: Unit::Bytes, direction: Direction::Lower, help };
+    Field { place, worth: SECTOR, reading: ProbeReading { def, takes: Takes::DeltaToReturn } }
+}
+
+const READINGS: [ProbeReading; FIELDS.len()] = {
+    let mut readings = [FIELDS[0].reading; FIELDS.len()];
+    let mut i = 0;
+    while i < FIELDS.len() {
+        readings[i] = FIELDS[i].reading;
+        i += 1;
+    }
+    readings
+};
+
+impl Probe for Device {
+    fn id(&self) -> &'static str {
+        "device"
+    }
+
+    fn help(&self) -> &'static str {
+        "requests, bytes, merges, flushes and discards that reached the device under test, until the data was durable"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        const { &READINGS }
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        let Some((major, minor)) = scene.device else {
+            return Err(Unavailable::new("no block device is known below the directory under test"));
+        };
+        let dir = format!("sys/dev/block/{major}:{minor}");
+        // Without it the counters stay where they are, and look like a device that nothing reached.
+        if scene.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
+            let fix = format!("echo 1 > /{dir}/queue/iostats");
+            return Err(Unavailable::new(format!(
+                "I/O statistics of device {major}:{minor} are switched off"
+            ))
+            .fix(fix));
+        }
+        TextGauge::open(&scene.kernel, &format!("{dir}/stat"), parse).map(Opened::new)
+    }
+}
+
+/// Old kernels have 11 fields, without discards, or 15, without flushes; what is not there stays NaN.
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    let mut fields = [f64::NAN; 17];
+    let mut known = 0;
+    for (field, word) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
+        *field = number(word)?;
+        known += 1;
+    }
+    for (out, field) in out.iter_mut().zip(FIELDS) {
+        *out = fields[field.place] * field.worth;
+    }
+    (known >= 11).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::testing::{kernel_with, read_once};
+
+    #[test]
+    fn hand_checked() {
+        let mut out = [f64::NAN; FIELDS.len()];
+        parse("  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n", &mut out).unwrap();
+        assert_eq!(out, [1.0, 2.0, 1536.0, 5.0, 6.0, 3584.0, 10e6, 11e6, 12.0, 7168.0, 16.0, 1536.0, 3584.0]);
+    }
+
+    #[test]
+    fn an_old_kernel_has_no_discards_and_no_flushes() {
+        let mut out = [f64::NAN; FIELDS.len()];
+        parse("1 2 3 4 5 6 7 8 9 10 11", &mut out).unwrap();
+        assert_eq!((out[7], out[8].is_nan(), out[10].is_nan()), (11e6, true, true));
+        assert_eq!(parse("1 2 3", &mut out), None);
+        assert_eq!(parse("1 2 3 4 5 6 7 8 9 10 -11", &mut out), None);
+    }
+
+    #[test]
+    fn the_device_of_the_scene_is_read() {
+        let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
+        let mut opened =
+            Device.open(&Scene { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
+        assert_eq!(read_once(opened.gauge.as_mut(), FIELDS.len())[2], 4096.0);
+    }
+
+    #[test]
+    fn statistics_that_are_off_are_not_zeros() {
+        let files = [
+            ("sys/dev/block/7:3/stat", "0 0 0 0 0 0 0 0 0 0 0\n"),
+            ("sys/dev/block/7:3/queue/iostats", "0\n"),
+        ];
+        let (_dir, kernel) = kernel_with(&files);
+        let missing = Device.open(&Scene { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
+        assert!(missing.fix.unwrap().contains("echo 1"));
+        assert!(Device.open(&Scene { kernel, device: None }).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! What the process tree asked to read and write.
+
+use crate::gauge::{TextGauge, field};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+
+/// `/proc/self/io`, to which the kernel adds a child when it is waited for.
+pub struct Io;
+
+const READINGS: &[ProbeReading] = &[
+    of(
+        reading::READ,
+        Unit::Bytes,
+        "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
+    ),
+    of(
+        reading::WRITTEN,
+        Unit::Bytes,
+        "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
+    ),
+    of("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
+    of("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
+];
+
+const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
+    let def = ReadingDef { id, unit, direction: Direction::Neutral, help };
+    ProbeReading { def, takes: Takes::DeltaToReturn }
+}
+
+impl Probe for Io {
+    fn id(&self) -> &'static str {
+        "io"
+    }
+
+    fn help(&self) -> &'static str {
+        "bytes and calls that the process tree asked to read and write"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        READINGS
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        TextGauge::open(&scene.kernel, "proc/self/io", parse)
+            .map(Opened::new)
+            .map_err(|missing| missing.fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
+    }
+}
+
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    for (name, out) in ["rchar:", "wchar:", "syscr:", "syscw:"].into_iter().zip(out) {
+        *out = field(text, name)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gauge::Gauge;
+    use fsarena_sys::kernel::Kernel;
+
+    #[test]
+    fn hand_checked() {
+        let mut out = [f64::NAN; 4];
+        parse("rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 2\nread_bytes: 0\n", &mut out).unwrap();
+        assert_eq!(out, [6976.0, 5.0, 10.0, 2.0]);
+        assert_eq!(parse("rchar: x\n", &mut out), None);
+    }
+
+    #[test]
+    fn a_child_counts_once_it_was_waited_for() {
+        let Ok(mut gauge) = TextGauge::open(&Kernel::host(), "proc/self/io", parse) else {
+            eprintln!("skipped: this kernel has no /proc/self/io");
+            return;
+        };
+        let (mut before, mut after) = ([0.0; 4], [0.0; 4]);
+        gauge.read(&mut before).unwrap();
+        let status = std::process::Command::new("dd")
+            .args(["if=/dev/zero", "of=/dev/null", "bs=1000000", "count=3", "status=none"])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        gauge.read(&mut after).unwrap();
+        assert!(after[0] - before[0] >= 3e6 && after[1] - before[1] >= 3e6, "{before:?} {after:?}");
+    }
+}

@@ -1,0 +1,224 @@
+//! What the whole machine spent, the filesystem's own threads included.
+//!
+//! The sources, best first:
+//!
+//! 1. `/proc/schedstat`, seventh number of each CPU (`rq_cpu_time`): nanoseconds, added when a task leaves
+//!    the CPU.
+//! 2. `cpuacct.usage` of the root of cgroup v1: nanoseconds, added at ticks and when a task leaves the CPU,
+//!    and exact in sum.
+//! 3. `cpu.stat` of the root of cgroup v2: the kernel fills it, for the root alone, from the counters behind
+//!    `/proc/stat`, so it is sampled at ticks although it shows microseconds.
+//! 4. `/proc/stat`: sampled at ticks, in steps of 1/USER_HZ.
+//!
+//! Sampling at ticks misses work that wakes after a tick and sleeps before the next one, which is what
+//! threads of filesystems do under paced load. So sources 3 and 4 are named as such in a note.
+//!
+//! Sources 1 and 2 lack what the running task has spent since it was last switched out or ticked. For this
+//! process a short sleep before reading brings that in. A thread that runs on another CPU at that very
+//! moment is short by its current slice, of a few milliseconds at most.
+
+use crate::gauge::{Gauge, Parse, TextGauge, field, number};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::probes::iowait::tick_ns;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_sys::kernel::Kernel;
+use std::time::Duration;
+
+/// CPU time of all tasks on all CPUs.
+pub struct MachineCpu;
+
+const READINGS: &[ProbeReading] = &[ProbeReading {
+    def: ReadingDef {
+        id: reading::MACHINE_CPU,
+        unit: Unit::Nanoseconds,
+        direction: Direction::Lower,
+        help: "CPU time of all tasks on the machine until the data was durable; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks",
+    },
+    takes: Takes::DeltaToDurable,
+}];
+
+/// Long enough to be switched out, and nothing beside a step.
+const SWITCH: Duration = Duration::from_micros(50);
+
+struct Source {
+    file: &'static str,
+    /// A file that tells the root of a hierarchy from a container's part of it, and whether the root has it.
+    root_mark: Option<(&'static str, bool)>,
+    parse: Parse,
+    note: &'static str,
+}
+
+const EXACT: &str = "exact to the slices that run on other CPUs at the moment of reading";
+const SAMPLED: &str = "sampled at clock ticks, so short work of kernel threads may be missed; a kernel with CONFIG_SCHEDSTATS counts it exactly";
+
+const SOURCES: &[Source] = &[
+    Source { file: "proc/schedstat", root_mark: None, parse: schedstat, note: EXACT },
+    Source {
+        file: "sys/fs/cgroup/cpuacct/cpuacct.usage",
+        root_mark: Some(("sys/fs/cgroup/cpuacct/release_agent", true)),
+        parse: cpuacct,
+        note: EXACT,
+    },
+    Source {
+        file: "sys/fs/cgroup/cpu.stat",
+        root_mark: Some(("sys/fs/cgroup/cgroup.type", false)),
+        parse: cpu_stat,
+        note: SAMPLED,
+    },
+    Source {
+        file: "sys/fs/cgroup/unified/cpu.stat",
+        root_mark: Some(("sys/fs/cgroup/unified/cgroup.type", false)),
+        parse: cpu_stat,
+        note: SAMPLED,
+    },
+    Source { file: "proc/stat", root_mark: None, parse: proc_stat, note: SAMPLED },
+];
+
+impl Probe for MachineCpu {
+    fn id(&self) -> &'static str {
+        "machine_cpu"
+    }
+
+    fn help(&self) -> &'static str {
+        "CPU time of the whole machine, with that of the filesystem's own threads"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        READINGS
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        for source in SOURCES {
+            let Some(gauge) = source.open(&scene.kernel) else { continue };
+            let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
+            let notes = vec![Note::new(NoteKind::Remark, text)];
+            return Ok(Opened { gauge: Box::new(Settled(gauge)), notes });
+        }
+        Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
+    }
+}
+
+impl Source {
+    fn open(&self, kernel: &Kernel) -> Option<TextGauge> {
+        if self.root_mark.is_some_and(|(mark, wanted)| kernel.path(mark).exists() != wanted) {
+            return None;
+        }
+        let mut gauge = TextGauge::open(kernel, self.file, self.parse).ok()?;
+        gauge.read(&mut [0.0]).ok().map(|()| gauge)
+    }
+}
+
+/// Reads after this process was switched out, and so charged.
+struct Settled(TextGauge);
+
+impl Gauge for Settled {
+    fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
+        std::thread::sleep(SWITCH);
+        self.0.read(out)
+    }
+}
+
+fn schedstat(text: &str, out: &mut [f64]) -> Option<()> {
+    let cpus = text.lines().filter(|line| line.starts_with("cpu"));
+    out[0] = cpus.map(|line| number(line.split_ascii_whitespace().nth(7)?)).sum::<Option<f64>>()?;
+    // No CPU at all would add up to nothing, and look like an idle machine.
+    text.lines().any(|line| line.starts_with("cpu")).then_some(())
+}
+
+fn cpuacct(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = number(text.trim())?;
+    Some(())
+}
+
+fn cpu_stat(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = field(text, "usage_usec ")? * 1e3;
+    Some(())
+}
+
+/// user + nice + system + irq + softirq. Guest time is part of user time.
+fn proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
+    let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let mut fields = [0.0; 7];
+    for field in &mut fields {
+        *field = number(words.next()?)?;
+    }
+    let [user, nice, system, _idle, _iowait, irq, softirq] = fields;
+    out[0] = (user + nice + system + irq + softirq) * tick_ns();
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::testing::{kernel_with, read_once};
+    use std::time::Instant;
+
+    const SCHEDSTAT: &str = "version 15\ntimestamp 4295\n\
+        cpu0 0 0 0 0 0 0 1000 5 6\ndomain0 3 1 2\ncpu1 0 0 0 0 0 0 2000 5 6\n";
+
+    fn opened(files: &[(&str, &str)]) -> (f64, String) {
+        let (_dir, kernel) = kernel_with(files);
+        let mut opened =
+            MachineCpu.open(&Scene { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
+        (read_once(opened.gauge.as_mut(), 1)[0], opened.notes.remove(0).text)
+    }
+
+    #[test]
+    fn the_best_source_is_taken_and_named() {
+        let stat = ("proc/stat", "cpu  1 2 3 100 50 4 5 6 0 0\ncpu0 1 2 3\n");
+        let v2 = ("sys/fs/cgroup/cpu.stat", "usage_usec 77\nuser_usec 1\n");
+        let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
+        let v1_root = ("sys/fs/cgroup/cpuacct/release_agent", "");
+        let (value, note) = opened(&[("proc/schedstat", SCHEDSTAT), v1, v1_root, v2, stat]);
+        assert_eq!(value, 3000.0);
+        assert!(note.contains("/proc/schedstat: exact"), "{note}");
+        assert_eq!(opened(&[v1, v1_root, v2, stat]).0, 404.0);
+        let (value, note) = opened(&[v2, stat]);
+        assert_eq!(value, 77e3);
+        assert!(note.contains("sampled at clock ticks"), "{note}");
+        assert_eq!(opened(&[stat]).0, 15.0 * tick_ns());
+    }
+
+    #[test]
+    fn a_containers_part_of_a_hierarchy_is_not_the_machine() {
+        let stat = ("proc/stat", "cpu  1 2 3 100 50 4 5\n");
+        let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
+        let v2 = [("sys/fs/cgroup/cpu.stat", "usage_usec 77\n"), ("sys/fs/cgroup/cgroup.type", "domain\n")];
+        assert!(opened(&[v1, v2[0], v2[1], stat]).1.contains("/proc/stat"));
+    }
+
+    #[test]
+    fn garbage_is_passed_over() {
+        for garbage in ["", "version 15\n", "cpu0 1 2\n", "cpu0 0 0 0 0 0 0 x 1 1\n"] {
+            let (value, _) = opened(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
+            assert_eq!(value, tick_ns(), "{garbage:?}");
+        }
+    }
+
+    /// The machine spends at least what this process does. Only an exact source can be held to that, and
+    /// only as far as slices on other CPUs allow.
+    #[test]
+    fn the_machine_spends_what_a_busy_process_spends() {
+        let mut opened = MachineCpu
+            .open(&Scene { kernel: Kernel::host(), device: None })
+            .unwrap_or_else(|e| panic!("{}", e.why));
+        if !opened.notes[0].text.contains(EXACT) {
+            eprintln!("skipped: {}", opened.notes[0].text);
+            return;
+        }
+        let mut own = crate::probes::process::Process
+            .open(&Scene { kernel: Kernel::host(), device: None })
+            .unwrap_or_else(|e| panic!("{}", e.why));
+        let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(own.gauge.as_mut(), 6));
+        let begun = Instant::now();
+        let mut spins = 0u64;
+        while read_once(own.gauge.as_mut(), 6)[2] - tree[2] < 50e6 && begun.elapsed().as_secs() < 60 {
+            spins = std::hint::black_box(spins + 1);
+        }
+        let spent = read_once(own.gauge.as_mut(), 6)[2] - tree[2];
+        let seen = read_once(opened.gauge.as_mut(), 1)[0] - machine[0];
+        assert!(seen > 0.5 * spent, "machine {seen} ns, this process alone {spent} ns");
+    }
+}

@@ -1,0 +1,104 @@
+//! The most memory that was in use at once.
+
+use crate::gauge::{Gauge, TextGauge, field};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use std::path::PathBuf;
+
+/// `VmHWM` of this process, put back before each step.
+pub struct Memory;
+
+const READINGS: &[ProbeReading] = &[ProbeReading {
+    def: ReadingDef {
+        id: "peak_memory_bytes",
+        unit: Unit::Bytes,
+        direction: Direction::Lower,
+        help: "largest resident memory of one process during the step: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it",
+    },
+    takes: Takes::AtReturn,
+}];
+
+impl Probe for Memory {
+    fn id(&self) -> &'static str {
+        "memory"
+    }
+
+    fn help(&self) -> &'static str {
+        "peak resident memory"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        READINGS
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        let status = TextGauge::open(&scene.kernel, "proc/self/status", parse)?;
+        let mut peak = Peak { status, clear_refs: scene.kernel.path("proc/self/clear_refs") };
+        match peak.clear() {
+            Ok(()) => Ok(Opened::new(peak)),
+            Err(error) => Err(Unavailable::new(format!(
+                "peaks cannot be put back through /proc/self/clear_refs: {error}"
+            ))
+            .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR")),
+        }
+    }
+}
+
+struct Peak {
+    status: TextGauge,
+    clear_refs: PathBuf,
+}
+
+impl Peak {
+    /// 5 sets the peak to what is resident now (proc_pid_clear_refs(5)).
+    fn clear(&mut self) -> std::io::Result<()> {
+        std::fs::write(&self.clear_refs, "5")
+    }
+}
+
+impl Gauge for Peak {
+    fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
+        self.status.read(out)
+    }
+
+    fn reset(&mut self) {
+        // It worked when the probe was opened; should it fail now, the peak is that of a longer time.
+        let _ = self.clear();
+    }
+}
+
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = field(text, "VmHWM:")? * 1024.0;
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::testing::read_once;
+    use fsarena_sys::kernel::Kernel;
+
+    #[test]
+    fn hand_checked() {
+        let mut out = [f64::NAN];
+        parse("Name:\tcat\nVmPeak:\t    3060 kB\nVmHWM:\t    1740 kB\n", &mut out).unwrap();
+        assert_eq!(out, [1740.0 * 1024.0]);
+        assert_eq!(parse("Name:\tkthreadd\n", &mut out), None);
+    }
+
+    #[test]
+    fn a_peak_is_seen_and_forgotten() {
+        const SIZE: usize = 64 << 20;
+        let Ok(mut opened) = Memory.open(&Scene { kernel: Kernel::host(), device: None }) else {
+            eprintln!("skipped: this kernel cannot put peaks back");
+            return;
+        };
+        opened.gauge.reset();
+        let low = read_once(opened.gauge.as_mut(), 1)[0];
+        drop(std::hint::black_box(vec![1u8; SIZE]));
+        let high = read_once(opened.gauge.as_mut(), 1)[0];
+        assert!(high >= low.max(SIZE as f64), "{low} {high}");
+        opened.gauge.reset();
+        assert!(read_once(opened.gauge.as_mut(), 1)[0] < high);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the page cache still held when the work had returned.
+
+use crate::gauge::{TextGauge, field};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+
+/// `/proc/meminfo`.
+pub struct PageCache;
+
+const READINGS: &[ProbeReading] = &[
+    of(
+        "dirty_at_return_bytes",
+        Direction::Lower,
+        "bytes of the machine's page cache that were not yet sent to a device when the command returned (Dirty)",
+    ),
+    of(
+        "writeback_at_return_bytes",
+        Direction::Lower,
+        "bytes on their way to a device when the command returned (Writeback)",
+    ),
+    of(
+        "cached_at_return_bytes",
+        Direction::Neutral,
+        "bytes in the machine's page cache when the command returned (Cached)",
+    ),
+];
+
+const fn of(id: &'static str, direction: Direction, help: &'static str) -> ProbeReading {
+    ProbeReading { def: ReadingDef { id, unit: Unit::Bytes, direction, help }, takes: Takes::AtReturn }
+}
+
+impl Probe for PageCache {
+    fn id(&self) -> &'static str {
+        "page_cache"
+    }
+
+    fn help(&self) -> &'static str {
+        "dirty, written-back and cached bytes when the command returned"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        READINGS
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new)
+    }
+}
+
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    for (name, out) in ["Dirty:", "Writeback:", "Cached:"].into_iter().zip(out) {
+        *out = field(text, name)? * 1024.0;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_checked() {
+        let mut out = [f64::NAN; 3];
+        let text = "MemTotal: 9 kB\nSwapCached: 8 kB\nCached:  700 kB\nDirty:  12 kB\nWritebackTmp: 5 kB\nWriteback: 3 kB\n";
+        parse(text, &mut out).unwrap();
+        assert_eq!(out, [12.0 * 1024.0, 3.0 * 1024.0, 700.0 * 1024.0]);
+        assert_eq!(parse("Dirty: 12 kB\n", &mut out), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! How long tasks were held up for want of I/O, CPU or memory.
+
+use crate::gauge::{Gauge, KernelFile, number};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+
+/// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
+pub struct Pressure;
+
+const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
+
+/// Two of each file, in the order of [`FILES`].
+const READINGS: &[ProbeReading] = &[
+    of("pressure_io_some_ns", "time in which some task waited for I/O (PSI)"),
+    of("pressure_io_full_ns", "time in which all tasks that had work waited for I/O (PSI)"),
+    of("pressure_cpu_some_ns", "time in which some task waited for a CPU (PSI)"),
+    of(
+        "pressure_cpu_full_ns",
+        "time in which all tasks that had work waited for a CPU (PSI; zero for a whole machine)",
+    ),
+    of("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
+    of("pressure_memory_full_ns", "time in which all tasks that had work waited for memory (PSI)"),
+];
+
+const fn of(id: &'static str, help: &'static str) -> ProbeReading {
+    let def = ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help };
+    ProbeReading { def, takes: Takes::DeltaToReturn }
+}
+
+impl Probe for Pressure {
+    fn id(&self) -> &'static str {
+        "pressure"
+    }
+
+    fn help(&self) -> &'static str {
+        "how long tasks were held up for want of I/O, CPU or memory (PSI)"
+    }
+
+    fn readings(&self) -> &'static [ProbeReading] {
+        READINGS
+    }
+
+    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+        let open = |rel: &str| {
+            KernelFile::open(&scene.kernel, rel)
+                .map_err(|missing| missing.fix("use a kernel with CONFIG_PSI, booted with psi=1"))
+        };
+        Ok(Opened::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
+    }
+}
+
+struct Files([KernelFile; 3]);
+
+impl Gauge for Files {
+    fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
+        for (file, out) in self.0.iter_mut().zip(out.chunks_exact_mut(2)) {
+            let parsed = parse(file.text()?, out);
+            parsed.ok_or_else(|| file.unknown_form())?;
+        }
+        Ok(())
+    }
+}
+
+/// `some … total=µs`, and `full …`, which old kernels do not have for the CPU.
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    let total = |line: &str| number(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
+    out[0] = total(text.lines().find(|line| line.starts_with("some "))?)?;
+    if let Some(full) = text.lines().find(|line| line.starts_with("full ")) {
+        out[1] = total(full)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_checked() {
+        let mut out = [f64::NAN; 2];
+        let text = "some avg10=0.18 avg60=0.08 avg300=0.38 total=10308896\nfull avg10=0.18 avg60=0.08 avg300=0.37 total=10080032\n";
+        parse(text, &mut out).unwrap();
+        assert_eq!(out, [10_308_896e3, 10_080_032e3]);
+    }
+
+    #[test]
+    fn full_may_be_missing_and_some_may_not() {
+        let mut out = [f64::NAN; 2];
+        parse("some avg10=0.00 total=7\n", &mut out).unwrap();
+        assert!(out[0] == 7e3 && out[1].is_nan());
+        for text in ["", "full total=1\n", "some total=x\n", "some\n"] {
+            assert_eq!(parse(text, &mut out), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! All probes of a cell.
+
+use crate::gauge::Gauge;
+use crate::probe::{ProbeReading, Scene, Takes, Unavailable};
+use crate::probes::PROBES;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use std::ops::Range;
+
+/// The probes that this machine can answer, opened once for all steps of a cell.
+pub struct Session {
+    probes: Vec<OpenProbe>,
+    notes: Vec<Note>,
+}
+
+struct OpenProbe {
+    id: &'static str,
+    readings: &'static [ProbeReading],
+    gauge: Box<dyn Gauge>,
+    /// Where its values are in a snapshot.
+    place: Range<usize>,
+    failed: bool,
+}
+
+/// What all gauges showed at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot(Vec<f64>);
+
+impl Session {
+    /// Opens every probe. The notes say which are not available and why, and where figures come from.
+    pub fn open(scene: &Scene) -> (Session, Vec<Note>) {
+        let mut session = Session { probes: vec![], notes: vec![] };
+        let mut notes = Vec::new();
+        for probe in PROBES {
+            let opened = probe.open(scene).and_then(|mut opened| {
+                let mut trial = vec![f64::NAN; probe.readings().len()];
+                let read = opened.gauge.read(&mut trial);
+                read.map(|()| opened).map_err(|error| Unavailable::new(error.to_string()))
+            });
+            match opened {
+                Ok(opened) => {
+                    notes.extend(opened.notes);
+                    let start = session.nothing().0.len();
+                    session.probes.push(OpenProbe {
+                        id: probe.id(),
+                        readings: probe.readings(),
+                        gauge: opened.gauge,
+                        place: start..start + probe.readings().len(),
+                        failed: false,
+                    });
+                }
+                Err(unavailable) => notes.push(missing(probe.id(), unavailable)),
+            }
+        }
+        (session, notes)
+    }
+
+    /// Forgets peaks and reads all gauges: the last thing to do before a step.
+    pub fn before(&mut self) -> Snapshot {
+        for probe in &mut self.probes {
+            probe.gauge.reset();
+        }
+        let mut snapshot = self.nothing();
+        for probe in self.probes.iter_mut().rev() {
+            self.notes.extend(probe.read(&mut snapshot));
+        }
+        snapshot
+    }
+
+    /// Reads what matters when the work has returned.
+    pub fn at_return(&mut self) -> Snapshot {
+        self.after(|takes| takes != Takes::DeltaToDurable)
+    }
+
+    /// Reads what matters when the data is on the device.
+    pub fn at_durable(&mut self) -> Snapshot {
+        self.after(|takes| takes == Takes::DeltaToDurable)
+    }
+
+    /// The readings of a step. What could not be told is not among them: neither a gauge that failed, nor a
+    /// counter that went back (`iowait` may, see proc_stat(5); so does that of a device that was replaced).
+    pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_durable: &Snapshot) -> Readings {
+        let mut readings = Readings::default();
+        let all = self.probes.iter().flat_map(|probe| probe.readings);
+        for (i, reading) in all.enumerate() {
+            let value = match reading.takes {
+                Takes::DeltaToReturn => at_return.0[i] - before.0[i],
+                Takes::DeltaToDurable => at_durable.0[i] - before.0[i],
+                Takes::AtReturn => at_return.0[i],
+            };
+            if value.is_finite() && value >= 0.0 {
+                readings.set(reading.def.id, value);
+            }
+        }
+        readings
+    }
+
+    /// Takes what is to be said of gauges that failed since this was last asked; each is named once a cell.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn nothing(&self) -> Snapshot {
+        Snapshot(vec![f64::NAN; self.probes.last().map_or(0, |probe| probe.place.end)])
+    }
+
+    fn after(&mut self, wanted: impl Fn(Takes) -> bool) -> Snapshot {
+        let mut snapshot = self.nothing();
+        for probe in &mut self.probes {
+            if probe.readings.iter().any(|reading| wanted(reading.takes)) {
+                self.notes.extend(probe.read(&mut snapshot));
+            }
+        }
+        snapshot
+    }
+}
+
+impl OpenProbe {
+    /// Reads the gauge into its place; the note is of its first failure.
+    fn read(&mut self, snapshot: &mut Snapshot) -> Option<Note> {
+        let out = &mut snapshot.0[self.place.clone()];
+        let error = self.gauge.read(out).err()?;
+        out.fill(f64::NAN);
+        let known = std::mem::replace(&mut self.failed, true);
+        (!known).then(|| missing(self.id, Unavailable::new(error.to_string())))
+    }
+}
+
+fn missing(probe: &str, unavailable: Unavailable) -> Note {
+    let note = Note::new(NoteKind::Unavailable, format!("no readings of probe {probe}: {}", unavailable.why));
+    match unavailable.fix {
+        Some(fix) => note.fix(fix),
+        None => note,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::testing::kernel_with;
+    use fsarena_sys::kernel::Kernel;
+    use proptest::prelude::*;
+
+    const STAT: &str = "sys/dev/block/7:3/stat";
+
+    fn files(counter: u64) -> Vec<(&'static str, String)> {
+        let pressure = format!("some avg10=0.00 total={counter}\nfull avg10=0.00 total={counter}\n");
+        vec![
+            ("proc/schedstat", format!("cpu0 0 0 0 0 0 0 {counter} 0 0\n")),
+            ("proc/stat", format!("cpu  0 0 0 0 {counter} 0 0 0 0 0\n")),
+            (
+                "proc/self/io",
+                format!("rchar: {counter}\nwchar: {counter}\nsyscr: {counter}\nsyscw: {counter}\n"),
+            ),
+            ("proc/self/status", format!("VmHWM:\t{counter} kB\n")),
+            ("proc/self/clear_refs", String::new()),
+            ("proc/meminfo", format!("Cached: {counter} kB\nDirty: {counter} kB\nWriteback: {counter} kB\n")),
+            ("proc/pressure/io", pressure.clone()),
+            ("proc/pressure/cpu", pressure.clone()),
+            ("proc/pressure/memory", pressure),
+            (STAT, format!("{}\n", vec![counter.to_string(); 17].join(" "))),
+        ]
+    }
+
+    fn write(kernel: &Kernel, counter: u64) {
+        for (rel, text) in files(counter) {
+            std::fs::write(kernel.path(rel), text).unwrap();
+        }
+    }
+
+    fn fake(counter: u64) -> (tempfile::TempDir, Scene) {
+        let files = files(counter);
+        let files: Vec<_> = files.iter().map(|(rel, text)| (*rel, text.as_str())).collect();
+        let (dir, kernel) = kernel_with(&files);
+        (dir, Scene { kernel, device: Some((7, 3)) })
+    }
+
+    #[test]
+    fn readings_come_from_the_moments_that_they_name() {
+        let (_dir, scene) = fake(10);
+        let (mut session, notes) = Session::open(&scene);
+        assert!(notes.iter().all(|note| note.kind == NoteKind::Remark), "{notes:?}");
+        let before = session.before();
+        assert_eq!(scene.kernel.read("proc/self/clear_refs").unwrap(), "5");
+        write(&scene.kernel, 25);
+        let at_return = session.at_return();
+        write(&scene.kernel, 110);
+        let at_durable = session.at_durable();
+        let readings = session.finish(&before, &at_return, &at_durable);
+        let expected = [
+            ("written_bytes", 15.0),
+            ("pressure_io_some_ns", 15e3),
+            ("device_write_to_return_bytes", 15.0 * 512.0),
+            ("device_write_bytes", 100.0 * 512.0),
+            ("device_flushes", 100.0),
+            ("device_busy_ns", 100e6),
+            ("machine_cpu_ns", 100.0),
+            ("dirty_at_return_bytes", 25.0 * 1024.0),
+            ("peak_memory_bytes", 25.0 * 1024.0),
+        ];
+        for (id, value) in expected {
+            assert_eq!(readings.get(id), Some(value), "{id}");
+        }
+        let mut had: Vec<_> = readings.0.keys().map(String::as_str).collect();
+        let mut all: Vec<_> = crate::probes::readings().iter().map(|def| def.id).collect();
+        had.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(had, all);
+    }
+
+    #[test]
+    fn a_counter_that_went_back_gives_no_reading() {
+        let (_dir, scene) = fake(10);
+        let (mut session, _) = Session::open(&scene);
+        let before = session.before();
+        write(&scene.kernel, 4);
+        let (at_return, at_durable) = (session.at_return(), session.at_durable());
+        let readings = session.finish(&before, &at_return, &at_durable);
+        assert_eq!((readings.get("iowait_ns"), readings.get("device_writes")), (None, None));
+        assert_eq!(readings.get("dirty_at_return_bytes"), Some(4096.0));
+    }
+
+    #[test]
+    fn what_is_not_there_is_noted_and_the_rest_is_read() {
+        let (_dir, mut scene) = fake(10);
+        scene.device = None;
+        std::fs::remove_file(scene.kernel.path("proc/pressure/io")).unwrap();
+        let (mut session, notes) = Session::open(&scene);
+        let missing: Vec<_> = notes.iter().filter(|note| note.kind == NoteKind::Unavailable).collect();
+        assert_eq!(missing.len(), 2, "{notes:?}");
+        assert!(missing[0].text.contains("probe device"), "{notes:?}");
+        assert!(missing[1].text.contains("probe pressure") && missing[1].fix.is_some(), "{notes:?}");
+        let now = session.before();
+        let readings = session.finish(&now, &now, &now);
+        assert_eq!((readings.get("written_bytes"), readings.get("device_writes")), (Some(0.0), None));
+    }
+
+    #[test]
+    fn a_gauge_that_fails_later_is_noted_once() {
+        let (_dir, scene) = fake(10);
+        let (mut session, _) = Session::open(&scene);
+        let before = session.before();
+        assert_eq!(session.take_notes(), []);
+        std::fs::write(scene.kernel.path(STAT), "gone").unwrap();
+        let (at_return, at_durable) = (session.at_return(), session.at_durable());
+        assert_eq!(session.finish(&before, &at_return, &at_durable).get("device_writes"), None);
+        let notes = session.take_notes();
+        assert!(notes.len() == 1 && notes[0].text.contains("7:3/stat has a form"), "{notes:?}");
+    }
+
+    #[test]
+    fn without_any_kernel_file_only_getrusage_answers() {
+        let scene = Scene { kernel: Kernel::at("/nowhere"), device: None };
+        let (mut session, notes) = Session::open(&scene);
+        let now = session.before();
+        assert_eq!(session.finish(&now, &now, &now).0.len(), 6);
+        assert_eq!(notes.len(), PROBES.len() - 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever kernel files say, a probe answers with finite numbers or not at all.
+        #[test]
+        fn garbage_never_panics(words in proptest::collection::vec(word(), 0..60), which in 0usize..10) {
+            let (_dir, scene) = fake(10);
+            let rel = files(0)[which].0;
+            std::fs::write(scene.kernel.path(rel), words.concat()).unwrap();
+            let (mut session, _) = Session::open(&scene);
+            let (before, at_return, at_durable) = (session.before(), session.at_return(), session.at_durable());
+            let readings = session.finish(&before, &at_return, &at_durable);
+            prop_assert!(readings.0.values().all(|value| value.is_finite() && *value >= 0.0));
+        }
+    }
+
+    /// Pieces of what the kernel writes, and of what it never does.
+    fn word() -> impl Strategy<Value = String> {
+        let pieces = [
+            "cpu",
+            "cpu0 ",
+            "some ",
+            "full ",
+            "total=",
+            "rchar:",
+            "VmHWM:",
+            "Dirty:",
+            "Writeback:",
+            "Cached:",
+            " ",
+            "\n",
+            "\t",
+            "0",
+            "-1",
+            "18446744073709551615",
+            "99999999999999999999999",
+            "NaN",
+            "é",
+            "=",
+            ":",
+        ];
+        prop_oneof![
+            proptest::sample::select(pieces.map(String::from).to_vec()),
+            any::<u64>().prop_map(|n| format!(" {n}")),
+            any::<String>()
+        ]
+    }
+}
