@@ -30,7 +30,7 @@ mod tests {
     fn the_largest_j_counts_even_where_a_smaller_one_fails() {
         // m = 4, α = .05: j = 1 needs 80, j = 2 needs 40, j = 3 needs 26.7, j = 4 needs 20.
         assert_eq!(e_bh(&[30.0, 1.0, 70.0, 27.0], 0.05), [2, 0, 3]);
-        assert_eq!(e_bh(&[30.0, 1.0, 70.0, 26.0], 0.05), [2, 0][..0]);
+        assert!(e_bh(&[30.0, 1.0, 70.0, 26.0], 0.05).is_empty());
         assert_eq!(e_bh(&[20.0; 4], 0.05), [0, 1, 2, 3]);
         assert_eq!(e_bh(&[f64::INFINITY, f64::NAN, 0.0], 0.05), [0]);
         assert!(e_bh(&[], 0.05).is_empty());
