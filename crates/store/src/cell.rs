@@ -24,17 +24,8 @@ pub(crate) struct OpenCell {
 
 impl OpenCell {
     pub(crate) fn new(cell: Cell) -> OpenCell {
-        let started_at = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0.0, |time| time.as_secs_f64());
-        OpenCell {
-            cell,
-            begun: Instant::now(),
-            started_at,
-            samples: vec![],
-            notes: vec![],
-            spent: vec![],
-        }
+        let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        OpenCell { cell, begun: Instant::now(), started_at, samples: vec![], notes: vec![], spent: vec![] }
     }
 
     /// Adds to the time spent on one kind of work.
@@ -53,8 +44,7 @@ impl OpenCell {
         host: i64,
         metrics: &Metrics,
     ) -> rusqlite::Result<()> {
-        self.spent
-            .insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
+        self.spent.insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
         let hash = self.cell.id().0;
         db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
         db.execute(
@@ -83,18 +73,15 @@ impl OpenCell {
     }
 }
 
-fn write_sample(
-    db: &Connection,
-    cell: i64,
-    sample: &Sample,
-    metrics: &Metrics,
-) -> rusqlite::Result<()> {
+fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) -> rusqlite::Result<()> {
     let step = intern_step(db, &sample.step)?;
-    db.prepare_cached("INSERT INTO sample(cell, step, started_at) VALUES(?1, ?2, ?3)")?
-        .execute(params![cell, step, sample.started_at])?;
+    db.prepare_cached("INSERT INTO sample(cell, step, started_at) VALUES(?1, ?2, ?3)")?.execute(params![
+        cell,
+        step,
+        sample.started_at
+    ])?;
     let id = db.last_insert_rowid();
-    let mut insert =
-        db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
+    let mut insert = db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
     for (name, value) in &sample.readings.0 {
         // A row that is not there means that the reading was not had, and NaN says no more than that.
         if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
@@ -126,9 +113,7 @@ pub(crate) fn intern_arm(db: &Connection, arm: &Arm) -> rusqlite::Result<i64> {
         "INSERT OR IGNORE INTO arm(name, levels) VALUES(?1, ?2)",
         params![arm.name, json(&arm.levels)],
     )?;
-    db.query_row("SELECT id FROM arm WHERE name = ?1", [&arm.name], |row| {
-        row.get(0)
-    })
+    db.query_row("SELECT id FROM arm WHERE name = ?1", [&arm.name], |row| row.get(0))
 }
 
 fn intern_step(db: &Connection, step: &StepInfo) -> rusqlite::Result<i64> {
@@ -142,13 +127,7 @@ fn intern_step(db: &Connection, step: &StepInfo) -> rusqlite::Result<i64> {
     }
     db.execute(
         "INSERT INTO step(name, params, title, number, in_composite) VALUES(?1, ?2, ?3, ?4, ?5)",
-        params![
-            step.id.name,
-            params,
-            step.title,
-            step.number,
-            step.in_composite
-        ],
+        params![step.id.name, params, step.title, step.number, step.in_composite],
     )?;
     Ok(db.last_insert_rowid())
 }
@@ -167,11 +146,9 @@ impl Metrics {
                 "INSERT OR IGNORE INTO metric(name, unit, direction, help) VALUES(?1, ?2, ?3, ?4)",
                 params![def.id, word(&def.unit), word(&def.direction), def.help],
             )?;
-            db.query_row(
-                "SELECT id, unit, direction FROM metric WHERE name = ?1",
-                [def.id],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-            )
+            db.query_row("SELECT id, unit, direction FROM metric WHERE name = ?1", [def.id], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
         };
         let mut ids = HashMap::new();
         for def in defs {
@@ -191,19 +168,11 @@ impl Metrics {
 
     /// Refuses a sample with a reading that nobody defined: its values would be lost in silence.
     pub(crate) fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
-        match sample
-            .readings
-            .0
-            .keys()
-            .find(|name| !self.0.contains_key(*name))
-        {
+        match sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) {
             None => Ok(()),
             Some(name) => Err(Error::unfit(
                 path,
-                format!(
-                    "step {} brings the reading {name}, which nobody defined",
-                    sample.step.id
-                ),
+                format!("step {} brings the reading {name}, which nobody defined", sample.step.id),
             )),
         }
     }

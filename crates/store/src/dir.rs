@@ -31,12 +31,7 @@ impl RunDir {
     pub fn create(runs_root: &Path, plan: &Plan, version: &str) -> Result<RunDir> {
         let now = Timestamp::now();
         let (id, path) = loop {
-            let id = format!(
-                "{}-{}-{}",
-                now.strftime("%Y%m%d-%H%M%S"),
-                slug(&plan.name),
-                random_letters()
-            );
+            let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), random_letters());
             let path = runs_root.join(&id);
             fs::create_dir_all(runs_root).map_err(Error::io("creating", runs_root))?;
             match fs::create_dir(&path) {
@@ -56,12 +51,8 @@ impl RunDir {
 
     fn fill(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
         let file = self.plan_file();
-        let text = toml::to_string(plan).map_err(|error| {
-            Error::unfit(
-                &file,
-                format!("the plan cannot be written as TOML: {error}"),
-            )
-        })?;
+        let text = toml::to_string(plan)
+            .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
         fs::write(&file, text).map_err(Error::io("writing", &file))?;
         let path = self.database();
         let mut db = schema::create(&path)?;
@@ -99,10 +90,7 @@ impl RunDir {
     pub fn find(runs_root: &Path, name: &str) -> Result<RunDir> {
         let all = RunDir::all(runs_root)?;
         if name == "latest" {
-            return all
-                .into_iter()
-                .next()
-                .ok_or_else(|| no_such_run(runs_root, name, &[]));
+            return all.into_iter().next().ok_or_else(|| no_such_run(runs_root, name, &[]));
         }
         if let Some(exact) = all.iter().find(|dir| dir.id() == name) {
             return Ok(exact.clone());
@@ -110,10 +98,8 @@ impl RunDir {
         if Path::new(name).is_dir() {
             return RunDir::open(Path::new(name));
         }
-        let mut fits: Vec<_> = all
-            .iter()
-            .filter(|dir| !name.is_empty() && dir.id().starts_with(name))
-            .collect();
+        let mut fits: Vec<_> =
+            all.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
         match fits.len() {
             0 => Err(no_such_run(runs_root, name, &all)),
             1 => Ok(fits.remove(0).clone()),
@@ -151,14 +137,8 @@ impl RunDir {
 
     /// The id: the directory's name.
     pub fn id(&self) -> String {
-        let path = self
-            .path
-            .canonicalize()
-            .unwrap_or_else(|_| self.path.clone());
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// The directory.
@@ -188,14 +168,11 @@ impl RunDir {
     pub fn plan(&self) -> Result<Plan> {
         let file = self.plan_file();
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::InvalidData => {
-                Error::damaged(&file, "not a resolved plan: it is not UTF-8")
-            }
+            std::io::ErrorKind::InvalidData => Error::damaged(&file, "not a resolved plan: it is not UTF-8"),
             std::io::ErrorKind::NotFound => Error::damaged(&file, "the run's plan is missing"),
             _ => Error::io("reading", &file)(error),
         })?;
-        toml::from_str(&text)
-            .map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))
+        toml::from_str(&text).map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))
     }
 }
 
@@ -212,13 +189,7 @@ fn slug(name: &str) -> String {
     let plain: String = name
         .chars()
         .take(40)
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
         .collect();
     match plain.trim_matches('-') {
         "" => "plan".into(),
@@ -254,10 +225,7 @@ mod tests {
         if !first.id().starts_with(unique) {
             assert_eq!(find(unique), second);
         }
-        assert_eq!(
-            find("latest").id(),
-            RunDir::all(root.path()).unwrap()[0].id()
-        );
+        assert_eq!(find("latest").id(), RunDir::all(root.path()).unwrap()[0].id());
         assert_eq!(first.plan().unwrap(), plan(&["ext4"]));
     }
 
@@ -266,22 +234,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let error = RunDir::find(root.path(), "latest").unwrap_err();
         assert!(error.to_string().contains("no runs yet"), "{error}");
-        let ids = [0, 1].map(|_| {
-            RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0")
-                .unwrap()
-                .id()
-        });
-        for (name, words) in [
-            ("nothing", "no run is called 'nothing'"),
-            ("20", "fits several runs"),
-            ("", "no run"),
-        ] {
+        let ids = [0, 1].map(|_| RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap().id());
+        for (name, words) in
+            [("nothing", "no run is called 'nothing'"), ("20", "fits several runs"), ("", "no run")]
+        {
             let error = RunDir::find(root.path(), name).unwrap_err();
             let text = error.to_string();
-            assert!(
-                text.contains(words) && ids.iter().all(|id| text.contains(id)),
-                "{text}"
-            );
+            assert!(text.contains(words) && ids.iter().all(|id| text.contains(id)), "{text}");
             assert_eq!(error.exit_code(), ExitCode::Usage);
         }
     }
@@ -296,19 +255,12 @@ mod tests {
     #[test]
     fn newest_comes_first() {
         let root = tempfile::tempdir().unwrap();
-        for id in [
-            "20200101-000000-a-2222",
-            "20260101-000000-a-2222",
-            "20230101-000000-a-2222",
-        ] {
+        for id in ["20200101-000000-a-2222", "20260101-000000-a-2222", "20230101-000000-a-2222"] {
             fs::create_dir(root.path().join(id)).unwrap();
             fs::write(root.path().join(id).join("run.db"), "").unwrap();
         }
-        let years: Vec<_> = RunDir::all(root.path())
-            .unwrap()
-            .iter()
-            .map(|d| d.id()[..4].to_string())
-            .collect();
+        let years: Vec<_> =
+            RunDir::all(root.path()).unwrap().iter().map(|d| d.id()[..4].to_string()).collect();
         assert_eq!(years, ["2026", "2023", "2020"]);
     }
 
@@ -325,10 +277,7 @@ mod tests {
         for garbage in [&b"name = 3"[..], b"\xff\xfe", b""] {
             fs::write(run.plan_file(), garbage).unwrap();
             let error = run.plan().unwrap_err();
-            assert!(
-                error.to_string().contains("plan.toml: not a resolved plan"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("plan.toml: not a resolved plan"), "{error}");
             assert_eq!(error.exit_code(), ExitCode::Usage);
         }
     }

@@ -88,26 +88,16 @@ fn candidates(known: &[String]) -> String {
 
 impl Error {
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
-        Error::Damaged {
-            path: path.into(),
-            what: what.into(),
-        }
+        Error::Damaged { path: path.into(), what: what.into() }
     }
 
     pub(crate) fn unfit(path: &Path, what: impl Into<String>) -> Error {
-        Error::Unfit {
-            path: path.into(),
-            what: what.into(),
-        }
+        Error::Unfit { path: path.into(), what: what.into() }
     }
 
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_path_buf();
-        move |source| Error::Io {
-            doing,
-            path,
-            source,
-        }
+        move |source| Error::Io { doing, path, source }
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
@@ -135,12 +125,7 @@ impl Error {
 
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
-        let full = |kind| {
-            matches!(
-                kind,
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-            )
-        };
+        let full = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         match self {
             Error::NoSuchRun { .. }
             | Error::Ambiguous { .. }

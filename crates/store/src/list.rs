@@ -38,32 +38,20 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
 fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
-    let source = Source {
-        db: &db,
-        path: &path,
-    };
+    let source = Source { db: &db, path: &path };
     let mut summary = None;
-    source.each(
-        "run",
-        "SELECT study, started, complete, why FROM run",
-        |row| {
-            summary = Some(RunSummary {
-                id: run.id(),
-                path: run.path().into(),
-                study: row.text(0)?,
-                started: row.text(1)?,
-                status: status(
-                    row.int(2)? != 0,
-                    row.text(3)?,
-                    log::is_locked(&run.command_log()),
-                ),
-                arms: vec![],
-            });
-            Ok(())
-        },
-    )?;
-    let mut summary =
-        summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
+    source.each("run", "SELECT study, started, complete, why FROM run", |row| {
+        summary = Some(RunSummary {
+            id: run.id(),
+            path: run.path().into(),
+            study: row.text(0)?,
+            started: row.text(1)?,
+            status: status(row.int(2)? != 0, row.text(3)?, log::is_locked(&run.command_log())),
+            arms: vec![],
+        });
+        Ok(())
+    })?;
+    let mut summary = summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
     source.each("arm", "SELECT name FROM arm ORDER BY id", |row| {
         summary.arms.push(row.text(0)?);
         Ok(())
@@ -77,10 +65,45 @@ fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
         path: run.path().into(),
         study: String::new(),
         started: String::new(),
-        status: RunStatus {
-            complete: false,
-            why: error.to_string(),
-        },
+        status: RunStatus { complete: false, why: error.to_string() },
         arms: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cells, plan, run_cell, writer};
+    use fsarena_core::event::{Event, Outcome};
+
+    #[test]
+    fn a_listing_tells_how_runs_stand() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(list(&root.path().join("none")).unwrap(), []);
+        let plan = plan(&["ext4", "xfs"]);
+        let (finished, mut first) = writer(root.path(), &plan);
+        run_cell(&mut first, &cells(&plan, 0)[0], Outcome::Done);
+        first.apply(&Event::RunFinished { why: "all blocks done".into(), complete: true }).unwrap();
+        drop(first);
+        let (going, second) = writer(root.path(), &plan);
+        let (broken, third) = writer(root.path(), &plan);
+        drop(third);
+        std::fs::write(broken.database(), "garbage in place of a database, quite a lot of it").unwrap();
+
+        let runs = list(root.path()).unwrap();
+        let of = |dir: &RunDir| runs.iter().find(|run| run.id == dir.id()).unwrap();
+        assert_eq!(runs.len(), 3);
+        assert_eq!(
+            (of(&finished).study.as_str(), of(&finished).arms.clone()),
+            ("tasks", vec!["ext4".into(), "xfs".into()])
+        );
+        assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all blocks done".into() });
+        assert_eq!(of(&going).status.why, "running");
+        assert!(of(&broken).status.why.contains("not an SQLite database"), "{:?}", of(&broken));
+        drop(second);
+        assert_eq!(
+            list(root.path()).unwrap().iter().find(|run| run.id == going.id()).unwrap().status.why,
+            "interrupted"
+        );
     }
 }

@@ -21,50 +21,34 @@ impl CommandLog {
     /// # Errors
     /// [`Error::Busy`] where another process holds it.
     pub(crate) fn open(path: &Path) -> Result<CommandLog> {
-        let open = File::options()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path);
+        let open = File::options().read(true).append(true).create(true).open(path);
         let mut file = open.map_err(Error::io("opening", path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Busy {
-                    path: path.parent().unwrap_or(path).into(),
-                });
+                return Err(Error::Busy { path: path.parent().unwrap_or(path).into() });
             }
             // Some network filesystems have no locks; that is no reason not to run.
             Err(TryLockError::Error(_)) => {}
         }
         end_torn_line(&mut file).map_err(Error::io("writing", path))?;
-        Ok(CommandLog {
-            file,
-            path: path.into(),
-        })
+        Ok(CommandLog { file, path: path.into() })
     }
 
     /// Appends one command.
     pub(crate) fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         let at = format!("{:.3}", Timestamp::now());
-        let line = LogLine {
-            at,
-            cell: cell.map(CellId::to_string),
-            command: command.clone(),
-        };
+        let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
         let mut text = crate::cell::json(&line);
         text.push('\n');
         // One write: a crash leaves whole lines.
-        self.file
-            .write_all(text.as_bytes())
-            .map_err(Error::io("writing", &self.path))
+        self.file.write_all(text.as_bytes()).map_err(Error::io("writing", &self.path))
     }
 }
 
 /// Whether some process writes the run that this log belongs to.
 pub(crate) fn is_locked(path: &Path) -> bool {
-    File::open(path)
-        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
@@ -75,11 +59,7 @@ fn end_torn_line(file: &mut File) -> std::io::Result<()> {
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
-    if last == *b"\n" {
-        Ok(())
-    } else {
-        file.write_all(b"\n")
-    }
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 #[cfg(test)]
@@ -88,14 +68,7 @@ mod tests {
 
     fn touch() -> CommandRecord {
         let argv = vec!["touch".into(), "a\nb".into()];
-        CommandRecord {
-            argv,
-            times: 2,
-            last: None,
-            cwd: None,
-            ended: "exit 0".into(),
-            ms: 3,
-        }
+        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3 }
     }
 
     #[test]
@@ -103,14 +76,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("command.log");
         std::fs::write(&path, "{\"at\":").unwrap();
-        CommandLog::open(&path)
-            .unwrap()
-            .append(Some(&CellId("c1".into())), &touch())
-            .unwrap();
-        CommandLog::open(&path)
-            .unwrap()
-            .append(None, &touch())
-            .unwrap();
+        CommandLog::open(&path).unwrap().append(Some(&CellId("c1".into())), &touch()).unwrap();
+        CommandLog::open(&path).unwrap().append(None, &touch()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");

@@ -22,10 +22,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let db = schema::open_to_read(&path)?;
     // One transaction, so that all tables are of one moment.
     let snapshot = db.unchecked_transaction().map_err(Error::read(&path))?;
-    let source = Source {
-        db: &snapshot,
-        path: &path,
-    };
+    let source = Source { db: &snapshot, path: &path };
 
     let (hosts, host_ids) = hosts(&source)?;
     let (arms, arm_ids) = arms(&source)?;
@@ -37,19 +34,15 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let notes = notes(&source)?;
 
     let mut record = None;
-    source.each(
-        "run",
-        "SELECT id, version, started, ended, complete, why, commands FROM run",
-        |row| {
-            let running = log::is_locked(&run.command_log());
-            record = Some((
-                [row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?],
-                status(row.int(4)? != 0, row.text(5)?, running),
-                row.number(6)?,
-            ));
-            Ok(())
-        },
-    )?;
+    source.each("run", "SELECT id, version, started, ended, complete, why, commands FROM run", |row| {
+        let running = log::is_locked(&run.command_log());
+        record = Some((
+            [row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?],
+            status(row.int(4)? != 0, row.text(5)?, running),
+            row.number(6)?,
+        ));
+        Ok(())
+    })?;
     let Some(([id, version, started, ended], status, commands)) = record else {
         return Err(Error::damaged(&path, "damaged: table run is empty"));
     };
@@ -83,37 +76,26 @@ pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
 
 fn hosts(source: &Source) -> Result<(Vec<Host>, Ids)> {
     let (mut hosts, mut ids) = (vec![], Ids::default());
-    source.each(
-        "host",
-        "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id",
-        |row| {
-            ids.push(row.int(0)?);
-            hosts.push(Host {
-                hostname: row.text(1)?,
-                boot_id: row.text(2)?,
-                kernel: row.text(3)?,
-                facts: row.json(4)?,
-            });
-            Ok(())
-        },
-    )?;
+    source.each("host", "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id", |row| {
+        ids.push(row.int(0)?);
+        hosts.push(Host {
+            hostname: row.text(1)?,
+            boot_id: row.text(2)?,
+            kernel: row.text(3)?,
+            facts: row.json(4)?,
+        });
+        Ok(())
+    })?;
     Ok((hosts, ids))
 }
 
 fn arms(source: &Source) -> Result<(Vec<Arm>, Ids)> {
     let (mut arms, mut ids) = (vec![], Ids::default());
-    source.each(
-        "arm",
-        "SELECT id, name, levels FROM arm ORDER BY id",
-        |row| {
-            ids.push(row.int(0)?);
-            arms.push(Arm {
-                name: row.text(1)?,
-                levels: row.json(2)?,
-            });
-            Ok(())
-        },
-    )?;
+    source.each("arm", "SELECT id, name, levels FROM arm ORDER BY id", |row| {
+        ids.push(row.int(0)?);
+        arms.push(Arm { name: row.text(1)?, levels: row.json(2)? });
+        Ok(())
+    })?;
     Ok((arms, ids))
 }
 
@@ -123,10 +105,7 @@ fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
     source.each("step", sql, |row| {
         ids.push(row.int(0)?);
         steps.push(StepInfo {
-            id: StepId {
-                name: row.text(1)?,
-                params: row.json(2)?,
-            },
+            id: StepId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
             number: row.optional_text(4)?,
             in_composite: row.int(5)? != 0,
@@ -138,23 +117,19 @@ fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
 
 fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
     let (mut readings, mut ids) = (vec![], Ids::default());
-    source.each(
-        "metric",
-        "SELECT id, name, unit, direction, help FROM metric ORDER BY id",
-        |row| {
-            if readings.len() == MOST_READINGS {
-                return Err(row.damaged("an absurd number of readings"));
-            }
-            ids.push(row.int(0)?);
-            readings.push(MetricInfo {
-                id: row.text(1)?,
-                unit: row.word(2)?,
-                direction: row.word(3)?,
-                help: row.text(4)?,
-            });
-            Ok(())
-        },
-    )?;
+    source.each("metric", "SELECT id, name, unit, direction, help FROM metric ORDER BY id", |row| {
+        if readings.len() == MOST_READINGS {
+            return Err(row.damaged("an absurd number of readings"));
+        }
+        ids.push(row.int(0)?);
+        readings.push(MetricInfo {
+            id: row.text(1)?,
+            unit: row.word(2)?,
+            direction: row.word(3)?,
+            help: row.text(4)?,
+        });
+        Ok(())
+    })?;
     Ok((readings, ids))
 }
 
@@ -182,17 +157,13 @@ fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, I
 
 fn samples(source: &Source, cells: &Ids, steps: &Ids) -> Result<(SampleTable, Ids)> {
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
-    source.each(
-        "sample",
-        "SELECT id, cell, step, started_at FROM sample ORDER BY id",
-        |row| {
-            ids.push(row.int(0)?);
-            table.cell.push(cells.index(row.int(1)?, row)? as u32);
-            table.step.push(steps.index(row.int(2)?, row)? as u32);
-            table.started_at.push(row.real(3)?);
-            Ok(())
-        },
-    )?;
+    source.each("sample", "SELECT id, cell, step, started_at FROM sample ORDER BY id", |row| {
+        ids.push(row.int(0)?);
+        table.cell.push(cells.index(row.int(1)?, row)? as u32);
+        table.step.push(steps.index(row.int(2)?, row)? as u32);
+        table.started_at.push(row.real(3)?);
+        Ok(())
+    })?;
     Ok((table, ids))
 }
 
@@ -205,46 +176,195 @@ fn values(
     reading_ids: &Ids,
 ) -> Result<SampleTable> {
     if readings.saturating_mul(table.len()) > MOST_VALUES {
-        let what = format!(
-            "damaged: {} samples of {readings} readings are an absurd number",
-            table.len()
-        );
+        let what = format!("damaged: {} samples of {readings} readings are an absurd number", table.len());
         return Err(Error::damaged(source.path, what));
     }
     table.values = vec![vec![f64::NAN; table.len()]; readings];
     let mut last = (i64::MIN, 0);
-    source.each(
-        "value",
-        "SELECT sample, metric, value FROM value ORDER BY sample, metric",
-        |row| {
-            let sample = row.int(0)?;
-            if sample != last.0 {
-                last = (sample, samples.index(sample, row)?);
-            }
-            let column = reading_ids.index(row.int(1)?, row)?;
-            table.values[column][last.1] = row.real(2)?;
-            Ok(())
-        },
-    )?;
+    source.each("value", "SELECT sample, metric, value FROM value ORDER BY sample, metric", |row| {
+        let sample = row.int(0)?;
+        if sample != last.0 {
+            last = (sample, samples.index(sample, row)?);
+        }
+        let column = reading_ids.index(row.int(1)?, row)?;
+        table.values[column][last.1] = row.real(2)?;
+        Ok(())
+    })?;
     Ok(table)
 }
 
 fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     let mut notes = vec![];
-    source.each(
-        "note",
-        "SELECT block, kind, arm, step, text, fix FROM note ORDER BY id",
-        |row| {
-            let note = Note {
-                kind: row.word(1)?,
-                arm: row.optional_text(2)?,
-                step: row.optional_text(3)?,
-                text: row.text(4)?,
-                fix: row.optional_text(5)?,
-            };
-            notes.push((row.optional_number(0)?, note));
-            Ok(())
-        },
-    )?;
+    source.each("note", "SELECT block, kind, arm, step, text, fix FROM note ORDER BY id", |row| {
+        let note = Note {
+            kind: row.word(1)?,
+            arm: row.optional_text(2)?,
+            step: row.optional_text(3)?,
+            text: row.text(4)?,
+            fix: row.optional_text(5)?,
+        };
+        notes.push((row.optional_number(0)?, note));
+        Ok(())
+    })?;
     Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cells, plan, run_cell, writer};
+    use fsarena_core::event::Outcome;
+    use fsarena_core::exit::{ExitCode, Exits};
+    use proptest::prelude::*;
+
+    /// A run of two blocks, closed.
+    fn stored(root: &std::path::Path) -> RunDir {
+        let plan = plan(&["ext4", "xfs"]);
+        let (run, mut writer) = writer(root, &plan);
+        for cell in (0..2).flat_map(|block| cells(&plan, block)) {
+            run_cell(&mut writer, &cell, Outcome::Done);
+        }
+        run
+    }
+
+    fn spoil(run: &RunDir, sql: &str) -> Error {
+        let db = rusqlite::Connection::open(run.database()).unwrap();
+        db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
+        drop(db);
+        read(run).map(|_| sql.to_string()).unwrap_err()
+    }
+
+    #[test]
+    fn columns_hold_what_was_measured() {
+        let root = tempfile::tempdir().unwrap();
+        let record = read(&stored(root.path())).unwrap();
+        assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(record.samples.step, [0, 1, 0, 1, 0, 1, 0, 1]);
+        let (info, elapsed) = record.metric("elapsed_ns").unwrap();
+        assert_eq!((info.unit.suffix(), elapsed), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
+    }
+
+    #[test]
+    fn a_run_is_read_while_it_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let plan = plan(&["ext4", "xfs"]);
+        let (run, mut writer) = writer(root.path(), &plan);
+        for (i, cell) in cells(&plan, 0).iter().enumerate() {
+            run_cell(&mut writer, cell, Outcome::Done);
+            let record = read(&run).unwrap();
+            assert_eq!((record.cells.len(), record.status.why.as_str()), (i + 1, "running"));
+        }
+    }
+
+    #[test]
+    fn broken_rows_are_told_with_their_table() {
+        // STRICT tables refuse such values, so the damage is done to looser ones.
+        let loose = |table: &str, columns: &str| {
+            format!(
+                "CREATE TABLE loose({columns}); INSERT INTO loose SELECT {columns} FROM {table}; DROP TABLE {table}; ALTER TABLE loose RENAME TO {table};"
+            )
+        };
+        let value = loose("value", "sample, metric, value");
+        let cell =
+            loose("cell", "id, hash, block, position, arm, workload, outcome, host, started_at, spent");
+        let metric = loose("metric", "id, name, unit, direction, help");
+        for (sql, words) in [
+            (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
+            (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
+            (format!("{cell} UPDATE cell SET block = -1"), "out of range in table cell"),
+            (format!("{cell} UPDATE cell SET hash = x'ff'"), "not text in table cell"),
+            (format!("{cell} UPDATE cell SET hash = CAST(x'ff' AS TEXT)"), "not UTF-8 in table cell"),
+            (format!("{metric} UPDATE metric SET help = NULL"), "missing text in table metric"),
+            ("UPDATE cell SET block = 5000000000".into(), "out of range in table cell"),
+            ("UPDATE cell SET outcome = '{'".into(), "JSON"),
+            ("UPDATE metric SET unit = 'miles'".into(), "unknown word 'miles'"),
+            ("UPDATE value SET sample = sample + 100".into(), "row that is not there in table value"),
+            ("UPDATE value SET metric = metric + 100".into(), "row that is not there in table value"),
+            ("UPDATE sample SET cell = 77".into(), "row that is not there in table sample"),
+            ("DELETE FROM arm".into(), "row that is not there in table cell"),
+            ("DELETE FROM run".into(), "table run is empty"),
+            ("ALTER TABLE value RENAME COLUMN metric TO m".into(), "no such column"),
+            ("DROP TABLE note".into(), "no such table"),
+            ("PRAGMA user_version = 99".into(), "newer fsarena"),
+            ("PRAGMA user_version = -1".into(), "not an fsarena run"),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let error = spoil(&stored(root.path()), &sql);
+            let text = error.to_string();
+            assert!(text.contains(words) && text.contains("run.db"), "{sql}: {text}");
+            assert_eq!(error.exit_code(), ExitCode::Usage, "{sql}");
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_of_readings_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let many = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
+             INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', '' FROM n",
+            MOST_READINGS + 9
+        );
+        let error = spoil(&stored(root.path()), &many);
+        assert!(error.to_string().contains("absurd number of readings"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_a_database_is_called_that() {
+        let root = tempfile::tempdir().unwrap();
+        let run = stored(root.path());
+        let whole = std::fs::read(run.database()).unwrap();
+        for bytes in
+            [&b"hello, this is no database at all, whatever its name may say"[..], b"", &whole[..100]]
+        {
+            std::fs::write(run.database(), bytes).unwrap();
+            let error = read(&run).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Usage);
+            assert!(error.to_string().contains("run.db"), "{error}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+
+        /// A damaged file gives a run or one error, never a panic.
+        #[test]
+        fn damage_never_panics(
+            cut in proptest::option::of(0.0f64..1.0),
+            blows in proptest::collection::vec((0.0f64..1.0, any::<u8>()), 0..40),
+        ) {
+            let root = tempfile::tempdir().unwrap();
+            let run = damage_base(root.path());
+            let mut bytes = std::fs::read(run.database()).unwrap();
+            bytes.truncate(cut.map_or(bytes.len(), |share| (share * bytes.len() as f64) as usize));
+            for (place, byte) in blows {
+                let place = (place * bytes.len() as f64) as usize;
+                if let Some(old) = bytes.get_mut(place) {
+                    *old = byte;
+                }
+            }
+            std::fs::write(run.database(), bytes).unwrap();
+            for outcome in [read(&run).map(drop), crate::done_cells(&run).map(drop), crate::dead_arms(&run).map(drop)] {
+                if let Err(error) = outcome {
+                    prop_assert_eq!(error.exit_code(), ExitCode::Usage);
+                    prop_assert!(error.to_string().contains("run.db"));
+                }
+            }
+            prop_assert_eq!(crate::list(root.path()).unwrap().len(), 1);
+        }
+    }
+
+    /// A copy of one stored run: writing one anew for each case would take most of the time.
+    fn damage_base(root: &std::path::Path) -> RunDir {
+        static FILES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+        let [db, plan] = FILES.get_or_init(|| {
+            let made = tempfile::tempdir().unwrap();
+            let run = stored(made.path());
+            [run.database(), run.plan_file()].map(|file| std::fs::read(file).unwrap())
+        });
+        let path = root.join("20260101-000000-tasks-2222");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("run.db"), db).unwrap();
+        std::fs::write(path.join("plan.toml"), plan).unwrap();
+        RunDir::open(&path).unwrap()
+    }
 }

@@ -14,11 +14,7 @@ pub fn done_cells(run: &RunDir) -> Result<HashSet<CellId>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let mut done = HashSet::new();
-    Source {
-        db: &db,
-        path: &path,
-    }
-    .each("cell", "SELECT hash, outcome FROM cell", |row| {
+    Source { db: &db, path: &path }.each("cell", "SELECT hash, outcome FROM cell", |row| {
         if row.json::<Outcome>(1)? == Outcome::Done {
             done.insert(CellId(row.text(0)?));
         }
@@ -34,10 +30,7 @@ pub fn done_cells(run: &RunDir) -> Result<HashSet<CellId>> {
 pub fn dead_arms(run: &RunDir) -> Result<BTreeSet<String>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
-    let source = Source {
-        db: &db,
-        path: &path,
-    };
+    let source = Source { db: &db, path: &path };
     let mut dead = BTreeSet::new();
     let failed = "SELECT arm.name, cell.outcome FROM cell JOIN arm ON arm.id = cell.arm";
     source.each("cell", failed, |row| {

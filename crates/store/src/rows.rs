@@ -31,35 +31,18 @@ impl Source<'_> {
         let mut rows = statement.query([]).map_err(Error::read(self.path))?;
         loop {
             match rows.next() {
-                Ok(Some(row)) => each(&Cursor {
-                    row,
-                    table,
-                    path: self.path,
-                })?,
+                Ok(Some(row)) => each(&Cursor { row, table, path: self.path })?,
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(Error::read(self.path)(error)),
             }
         }
-    }
-
-    /// The number of rows.
-    pub(crate) fn count(&self, table: &'static str) -> Result<usize> {
-        let mut count = 0;
-        self.each(table, &format!("SELECT count(*) FROM {table}"), |row| {
-            count = row.number(0)?;
-            Ok(())
-        })?;
-        Ok(count)
     }
 }
 
 impl Cursor<'_> {
     /// An error about this table.
     pub(crate) fn damaged(&self, what: &str) -> Error {
-        Error::damaged(
-            self.path,
-            format!("damaged: {what} in table {}", self.table),
-        )
+        Error::damaged(self.path, format!("damaged: {what} in table {}", self.table))
     }
 
     fn value(&self, column: usize) -> Result<ValueRef<'_>> {
@@ -110,22 +93,19 @@ impl Cursor<'_> {
 
     /// Text.
     pub(crate) fn text(&self, column: usize) -> Result<String> {
-        self.optional_text(column)?
-            .ok_or_else(|| self.damaged("missing text"))
+        self.optional_text(column)?.ok_or_else(|| self.damaged("missing text"))
     }
 
     /// A value kept as JSON.
     pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
-        serde_json::from_str(&self.text(column)?)
-            .map_err(|error| self.damaged(&format!("JSON ({error})")))
+        serde_json::from_str(&self.text(column)?).map_err(|error| self.damaged(&format!("JSON ({error})")))
     }
 
     /// A value kept as the bare word that serde gives it.
     pub(crate) fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
         let word = self.text(column)?;
         let value = serde_json::Value::String(word.clone());
-        serde_json::from_value(value)
-            .map_err(|_| self.damaged(&format!("the unknown word '{word}'")))
+        serde_json::from_value(value).map_err(|_| self.damaged(&format!("the unknown word '{word}'")))
     }
 }
 
@@ -141,8 +121,6 @@ impl Ids {
 
     /// The place of the id that a row refers to.
     pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
-        self.0
-            .binary_search(&id)
-            .map_err(|_| row.damaged("a reference to a row that is not there"))
+        self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
     }
 }

@@ -45,17 +45,13 @@ CREATE TABLE note(
 ";
 
 /// What every run must have. A view of that name could give rows without end, so only tables count.
-const NAMES: [&str; 9] = [
-    "run", "host", "arm", "step", "metric", "block", "cell", "sample", "value",
-];
+const NAMES: [&str; 9] = ["run", "host", "arm", "step", "metric", "block", "cell", "sample", "value"];
 
 /// Makes the tables in a new, empty file.
 pub(crate) fn create(path: &Path) -> Result<Connection> {
     let db = Connection::open(path).map_err(Error::write(path))?;
-    db.execute_batch(&format!(
-        "BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"
-    ))
-    .map_err(Error::write(path))?;
+    db.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))
+        .map_err(Error::write(path))?;
     Ok(db)
 }
 
@@ -65,8 +61,8 @@ pub(crate) fn create(path: &Path) -> Result<Connection> {
 /// filesystem benchmark may well crash the kernel, and with `NORMAL` a crash takes back every cell since
 /// the last checkpoint. The price is one fsync a cell.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .map_err(Error::read(path))?;
+    let db =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::read(path))?;
     check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
         db.busy_timeout(Duration::from_secs(10))?;
@@ -80,8 +76,8 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
 
 /// Opens a run for reading only, also while it is written, and from a medium that cannot be written.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .map_err(Error::read(path))?;
+    let db =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(Error::read(path))?;
     match check(&db, path) {
         Err(Error::Damaged { .. }) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
@@ -117,9 +113,7 @@ fn open_immutable(path: &Path) -> Result<Connection> {
     let mut uri = String::from("file:");
     for &byte in absolute.as_os_str().as_bytes() {
         match byte {
-            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(byte as char)
-            }
+            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(byte as char),
             _ => uri.push_str(&format!("%{byte:02x}")),
         }
     }
@@ -136,24 +130,15 @@ fn check(db: &Connection, path: &Path) -> Result<()> {
         db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         let names = NAMES.map(|name| format!("'{name}'")).join(",");
-        let count = format!(
-            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ({names})"
-        );
+        let count = format!("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ({names})");
         Ok((version, db.query_row(&count, [], |row| row.get(0))?))
     };
     let (version, tables) = ask().map_err(Error::read(path))?;
     if version > VERSION {
-        return Err(Error::Newer {
-            path: path.into(),
-            found: version,
-            known: VERSION,
-        });
+        return Err(Error::Newer { path: path.into(), found: version, known: VERSION });
     }
     if version != VERSION || tables != NAMES.len() as i64 {
-        return Err(Error::damaged(
-            path,
-            "not an fsarena run: its tables are not those of a run",
-        ));
+        return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
     Ok(())
 }
@@ -181,10 +166,7 @@ mod tests {
     #[test]
     fn a_newer_version_is_named() {
         let (_dir, path) = fresh();
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch("PRAGMA user_version = 7")
-            .unwrap();
+        Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
         let error = open_to_read(&path).unwrap_err().to_string();
         assert!(error.contains("newer fsarena (store version 7"), "{error}");
         assert!(open_to_write(&path).is_err());
@@ -195,10 +177,7 @@ mod tests {
         let (_dir, path) = fresh();
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n";
         let sql = format!("DROP TABLE value; CREATE VIEW value AS {endless}");
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch(&sql)
-            .unwrap();
+        Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
         assert!(matches!(open_to_read(&path), Err(Error::Damaged { .. })));
     }
 

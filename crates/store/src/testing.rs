@@ -27,12 +27,7 @@ pub(crate) fn plan(filesystems: &[&str]) -> Plan {
 /// A machine.
 pub(crate) fn host(boot_id: &str) -> Host {
     let facts = [("cpu".to_string(), "fast".to_string())].into();
-    Host {
-        hostname: "h".into(),
-        boot_id: boot_id.into(),
-        kernel: "6.18".into(),
-        facts,
-    }
+    Host { hostname: "h".into(), boot_id: boot_id.into(), kernel: "6.18".into(), facts }
 }
 
 /// The cells of one block.
@@ -46,17 +41,9 @@ pub(crate) fn cells(plan: &Plan, block: u32) -> Vec<Cell> {
 pub(crate) fn sample(step: &str, elapsed_ns: f64) -> Sample {
     let mut readings = Readings::default();
     readings.set("elapsed_ns", elapsed_ns);
-    let step = StepInfo {
-        id: StepId::new(step),
-        title: step.to_uppercase(),
-        number: None,
-        in_composite: true,
-    };
-    Sample {
-        step,
-        started_at: 1e9,
-        readings,
-    }
+    let step =
+        StepInfo { id: StepId::new(step), title: step.to_uppercase(), number: None, in_composite: true };
+    Sample { step, started_at: 1e9, readings }
 }
 
 /// A command that ran.
@@ -81,26 +68,14 @@ pub(crate) fn writer(root: &Path, plan: &Plan) -> (RunDir, Writer) {
 /// Applies a whole cell with two steps.
 pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
     begin_cell(writer, cell);
-    writer
-        .apply(&Event::CellFinished {
-            cell: cell.id(),
-            outcome,
-        })
-        .unwrap();
+    writer.apply(&Event::CellFinished { cell: cell.id(), outcome }).unwrap();
 }
 
 /// Applies a cell up to just before its end.
 pub(crate) fn begin_cell(writer: &mut Writer, cell: &Cell) {
-    writer
-        .apply(&Event::CellStarted { cell: cell.clone() })
-        .unwrap();
+    writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
     for step in ["untar", "remove"] {
         let what = CellEvent::Sample(sample(step, f64::from(cell.block * 10 + cell.position)));
-        writer
-            .apply(&Event::Cell {
-                cell: cell.id(),
-                what,
-            })
-            .unwrap();
+        writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
     }
 }

@@ -1,0 +1,147 @@
+//! Makes a run of made-up samples in DIR and prints what writing and reading it cost, so that the speed of
+//! the store and of `fsarena report` can be seen:
+//!
+//! ```text
+//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS]
+//! fsarena report DIR/<the id that it prints>
+//! ```
+//!
+//! ROWS is the number of values, 1,008,000 where it is not given: 400 blocks of 5 arms, 24 steps, 21 readings.
+
+use fsarena_core::cell::{Cell, StepId, StepInfo};
+use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::host::Host;
+use fsarena_core::matrix;
+use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::plan::Plan;
+use fsarena_core::sample::{Direction, ReadingDef, Readings, Sample, Unit};
+use fsarena_store::{RunDir, Writer, read};
+use std::error::Error;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const ARMS: u32 = 5;
+const STEPS: u32 = 24;
+
+const PLAN: &str = "
+name = 'big'
+title = 'A big run of made-up samples'
+question = 'How fast are the store and the reports?'
+scale = 'tiny'
+seed = 1
+[factors]
+fs = ['ext2', 'ext3', 'ext4', 'xfs', 'btrfs']
+[device]
+direct_io = true
+discard = false
+other_fs = 'ext4'
+backing = { kind = 'ram' }
+[stop]
+blocks = 1
+[settle]
+timeout_s = 1.0
+dirty = '4 MiB'
+io_pressure_percent = 5.0
+[[workload]]
+use = 'made-up'
+";
+
+/// Nineteen readings beside the timer's two.
+const NAMES: [(&str, Unit); 19] = [
+    (reading::USER, Unit::Nanoseconds),
+    (reading::SYSTEM, Unit::Nanoseconds),
+    (reading::TREE_CPU_DURABLE, Unit::Nanoseconds),
+    (reading::MACHINE_CPU, Unit::Nanoseconds),
+    (reading::WRITTEN, Unit::Bytes),
+    (reading::READ, Unit::Bytes),
+    (reading::DEVICE_WRITTEN, Unit::Bytes),
+    (reading::DEVICE_READ, Unit::Bytes),
+    ("device_reads", Unit::Count),
+    ("device_writes", Unit::Count),
+    ("device_flushes", Unit::Count),
+    ("device_busy_ns", Unit::Nanoseconds),
+    ("device_queue_ns", Unit::Nanoseconds),
+    ("pressure_io_some_ns", Unit::Nanoseconds),
+    ("pressure_io_full_ns", Unit::Nanoseconds),
+    ("pressure_cpu_some_ns", Unit::Nanoseconds),
+    ("iowait_ns", Unit::Nanoseconds),
+    ("dirty_at_return_bytes", Unit::Bytes),
+    ("peak_memory_bytes", Unit::Bytes),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS]")?;
+    let rows: u32 = args.next().map_or(Ok(1_008_000), |rows| rows.parse())?;
+
+    let defs = definitions();
+    let blocks = rows.div_ceil(ARMS * STEPS * defs.len() as u32);
+    let mut plan: Plan = toml::from_str(PLAN)?;
+    plan.stop.blocks = blocks;
+    let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
+    let per_cell = write(&run, &plan, &defs, blocks)?;
+    println!("{}: {per_cell:?} a cell to write", run.path().display());
+
+    let begun = Instant::now();
+    let record = read(&run)?;
+    let values: usize = record.samples.values.iter().flatten().filter(|value| !value.is_nan()).count();
+    println!("{values} values read in {:?}, {}", begun.elapsed(), peak_memory()?);
+    Ok(())
+}
+
+fn definitions() -> Vec<ReadingDef> {
+    let of = |&(id, unit)| ReadingDef { id, unit, direction: Direction::Lower, help: "made up" };
+    TIMER.iter().copied().chain(NAMES.iter().map(of)).collect()
+}
+
+/// Goes the way of a real run; gives the mean time that the store took for a cell.
+fn write(run: &RunDir, plan: &Plan, defs: &[ReadingDef], blocks: u32) -> Result<Duration, Box<dyn Error>> {
+    let arms = matrix::expand(plan);
+    let live: Vec<usize> = (0..arms.len()).collect();
+    let mut writer = Writer::open(run, &Host::default(), defs)?;
+    let mut spent = Duration::ZERO;
+    for block in 0..blocks {
+        let cells = matrix::cells(plan, &arms, &live, block);
+        let order = cells.iter().map(|cell| cell.arm.name.clone()).collect();
+        writer.apply(&Event::BlockStarted { block, order })?;
+        for cell in cells {
+            let events = cell_events(&cell, defs);
+            let begun = Instant::now();
+            for event in &events {
+                writer.apply(event)?;
+            }
+            spent += begun.elapsed();
+        }
+        writer.apply(&Event::BlockFinished { block })?;
+    }
+    writer.apply(&Event::RunFinished { why: "all blocks done".into(), complete: true })?;
+    Ok(spent / (blocks * ARMS).max(1))
+}
+
+fn cell_events(cell: &Cell, defs: &[ReadingDef]) -> Vec<Event> {
+    let id = cell.id();
+    let mut events = vec![Event::CellStarted { cell: cell.clone() }];
+    for step in 0..STEPS {
+        let mut readings = Readings::default();
+        for (i, def) in defs.iter().enumerate() {
+            // Distinct from cell to cell, so that nothing is equal by accident.
+            let jitter = 1.0 + (cell.seed % 1_000) as f64 / 1e4 + cell.arm.name.len() as f64 / 10.0;
+            readings.set(def.id, 1e6 * (step + 1) as f64 * (i + 1) as f64 * jitter);
+        }
+        let info = StepInfo {
+            id: StepId::new(format!("step{step:02}")),
+            title: format!("Step {step}"),
+            number: Some(format!("{:03}", step + 1)),
+            in_composite: true,
+        };
+        let sample = Sample { step: info, started_at: 1.7e9, readings };
+        events.push(Event::Cell { cell: id.clone(), what: CellEvent::Sample(sample) });
+    }
+    events.push(Event::CellFinished { cell: id, outcome: Outcome::Done });
+    events
+}
+
+fn peak_memory() -> Result<String, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    Ok(status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown").to_string())
+}
