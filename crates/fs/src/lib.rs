@@ -1,1 +1,12 @@
 //! Filesystems, the guard that makes scratch devices, and the lifecycle from mkfs to unmount.
+
+pub mod available;
+pub mod def;
+mod error;
+pub mod fairness;
+pub mod filesystems;
+pub mod lifecycle;
+pub mod safety;
+pub mod written;
+
+pub use error::Error;

@@ -16,6 +16,12 @@ use std::time::{Duration, Instant};
 /// The undo journal that commands belong to.
 static MARK: RwLock<Option<String>> = RwLock::new(None);
 
+/// The variable and value that mark this process's commands; for a command that is started otherwise.
+pub fn mark() -> Option<(&'static str, String)> {
+    let journal = MARK.read().unwrap_or_else(PoisonError::into_inner).clone();
+    journal.map(|journal| (crate::process::MARK, journal))
+}
+
 /// From now on every command carries the name of this journal in its environment, and so does all that
 /// it starts: after a SIGKILL of fsarena this tells its commands from anybody else's.
 pub(crate) fn mark_commands(journal: &str) {

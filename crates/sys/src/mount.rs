@@ -35,10 +35,15 @@ pub fn mount(
         return Err(Error::NotOurs { path: target, why: "something is mounted there already".into() });
     }
     let armed = journal.arm(Undo::Unmount { target: target.clone() })?;
-    let options = if options.is_empty() { vec![] } else { vec!["-o", options] };
-    let argv = Argv::new("mount").args(["-t", fs_type]).args(options).arg("--source").arg(source);
-    argv.arg("--target").arg(&target).to_the_end().expect(log)?;
+    command(source, &target, fs_type, options).to_the_end().expect(log)?;
     Ok(Mounted { target, armed: Some(armed) })
+}
+
+/// The mount(8) command: for whoever measures it, with its undoing in a journal already.
+pub fn command(source: &Path, target: &Path, fs_type: &str, options: &str) -> Argv {
+    let options = if options.is_empty() { vec![] } else { vec!["-o", options] };
+    let argv = Argv::new("mount").args(["-t", fs_type]).args(options);
+    argv.arg("--source").arg(source).arg("--target").arg(target)
 }
 
 impl Mounted {

@@ -137,7 +137,7 @@ fn kill(pid: i32) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn this_process_is_alive_and_its_successor_is_not() {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_group_is_killed_only_when_it_is_the_same() {
         let kernel = Kernel::host();
-        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let mut child = Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
         let pid = child.id() as i32;
         let started = start_time(&kernel, pid).unwrap();
         kill_group(&kernel, pid, started + 1).unwrap();
@@ -165,7 +165,12 @@ mod tests {
     fn marked_processes_are_found_and_killed() {
         let kernel = Kernel::host();
         let mark = format!("test-{}", std::process::id());
-        let mut child = Command::new("sleep").arg("600").env(MARK, &mark).spawn().unwrap();
+        let mut child =
+            Command::new("sleep").arg("20").env(MARK, &mark).stdout(Stdio::null()).spawn().unwrap();
+        // The kernel shows the environment a moment after the new program has begun.
+        while marked(&kernel, &mark).is_empty() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
         assert_eq!(marked(&kernel, &mark), [child.id() as i32]);
         assert_eq!(kill_marked(&kernel, &mark).unwrap(), 1);
         child.wait().unwrap();

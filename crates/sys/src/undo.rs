@@ -9,7 +9,7 @@ mod journal;
 mod recover;
 
 pub use journal::{Armed, Journal, state_dir};
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, images, recover};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::{Error, process};
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What [`recover`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,19 +25,44 @@ pub struct Recovered {
 /// # Errors
 /// Where the state directory cannot be read. What cannot be undone is counted, not an error.
 pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
+    let mut all = Recovered::default();
+    for path in paths(state_dir)? {
+        one(kernel, &path, &mut all, say)?;
+    }
+    Ok(all)
+}
+
+/// The images that some fsarena, running or dead, has attached or is about to attach.
+///
+/// # Errors
+/// Where a journal is there and cannot be read.
+pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut images = vec![];
+    for path in paths(state_dir)? {
+        let bytes = match std::fs::read(&path) {
+            // Its owner finished meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            read => read.map_err(Error::io("reading", &path))?,
+        };
+        images.extend(parse(&bytes).1.into_iter().filter_map(|(_, how)| match how {
+            Undo::Detach { image } => Some(image),
+            _ => None,
+        }));
+    }
+    Ok(images)
+}
+
+/// The journals of a state directory.
+fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = journals(state_dir);
     let entries = match std::fs::read_dir(&dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Recovered::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
         found => found.map_err(Error::io("reading", &dir))?,
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL));
     paths.sort();
-    let mut all = Recovered::default();
-    for path in paths {
-        one(kernel, &path, &mut all, say)?;
-    }
-    Ok(all)
+    Ok(paths)
 }
 
 fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) -> Result<(), Error> {

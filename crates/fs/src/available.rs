@@ -1,0 +1,78 @@
+//! Which filesystems this machine can make and mount.
+
+use crate::def::FsDef;
+use crate::filesystems::FILESYSTEMS;
+use fsarena_sys::kernel::Kernel;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What one filesystem lacks here, if anything.
+#[derive(Debug, Clone)]
+pub struct Availability {
+    /// Which.
+    pub def: &'static FsDef,
+    /// Whether the kernel can mount it, with a module on disk where need be.
+    pub kernel: bool,
+    /// Its mkfs program, where it is installed.
+    pub mkfs: Option<PathBuf>,
+    /// Debian packages that would bring mkfs; empty where it is installed.
+    pub missing_packages: &'static [&'static str],
+}
+
+impl Availability {
+    /// Whether it can be benchmarked.
+    pub fn usable(&self) -> bool {
+        self.kernel && self.mkfs.is_some()
+    }
+}
+
+/// Looks for every filesystem that fsarena knows.
+///
+/// # Errors
+/// Where the kernel's list of filesystems cannot be read.
+pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> {
+    let list = kernel.path("proc/filesystems");
+    let types = kernel.filesystems().map_err(fsarena_sys::Error::io("reading", list))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let look = |def: &&'static FsDef| {
+        let mkfs = find_program(&path, def.mkfs);
+        let missing_packages = if mkfs.is_none() { def.packages } else { &[] };
+        Availability { def, kernel: types.contains(def.kernel_type), mkfs, missing_packages }
+    };
+    Ok(FILESYSTEMS.iter().map(look).collect())
+}
+
+/// Looks for a program as execvp(3) does.
+pub fn find_program(path: &std::ffi::OsStr, program: &str) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|dir| dir.join(program)).find(|file| executable(file))
+}
+
+fn executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_lists_is_mountable() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
+        let survey = survey(&Kernel::at(dir.path())).unwrap();
+        let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
+        assert_eq!(mountable, ["xfs"]);
+        assert!(survey.iter().all(|a| a.mkfs.is_none() == !a.missing_packages.is_empty()));
+    }
+
+    #[test]
+    fn only_executable_files_are_programs() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mkfs.test");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(find_program(dir.path().as_os_str(), "mkfs.test"), None);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find_program(dir.path().as_os_str(), "mkfs.test"), Some(file));
+    }
+}

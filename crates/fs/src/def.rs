@@ -1,0 +1,151 @@
+//! What fsarena knows of a filesystem.
+
+/// A filesystem that fsarena can make: the definition drives the lifecycle, `list filesystems` and the
+/// fairness lint.
+#[derive(Debug, Clone, Copy)]
+pub struct FsDef {
+    /// The name in plans and reports.
+    pub id: &'static str,
+    /// What people read.
+    pub title: &'static str,
+    /// The kernel's name of the type, for `mount -t`.
+    pub kernel_type: &'static str,
+    /// The program that makes it.
+    pub mkfs: &'static str,
+    /// Arguments that make mkfs overwrite what fsarena has on the device without a question.
+    pub force: &'static [&'static str],
+    /// Further arguments that every mkfs gets, and that change nothing but what it prints or how long
+    /// it checks.
+    pub quiet: &'static [&'static str],
+    /// The flag that takes a comma-separated list of features, where mkfs has one.
+    pub feature_flag: Option<&'static str>,
+    /// Named sets of options. The first is `default`.
+    pub options: &'static [OptionSet],
+    /// Debian packages that bring its mkfs.
+    pub packages: &'static [&'static str],
+    /// The smallest size on which it works without stalling for want of room, in bytes.
+    pub min_bytes: u64,
+    /// What it needs beside the data.
+    pub overhead: Overhead,
+    /// What it does, where that makes comparisons unequal.
+    pub traits: Traits,
+    /// How to print the features it was made with.
+    pub describe: Option<Describe>,
+}
+
+/// Options of mkfs and mount that belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionSet {
+    /// The level of the factor `options`.
+    pub id: &'static str,
+    /// Arguments for mkfs.
+    pub mkfs: &'static [&'static str],
+    /// Mount options.
+    pub mount: &'static [&'static str],
+    /// One line for people.
+    pub help: &'static str,
+}
+
+/// As mkfs and the kernel have it.
+pub const DEFAULT: OptionSet =
+    OptionSet { id: "default", mkfs: &[], mount: &[], help: "as mkfs and the kernel have it" };
+
+/// Reads write no access times.
+pub const NOATIME: OptionSet = OptionSet {
+    id: "noatime",
+    mkfs: &[],
+    mount: &["noatime"],
+    help: "reading a file never writes its access time",
+};
+
+/// What a filesystem needs beside the data, to size an image by.
+#[derive(Debug, Clone, Copy)]
+pub struct Overhead {
+    /// Bytes whatever is stored: journal, superblocks, reserves.
+    pub fixed_bytes: u64,
+    /// Share of the device that holds no data: inode tables, reserved blocks, free-space reserves.
+    pub percent: u64,
+    /// Bytes a file or directory takes beside its data: inode, directory entry, rounding to whole blocks.
+    pub per_file_bytes: u64,
+}
+
+/// What a filesystem does by default, where that makes comparisons unequal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traits {
+    /// Whether metadata survives a crash: by a journal, a log or copy on write.
+    pub crash_safe: bool,
+    /// Keeps checksums of file data.
+    pub data_checksums: bool,
+    /// Never overwrites file data in place.
+    pub copy_on_write: bool,
+    /// Can share blocks between files, so that `cp` may copy nothing.
+    pub reflink: bool,
+    /// Whether it flushes the device's cache, so that data said to be stored is.
+    pub barriers: bool,
+    /// Goes on initialising after mkfs and mount have returned.
+    pub lazy_init: bool,
+    /// Compresses file data.
+    pub compression: bool,
+    /// Has owners, modes, hard and symbolic links.
+    pub unix: bool,
+    /// The most entries or subdirectories of one directory, where that is within reach of a workload.
+    pub max_entries: Option<u64>,
+}
+
+/// What most journaling filesystems of Unix have in common.
+pub const UNIX: Traits = Traits {
+    crash_safe: true,
+    data_checksums: false,
+    copy_on_write: false,
+    reflink: false,
+    barriers: true,
+    lazy_init: false,
+    compression: false,
+    unix: true,
+    max_entries: None,
+};
+
+/// A command that prints the features of a made filesystem.
+#[derive(Debug, Clone, Copy)]
+pub struct Describe {
+    /// The program.
+    pub program: &'static str,
+    /// Its arguments; the device comes last.
+    pub args: &'static [&'static str],
+    /// Beginnings of the lines that matter; all where there are none.
+    pub lines: &'static [&'static str],
+}
+
+/// A mebibyte.
+pub const MIB: u64 = 1 << 20;
+
+impl FsDef {
+    /// Finds an option set by its name.
+    pub fn option_set(&self, id: &str) -> Option<&'static OptionSet> {
+        self.options.iter().find(|set| set.id == id)
+    }
+
+    /// The size of a device that holds so much data in so many files: with its overhead, a tenth to
+    /// spare, and never under [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
+    pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
+        let content = (data_bytes + files * self.overhead.per_file_bytes) * 11 / 10;
+        let whole = (content + self.overhead.fixed_bytes) * 100 / (100 - self.overhead.percent);
+        whole.max(self.min_bytes).next_multiple_of(MIB)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filesystems;
+
+    #[test]
+    fn an_image_has_room_for_data_files_and_overhead() {
+        let ext4 = filesystems::find("ext4").unwrap();
+        let (data, files) = (1 << 30, 100_000);
+        let size = ext4.size_for(data, files);
+        let usable = size * (100 - ext4.overhead.percent) / 100 - ext4.overhead.fixed_bytes;
+        assert!(usable >= data + files * ext4.overhead.per_file_bytes);
+        assert_eq!(size % super::MIB, 0);
+        assert_eq!(ext4.size_for(0, 0), ext4.min_bytes);
+    }
+}

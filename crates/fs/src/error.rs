@@ -1,0 +1,62 @@
+//! Why something was refused or did not work, in words for people.
+
+use fsarena_core::exit::{ExitCode, Exits};
+use std::path::PathBuf;
+
+/// What can go wrong with filesystems and their devices.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Going on could destroy something.
+    #[error("refused to use {}: {why}. {fix}", .what.display())]
+    Refused {
+        /// The device, file or directory.
+        what: PathBuf,
+        /// What is in the way.
+        why: String,
+        /// What to do.
+        fix: String,
+    },
+    /// The program that makes the filesystem is not installed.
+    #[error(
+        "{program} is not installed, and {title} cannot be made without it; install it: apt-get install {packages}"
+    )]
+    NoMkfs {
+        /// The program.
+        program: &'static str,
+        /// The filesystem.
+        title: &'static str,
+        /// Debian packages that bring it.
+        packages: String,
+    },
+    /// No filesystem of that name is known.
+    #[error("there is no filesystem `{name}`; known are {known}")]
+    NoSuchFilesystem {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// The filesystem has no such option set, or does not understand the options.
+    #[error("{0}")]
+    Options(String),
+    /// The system failed.
+    #[error(transparent)]
+    System(#[from] fsarena_sys::Error),
+}
+
+impl From<fsarena_sys::argv::Error> for Error {
+    fn from(error: fsarena_sys::argv::Error) -> Error {
+        Error::System(error.into())
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Refused { .. } => ExitCode::Refused,
+            Error::NoMkfs { .. } => ExitCode::Missing,
+            Error::NoSuchFilesystem { .. } | Error::Options(_) => ExitCode::Usage,
+            Error::System(error) => error.exit_code(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use super::*;
+use crate::filesystems;
+
+fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
+    let options =
+        ArmOptions { mkfs: mkfs.iter().map(|word| word.to_string()).collect(), mount: mount.into() };
+    ArmFacts {
+        arm: format!("{fs} {mount}"),
+        def: filesystems::find(fs).unwrap(),
+        options,
+        effective: String::new(),
+        size_bytes: 1 << 30,
+        features: String::new(),
+    }
+}
+
+/// Each note as (arm, a word that tells the rule).
+fn said(arms: &[ArmFacts]) -> Vec<String> {
+    const WORDS: &[&str] = &[
+        "cache",
+        "inode tables",
+        "sharing",
+        "compresses",
+        "checksums",
+        "discards",
+        "no journal",
+        "writeback",
+        "twice",
+        "in size",
+    ];
+    let notes = lint(arms);
+    assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
+    let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
+    notes
+        .iter()
+        .map(|note| format!("{}: {}", note.arm.as_deref().unwrap_or("all").trim(), word(note)))
+        .collect()
+}
+
+#[test]
+fn equal_arms_are_not_remarked_on() {
+    for def in filesystems::FILESYSTEMS {
+        for set in def.options {
+            let one = arm(def.id, set.mkfs, &set.mount.join(","));
+            assert_eq!(said(&[one.clone(), one]), [""; 0], "{} {}", def.id, set.id);
+        }
+    }
+    assert_eq!(said(&[]), [""; 0]);
+}
+
+#[test]
+fn access_times_alone_are_fair() {
+    assert_eq!(said(&[arm("xfs", &[], ""), arm("xfs", &[], "noatime")]), [""; 0]);
+}
+
+#[test]
+fn barriers() {
+    assert_eq!(said(&[arm("ext4", &[], ""), arm("ext4", &[], "nobarrier")]), ["ext4 nobarrier: cache"]);
+    assert_eq!(
+        said(&[arm("ext4", &[], "barrier=0"), arm("ext3", &[], "barrier=0")])[0],
+        "ext4 barrier=0: inode tables"
+    );
+}
+
+#[test]
+fn the_kernels_word_counts_before_the_users() {
+    let mut mounted = arm("ext4", &[], "nobarrier");
+    mounted.effective = "rw,barrier".into();
+    assert_eq!(said(&[mounted, arm("ext4", &[], "")]), [""; 0]);
+}
+
+#[test]
+fn the_last_option_wins() {
+    assert_eq!(said(&[arm("ext4", &[], "nobarrier,barrier=1"), arm("ext4", &[], "")]), [""; 0]);
+}
+
+#[test]
+fn durability_modes() {
+    assert_eq!(said(&[arm("ext2", &[], ""), arm("ext3", &[], "")]), ["ext2: no journal"]);
+    assert_eq!(
+        said(&[arm("ext3", &[], "data=writeback"), arm("ext3", &[], "")]),
+        ["ext3 data=writeback: writeback"]
+    );
+    assert_eq!(said(&[arm("ext3", &[], "data=journal"), arm("ext3", &[], "")]), ["ext3 data=journal: twice"]);
+    let without = arm("ext3", &["-O", "^has_journal"], "");
+    assert_eq!(said(&[arm("ext2", &[], ""), without.clone()]), [""; 0]);
+    assert_eq!(said(&[without, arm("ext3", &[], "")]), ["ext3: no journal"]);
+}
+
+#[test]
+fn a_journal_that_the_features_lack_is_missing() {
+    let mut one = arm("ext3", &[], "");
+    one.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();
+    assert_eq!(said(&[one.clone(), arm("ext3", &[], "")]), ["ext3: no journal"]);
+    one.features = "Filesystem features:      has_journal ext_attr".into();
+    assert_eq!(said(&[one, arm("ext3", &[], "")]), [""; 0]);
+}
+
+#[test]
+fn lazy_initialisation() {
+    let eager = arm("ext4", &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    assert_eq!(said(&[arm("ext4", &[], ""), eager]), ["ext4: inode tables"]);
+}
+
+#[test]
+fn reflink_checksums_and_compression() {
+    let plain = arm("xfs", &["-m", "reflink=0"], "");
+    assert_eq!(said(&[arm("xfs", &[], ""), plain.clone()]), ["xfs: sharing"]);
+    assert_eq!(said(&[arm("btrfs", &[], ""), plain]), ["btrfs: sharing", "btrfs: checksums"]);
+    let nodatacow = arm("btrfs", &[], "nodatacow");
+    assert_eq!(said(&[arm("btrfs", &[], ""), nodatacow]), ["btrfs: checksums"]);
+    assert_eq!(
+        said(&[arm("btrfs", &[], "compress=zstd"), arm("btrfs", &[], "")]),
+        ["btrfs compress=zstd: compresses"]
+    );
+    assert_eq!(said(&[arm("btrfs", &[], "compress=no"), arm("btrfs", &[], "")]), [""; 0]);
+}
+
+#[test]
+fn discard() {
+    assert_eq!(said(&[arm("xfs", &[], "discard"), arm("xfs", &[], "nodiscard")]), ["xfs discard: discards"]);
+}
+
+#[test]
+fn sizes_differ() {
+    let mut large = arm("xfs", &[], "");
+    large.size_bytes += 1 << 20;
+    assert_eq!(said(&[arm("xfs", &[], ""), large]), ["all: in size"]);
+}

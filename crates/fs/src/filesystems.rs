@@ -1,0 +1,78 @@
+//! Every filesystem fsarena knows. A new one is one file in `filesystems/` and its two lines here.
+
+use crate::Error;
+use crate::def::FsDef;
+
+mod btrfs;
+mod exfat;
+mod ext2;
+mod ext3;
+mod ext4;
+mod f2fs;
+mod jfs;
+mod nilfs2;
+mod ntfs3;
+mod reiser4;
+mod reiserfs;
+mod vfat;
+mod xfs;
+
+/// All of them, in the order of reports.
+pub const FILESYSTEMS: &[&FsDef] = &[
+    &ext2::DEF,
+    &ext3::DEF,
+    &ext4::DEF,
+    &xfs::DEF,
+    &btrfs::DEF,
+    &jfs::DEF,
+    &reiserfs::DEF,
+    &reiser4::DEF,
+    &f2fs::DEF,
+    &nilfs2::DEF,
+    &vfat::DEF,
+    &exfat::DEF,
+    &ntfs3::DEF,
+];
+
+/// Finds a filesystem by its name.
+///
+/// # Errors
+/// Where there is none; the message lists all.
+pub fn find(id: &str) -> Result<&'static FsDef, Error> {
+    FILESYSTEMS.iter().copied().find(|def| def.id == id).ok_or_else(|| {
+        let known: Vec<_> = FILESYSTEMS.iter().map(|def| def.id).collect();
+        Error::NoSuchFilesystem { name: id.into(), known: known.join(", ") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_file_is_registered() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/filesystems");
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+        let files: BTreeSet<String> =
+            files.map(|file| file.file_stem().unwrap().to_str().unwrap().into()).collect();
+        let registered: BTreeSet<String> = FILESYSTEMS.iter().map(|def| def.id.to_string()).collect();
+        assert_eq!(files, registered);
+    }
+
+    #[test]
+    fn every_filesystem_has_default_and_noatime_and_no_name_twice() {
+        for def in FILESYSTEMS {
+            let ids: Vec<_> = def.options.iter().map(|set| set.id).collect();
+            assert_eq!(ids[..2], ["default", "noatime"], "{}", def.id);
+            assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{}", def.id);
+            assert!(!def.packages.is_empty() && def.overhead.percent < 100, "{}", def.id);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known() {
+        let error = find("zfs").unwrap_err().to_string();
+        assert!(error.contains("`zfs`") && error.contains("ext2, ext3, ext4, xfs, btrfs"), "{error}");
+    }
+}

@@ -1,0 +1,20 @@
+//! exFAT. mkfs never asks.
+
+use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, Overhead, Traits, UNIX};
+
+/// exFAT.
+pub const DEF: FsDef = FsDef {
+    id: "exfat",
+    title: "exFAT",
+    kernel_type: "exfat",
+    mkfs: "mkfs.exfat",
+    force: &[],
+    quiet: &[],
+    feature_flag: None,
+    options: &[DEFAULT, NOATIME],
+    packages: &["exfatprogs"],
+    min_bytes: 256 * MIB,
+    overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
+    traits: Traits { crash_safe: false, unix: false, ..UNIX },
+    describe: Some(Describe { program: "dump.exfat", args: &[], lines: &[] }),
+};

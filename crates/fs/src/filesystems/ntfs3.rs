@@ -1,0 +1,30 @@
+//! NTFS through the kernel's ntfs3 driver. Without `--quick` mkfs writes zeroes over the whole device.
+
+use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX};
+
+/// NTFS (ntfs3).
+pub const DEF: FsDef = FsDef {
+    id: "ntfs3",
+    title: "NTFS (ntfs3)",
+    kernel_type: "ntfs3",
+    mkfs: "mkfs.ntfs",
+    force: &["--force"],
+    quiet: &["--quick"],
+    feature_flag: None,
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet { id: "force", mkfs: &[], mount: &["force"], help: "mounts a volume marked dirty" },
+        OptionSet {
+            id: "prealloc",
+            mkfs: &[],
+            mount: &["prealloc"],
+            help: "allocates ahead of growing files",
+        },
+    ],
+    packages: &["ntfs-3g"],
+    min_bytes: 256 * MIB,
+    overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },
+    traits: Traits { compression: false, ..UNIX },
+    describe: Some(Describe { program: "ntfsinfo", args: &["-m"], lines: &[] }),
+};

@@ -1,0 +1,20 @@
+//! Reiser4, never in the mainline kernel. Every operation is a transaction.
+
+use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, Overhead, UNIX};
+
+/// Reiser4.
+pub const DEF: FsDef = FsDef {
+    id: "reiser4",
+    title: "Reiser4",
+    kernel_type: "reiser4",
+    mkfs: "mkfs.reiser4",
+    force: &["--yes", "--force"],
+    quiet: &[],
+    feature_flag: None,
+    options: &[DEFAULT, NOATIME],
+    packages: &["reiser4progs"],
+    min_bytes: 128 * MIB,
+    overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
+    traits: UNIX,
+    describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: &[] }),
+};

@@ -1,0 +1,29 @@
+//! FAT32. No owners, no links, files under 4 GiB.
+
+use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX};
+
+/// FAT32.
+pub const DEF: FsDef = FsDef {
+    id: "vfat",
+    title: "FAT32",
+    kernel_type: "vfat",
+    mkfs: "mkfs.vfat",
+    force: &["-I"],
+    quiet: &["-F", "32"],
+    feature_flag: None,
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: "flush",
+            mkfs: &[],
+            mount: &["flush"],
+            help: "writes back soon after a file is closed",
+        },
+    ],
+    packages: &["dosfstools"],
+    min_bytes: 512 * MIB,
+    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
+    traits: Traits { crash_safe: false, unix: false, max_entries: Some(65_534), barriers: true, ..UNIX },
+    describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: &[] }),
+};

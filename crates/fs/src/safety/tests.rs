@@ -1,0 +1,139 @@
+//! The guard against a kernel made of files. On real devices: `tests/guard.rs`.
+
+use super::*;
+
+/// A disk `sdz` (8:400) with one partition and a mount list and swaps of choice.
+struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(mountinfo: &str, swaps: &str) -> Machine {
+        let machine = Machine { dir: tempfile::tempdir().unwrap() };
+        machine.file("proc/self/mountinfo", mountinfo);
+        machine.file("proc/swaps", &format!("Filename Type Size Used Priority\n{swaps}"));
+        machine.file("sys/devices/sdz/dev", "8:400\n");
+        machine.file("sys/devices/sdz/ro", "0\n");
+        machine.link("8:400", "sdz");
+        machine
+    }
+
+    fn with_partition(self) -> Machine {
+        self.file("sys/devices/sdz/sdz1/partition", "1\n");
+        self.file("sys/devices/sdz/sdz1/dev", "8:401\n");
+        self.link("8:401", "sdz/sdz1");
+        self
+    }
+
+    fn file(&self, rel: &str, text: &str) {
+        let path = self.dir.path().join(rel);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, numbers: &str, device: &str) {
+        let dir = self.dir.path().join("sys/dev/block");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::os::unix::fs::symlink(Path::new("../../devices").join(device), dir.join(numbers)).unwrap();
+    }
+
+    fn check(&self, minor: u32) -> String {
+        let kernel = Kernel::at(self.dir.path());
+        let device = BlockDevice::numbered(&kernel, 8, minor, "/dev/sdz".into()).unwrap();
+        match check_unused(&kernel, &device, Path::new("/dev/disk/by-id/z")) {
+            Ok(()) => "unused".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+#[test]
+fn an_unused_disk_passes() {
+    let other = "36 35 8:1 / / rw - ext4 /dev/sda1 rw\n";
+    assert_eq!(Machine::new(other, "/dev/sda2 partition 1 0 -2\n").check(400), "unused");
+}
+
+#[test]
+fn mounted_by_number_or_by_name() {
+    for line in ["36 35 8:400 / /mnt rw - ext4 /dev/root rw\n", "36 35 0:50 / /mnt rw - btrfs /dev/sdz rw\n"]
+    {
+        assert!(Machine::new(line, "").check(400).contains("it is mounted at \"/mnt\""), "{line}");
+    }
+}
+
+#[test]
+fn swap() {
+    assert!(Machine::new("", "/dev/sdz partition 1 0 -2\n").check(400).contains("in use as swap"));
+}
+
+#[test]
+fn a_mounted_partition_is_named_before_the_table() {
+    let mounted = "36 35 8:401 / /mnt rw - ext4 /dev/sdz1 rw\n";
+    assert!(Machine::new(mounted, "").with_partition().check(400).contains("its partition sdz1 is mounted"));
+    assert!(Machine::new("", "").with_partition().check(400).contains("has a partition table"));
+}
+
+#[test]
+fn a_partition_is_free_only_when_its_disk_is() {
+    let machine = Machine::new("", "").with_partition();
+    assert_eq!(machine.check(401), "unused");
+    machine.file("sys/devices/sdz/holders/md0", "");
+    assert!(machine.check(401).contains("the disk sdz that it is a partition of is part of md0"));
+}
+
+#[test]
+fn holders_and_loops_on_it() {
+    let machine = Machine::new("", "");
+    machine.file("sys/devices/sdz/holders/dm-3", "");
+    assert!(machine.check(400).contains("it is part of dm-3"));
+    let machine = Machine::new("", "");
+    machine.file("sys/block/loop9/loop/backing_file", "/dev/sdz\n");
+    assert!(machine.check(400).contains("attached to /dev/loop9"));
+}
+
+#[test]
+fn read_only() {
+    let machine = Machine::new("", "");
+    machine.file("sys/devices/sdz/ro", "1\n");
+    assert!(machine.check(400).contains("read-only"));
+}
+
+#[test]
+fn an_unreadable_mount_list_is_no_permission() {
+    let machine = Machine::new("nonsense\n", "");
+    assert!(machine.check(400).contains("reads unlike any kernel"));
+    let machine = Machine::new("", "");
+    std::fs::remove_file(machine.dir.path().join("proc/swaps")).unwrap();
+    assert!(machine.check(400).contains("proc/swaps"));
+}
+
+#[test]
+fn files_and_character_devices_are_no_devices_to_erase() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("disk.img"), dir.path().join("link"));
+    std::fs::write(&file, "precious").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for (path, why) in [
+        (file.as_path(), "a regular file"),
+        (&link, "a regular file"),
+        (Path::new("/dev/null"), "a character device"),
+        (dir.path(), "no block device"),
+    ] {
+        let error = check_name(path).unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }) && error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn an_image_never_replaces_a_file_nor_lies_on_what_is_tested() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.img");
+    std::fs::write(&file, "precious").unwrap();
+    let kernel = Kernel::host();
+    let check = |path: &Path, under_test: &[PathBuf]| check_image_path(&kernel, dir.path(), path, under_test);
+    assert!(check(&file, &[]).unwrap_err().to_string().contains("did not make"));
+    let new = dir.path().join("new.img");
+    check(&new, &[]).unwrap();
+    let error = check(&new, &[dir.path().to_path_buf()]).unwrap_err();
+    assert!(error.to_string().contains("itself under test"), "{error}");
+}
