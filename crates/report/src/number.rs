@@ -13,6 +13,16 @@ pub fn three(value: f64) -> String {
     format!("{rounded:.*}", (2 - exponent).max(0) as usize)
 }
 
+/// The ends of an interval of a ratio: `1.10–1.14`. Near 1 with a digit more, for there the question is on
+/// which side of it an end lies.
+pub fn interval(low: f64, high: f64) -> String {
+    let end = |value: f64| match three(value) {
+        text if text == "1.00" && (value - 1.0).abs() >= 0.000_5 => format!("{value:.3}"),
+        text => text,
+    };
+    format!("{}–{}", end(low), end(high))
+}
+
 /// A value with its unit, in the multiple that reads best: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`.
 pub fn with_unit(value: f64, unit: Unit) -> String {
     match unit {
@@ -70,6 +80,12 @@ mod tests {
         let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three);
         assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "-3.00"]);
         assert_eq!(three(f64::NAN), "NaN");
+    }
+
+    #[test]
+    fn ends_near_one_show_their_side() {
+        assert_eq!(interval(1.002, 1.02), "1.002–1.02");
+        assert_eq!(interval(0.98, 1.000_1), "0.980–1.00");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::document::{Cell, Document, Table};
 use crate::exporters::column_name;
-use crate::number::with_unit;
 use crate::page::Page;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::Unit;
@@ -51,7 +50,7 @@ fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
     let least = totals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.tasks().len()).into()];
     row.extend(totals.iter().map(|total| match total {
-        Some(total) => best_if(with_unit(*total, unit), *total == least),
+        Some(total) => best_if(exact(*total, unit), *total == least),
         None => "–".into(),
     }));
     Some(row)

@@ -52,6 +52,8 @@ fn five_filesystems_in_each_format() {
         let note = Note::new(NoteKind::SettleTimeout, "9 MiB dirty").arm("btrfs").step("untar");
         record.notes.push((Some(block), note));
     }
+    record.notes.push((Some(4), Note::new(NoteKind::Dropped, "the CPU was throttled")));
+    record.notes.push((None, Note::new(NoteKind::Remark, "cp made no reflinks")));
     let term = export(record.clone(), "term", &[]);
     assert!(widest(&term) <= 100, "{}", widest(&term));
     insta::assert_snapshot!("five_term", term);
@@ -168,4 +170,15 @@ fn published_figures_are_shown_with_their_own_totals() {
     let page = published::show(&figures()[0]);
     insta::assert_snapshot!("show_term", shown(&page, "term"));
     insta::assert_snapshot!("show_json", shown(&page, "json"));
+}
+
+#[test]
+fn the_shipped_figures_fit_the_terminal() {
+    let steps = (1..=21).map(|task| (format!("{task:03}"), format!("step-{task}"))).collect();
+    for set in parse("piszcz", include_str!("../../../studies/piszcz/published.csv"), &steps).unwrap() {
+        let text = shown(&published::show(&set), "term");
+        assert!(widest(&text) <= 100, "{}", widest(&text));
+        // The sum that awk makes of the 21 figures of ext2.
+        assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
+    }
 }

@@ -1,6 +1,8 @@
 //! Simulates the critical values of `fsarena_stats::table` again.
 //!
-//! `cargo run --release -p fsarena-stats --example boundaries -- 200000` (paths; the table has 2000000).
+//! `cargo run --release -p fsarena-stats --example boundaries -- 200000` (paths; the table has 2000000,
+//! and the first looks, which are coarse, need as many to come out alike).
+//!
 //! Under the null hypothesis signs are fair coins. At each look the largest c is taken with which the share
 //! of paths rejected so far stays within the error that may be spent by then.
 

@@ -23,11 +23,7 @@ fn plan() -> Plan {
         question: "Which?".into(),
         scale: Scale::Tiny,
         seed: 1,
-        factors: [(
-            "fs".to_string(),
-            vec!["ext4".to_string(), "xfs".into(), "btrfs".into()],
-        )]
-        .into(),
+        factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),
         device: DevicePlan {
             backing: Backing::Loop { path: None },
             size: None,
@@ -36,15 +32,8 @@ fn plan() -> Plan {
             other_fs: "ext4".into(),
             other_dir: None,
         },
-        stop: StopPlan {
-            blocks: BLOCKS,
-            budget_s: None,
-        },
-        settle: SettlePlan {
-            timeout_s: 1.0,
-            dirty: bytesize::ByteSize::mib(4),
-            io_pressure_percent: 5.0,
-        },
+        stop: StopPlan { blocks: BLOCKS, budget_s: None },
+        settle: SettlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },
         arms: vec![],
         workloads: vec![],
     }
@@ -59,32 +48,15 @@ fn record() -> RunRecord {
         in_composite,
     };
     let steps = vec![step("mkfs", false), step("untar", true), step("tar", true)];
-    let (mut cells, mut samples) = (
-        Vec::new(),
-        SampleTable {
-            values: vec![vec![]],
-            ..Default::default()
-        },
-    );
+    let (mut cells, mut samples) = (Vec::new(), SampleTable { values: vec![vec![]], ..Default::default() });
     for block in 0..BLOCKS {
         for arm in 0..3 {
             let failed = arm == 2 && block == 1;
             if arm == 2 && block > 1 {
                 continue;
             }
-            let outcome = if failed {
-                Outcome::Failed {
-                    why: "no space".into(),
-                }
-            } else {
-                Outcome::Done
-            };
-            for (step, seconds) in
-                [MKFS, UNTAR, TAR]
-                    .iter()
-                    .enumerate()
-                    .take(if failed { 2 } else { 3 })
-            {
+            let outcome = if failed { Outcome::Failed { why: "no space".into() } } else { Outcome::Done };
+            for (step, seconds) in [MKFS, UNTAR, TAR].iter().enumerate().take(if failed { 2 } else { 3 }) {
                 samples.cell.push(cells.len() as u32);
                 samples.step.push(step as u32);
                 samples.started_at.push(0.0);
@@ -103,19 +75,13 @@ fn record() -> RunRecord {
             });
         }
     }
-    let arm = |name: &str| Arm {
-        name: name.into(),
-        levels: Default::default(),
-    };
+    let arm = |name: &str| Arm { name: name.into(), levels: Default::default() };
     RunRecord {
         id: "r1".into(),
         version: "0".into(),
         started: String::new(),
         ended: String::new(),
-        status: RunStatus {
-            complete: true,
-            why: "done".into(),
-        },
+        status: RunStatus { complete: true, why: "done".into() },
         plan: plan(),
         hosts: vec![Host::default()],
         arms: vec![arm("ext4"), arm("xfs"), arm("btrfs")],
@@ -134,10 +100,7 @@ fn record() -> RunRecord {
 }
 
 fn near(found: f64, expected: f64) {
-    assert!(
-        (found - expected).abs() < 1e-9 * expected.abs().max(1.0),
-        "{found} is not {expected}"
-    );
+    assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
 }
 
 #[test]
@@ -159,14 +122,7 @@ fn steps_totals_and_winners() {
     assert!(untar.arms[2].ratio.unwrap().provisional);
     assert_eq!(untar.thin(), [2]);
     // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
-    assert_eq!(
-        untar
-            .arms
-            .iter()
-            .map(|arm| arm.letters.as_str())
-            .collect::<Vec<_>>(),
-        ["a", "b", "ab"]
-    );
+    assert_eq!(untar.arms.iter().map(|arm| arm.letters.as_str()).collect::<Vec<_>>(), ["a", "b", "ab"]);
 }
 
 #[test]
@@ -184,24 +140,16 @@ fn the_composite_needs_every_step() {
     assert_eq!(total.comparison.arms[2].blocks, 1);
     near(total.comparison.arms[2].ratio.unwrap().value, 6.5 / 5.0);
     // Geometric: √(2·4) against √(3·2).
-    near(
-        overall.geometric.comparison.arms[0].ratio.unwrap().value,
-        (8.0f64 / 6.0).sqrt(),
-    );
+    near(overall.geometric.comparison.arms[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
     assert!(overall.without_drops.is_none());
 }
 
 #[test]
 fn a_dropped_block_is_out_and_its_effect_is_told() {
     let mut record = record();
-    record
-        .notes
-        .push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
+    record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analyse(&record, "elapsed").unwrap();
-    assert_eq!(
-        (analysis.blocks.len(), analysis.dropped.as_slice()),
-        (7, &[3][..])
-    );
+    assert_eq!((analysis.blocks.len(), analysis.dropped.as_slice()), (7, &[3][..]));
     // Seven blocks decide nothing; with the dropped one there would be a verdict.
     assert!(analysis.provisional());
     let overall = analysis.overall.unwrap();
@@ -223,10 +171,7 @@ fn repeats_in_one_block_count_once() {
     let analysis = analyse(&record, "elapsed").unwrap();
     // The mean of 1 and 3 times the value; as many blocks as before.
     near(analysis.steps[1].comparison.arms[0].median.unwrap(), 18.0);
-    assert_eq!(
-        analysis.steps[1].comparison.arms[1].ratio.unwrap().blocks,
-        8
-    );
+    assert_eq!(analysis.steps[1].comparison.arms[1].ratio.unwrap().blocks, 8);
 }
 
 #[test]
@@ -234,8 +179,5 @@ fn metrics_without_data_and_unknown_ones() {
     let analysis = analyse(&record(), "durable").unwrap();
     assert!(analysis.steps.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = analyse(&record(), "speed").unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "run r1 has no metric `speed`; `fsarena list metrics` names them all"
-    );
+    assert_eq!(error, "run r1 has no metric `speed`; `fsarena list metrics` names them all");
 }

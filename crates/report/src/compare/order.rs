@@ -129,4 +129,4 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
 /// What the signs in [`table`] mean.
 pub const LEGEND: &str = "? marks a first place that was not told apart from all others, a = b equal figures; changes \
                           in brackets are between arms that were not told apart. τ is Kendall's: 1 is the same order, \
-                          −1 the opposite one.";
+                          -1 the opposite one.";

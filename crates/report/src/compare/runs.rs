@@ -4,7 +4,7 @@ use super::order::{self, Order, Orders};
 use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
-use crate::number::three;
+use crate::number::{self, three};
 use crate::page::Page;
 use crate::sections::label;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -202,7 +202,7 @@ fn ratio_cell(ratio: &Ratio) -> Cell {
     } else {
         ""
     };
-    Cell::two(format!("{}{mark}", three(ratio.value)), format!("{}–{}", three(ratio.low), three(ratio.high)))
+    Cell::two(format!("{}{mark}", three(ratio.value)), number::interval(ratio.low, ratio.high))
 }
 
 fn as_json(a: &RunRecord, b: &RunRecord, metric: &MetricInfo, names: &[&str], tasks: &[Task]) -> Value {

@@ -2,7 +2,7 @@
 
 use super::{either, label};
 use crate::document::Document;
-use crate::number::{plural, three};
+use crate::number::{self, plural, three};
 use crate::report::Report;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::Direction;
@@ -146,7 +146,7 @@ fn of_best(comparison: &Comparison, arm: usize) -> String {
 
 /// `1.12 [1.10–1.14]`.
 pub fn interval(ratio: Ratio) -> String {
-    format!("{} [{}–{}]", three(ratio.value), three(ratio.low), three(ratio.high))
+    format!("{} [{}]", three(ratio.value), number::interval(ratio.low, ratio.high))
 }
 
 /// Who won which tasks.
@@ -200,8 +200,11 @@ fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
         winner.map_or("nothing would be decided".to_string(), |arm| format!("{} would win", names[arm]))
     };
     Some(if all.winner() == overall.main().comparison.winner() {
-        format!("{dropped} dropped; with them the verdict over all would be the same.")
+        format!("{dropped} dropped; with nothing dropped the verdict over all would be the same.")
     } else {
-        format!("{dropped} dropped; with them the verdict over all would differ: {}.", name(all.winner()))
+        format!(
+            "{dropped} dropped; with nothing dropped the verdict over all would differ: {}.",
+            name(all.winner())
+        )
     })
 }

@@ -23,8 +23,11 @@ pub fn add(document: &mut Document, report: &Report) {
         ),
     ];
     for host in &record.hosts {
-        let named = ["cpu", "cpu model", "cpu_model", "memory"];
-        let known = named.iter().filter_map(|fact| host.facts.get(*fact)).map(|fact| format!(", {fact}"));
+        let named = ["cpu", "cpu_threads", "memory"];
+        let known = named
+            .iter()
+            .filter_map(|fact| Some((fact, host.facts.get(*fact)?)))
+            .map(|(name, fact)| format!(", {name} {fact}"));
         facts.push(format!("machine {}, kernel {}{}", host.hostname, host.kernel, known.collect::<String>()));
     }
     if !record.status.complete {

@@ -2,7 +2,7 @@
 
 use super::label;
 use crate::document::{Cell, Document, Table};
-use crate::number::{plural, three, with_unit};
+use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
@@ -90,7 +90,7 @@ fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
     match result.ratio {
         Some(ratio) => {
             let letters = if ratio.provisional { "?" } else { letters };
-            let interval = format!("{}–{}", three(ratio.low), three(ratio.high));
+            let interval = number::interval(ratio.low, ratio.high);
             Cell::two(format!("{} {letters}", three(ratio.value)), interval)
         }
         None => absolute(result.median, unit).into(),
