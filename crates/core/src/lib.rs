@@ -10,6 +10,7 @@
 //! Everything that travels along it is defined here.
 
 pub mod cell;
+pub mod claim;
 pub mod event;
 pub mod exit;
 pub mod factor;

@@ -1,0 +1,190 @@
+//! Claims: statements about a run that can be true or false.
+//!
+//! ```text
+//! untar.elapsed: xfs < ext4
+//! untar.elapsed: xfs < ext4 by 5%
+//! rm.system: patched == base within 0.5%
+//! rm.system: patched <= base within 1%          # no regression worth caring about
+//! rndwr.iops[bs=4096,threads=1]: ext4 > btrfs
+//! composite.elapsed: best is xfs
+//! untar.elapsed: worst is not "ext2/mkfs=-b 1024"
+//! seqwr.iops: ext4 < rndwr.iops                 # two workloads, one arm
+//! throughput[clients=5]: xfs >= 0.97 * ext2 within 3%
+//! ```
+//!
+//! Before the colon stands what was measured: `step.metric`, or a metric alone, with the parameters that
+//! tell a step from its siblings. Behind it stands a relation between arms.
+//!
+//! `<` and `>` are about the **value**, not about what is better: `xfs < ext4` of a time says that xfs is
+//! faster, of a throughput that it is slower. Only `best` and `worst` ask the metric which way is better.
+//!
+//! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
+//! unquoted `step.metric` is another quantity of the arm on the left; in quotes it is an arm.
+
+mod display;
+mod error;
+mod parse;
+
+pub use error::ClaimError;
+pub use parse::parse_all;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A statement about a run.
+///
+/// Its `Display` is the canonical form, which parses to the same statement. In TOML and JSON it is a
+/// string.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Claim {
+    /// As it was written, without blanks around it and without its comment.
+    pub text: String,
+    /// What was measured.
+    pub subject: Quantity,
+    /// What is said of it.
+    pub relation: Relation,
+}
+
+/// Something measured.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Quantity {
+    /// The step: `untar`; `composite` for all of them together. None: whichever step has the metric.
+    pub step: Option<String>,
+    /// The metric: `elapsed`.
+    pub metric: String,
+    /// The parameters of the step: `bs` → `4096`. A step that has more of them still matches.
+    pub params: BTreeMap<String, String>,
+}
+
+/// What a claim says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Relation {
+    /// One arm compared with something.
+    Pair(Pair),
+    /// One arm compared with all others.
+    Extreme(Extreme),
+}
+
+/// `LEFT OPERATOR [FACTOR *] RIGHT [by|within PERCENT%]`.
+///
+/// The statement is about the ratio ρ = left/right, judged as θ = ln ρ against ln `factor`. With x the
+/// percentage as a fraction and f the factor:
+///
+/// | written | says | on the scale of θ |
+/// |---|---|---|
+/// | `a < b by x` | a is more than x below f·b | θ < ln f + ln(1 − x) |
+/// | `a > b by x` | a is more than x above f·b | θ > ln f + ln(1 + x) |
+/// | `a != b by x` | they differ by more than x | \|θ − ln f\| > ln(1 + x) |
+/// | `a == b within x` | they differ by x at most | \|θ − ln f\| ≤ ln(1 + x) |
+/// | `a <= b within x` | a is at most x above f·b | θ ≤ ln f + ln(1 + x) |
+/// | `a >= b within x` | a is at most x below f·b | θ ≥ ln f − ln(1 + x) |
+///
+/// `by` takes percent of the right side as people do, so `a < b by 5%` means a < 0.95·b. What `within`
+/// tolerates is symmetric on the logarithmic scale: a factor of 1 + x either way, so that it does not
+/// matter which arm is written first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// The arm on the left.
+    pub left: String,
+    /// The operator.
+    pub op: Op,
+    /// What the right side is multiplied by; 1 where nothing is written.
+    pub factor: f64,
+    /// The right side.
+    pub right: Right,
+    /// Per cent behind `by` (for `<`, `>`, `!=`) or `within` (for `==`, `<=`, `>=`). None where nothing is
+    /// written: 0 for `by`; for `within` the margin of the run.
+    pub percent: Option<f64>,
+}
+
+/// The right side of a [`Pair`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Right {
+    /// The same quantity of another arm.
+    Arm(String),
+    /// Another quantity of the same arm.
+    Quantity(Quantity),
+}
+
+/// `best is ARM`, `worst is ARM`, `best is not ARM`, `worst is not ARM`.
+///
+/// Best means better than every other arm, worst worse than every other; which way is better, the metric
+/// says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extreme {
+    /// Which end.
+    pub end: End,
+    /// The arm.
+    pub arm: String,
+    /// Whether it is said not to be there.
+    pub negated: bool,
+}
+
+/// An end of the order of arms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Better than every other.
+    Best,
+    /// Worse than every other.
+    Worst,
+}
+
+/// How two values compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    More,
+}
+
+impl Op {
+    /// Whether its percentage follows `within`: what the statement tolerates. Else `by`: what it demands.
+    pub fn tolerates(self) -> bool {
+        matches!(self, Op::AtMost | Op::Equal | Op::AtLeast)
+    }
+}
+
+impl Pair {
+    /// The percentage as a fraction: 0.05 for 5%.
+    pub fn fraction(&self) -> Option<f64> {
+        self.percent.map(|percent| percent / 100.0)
+    }
+}
+
+impl Claim {
+    /// Every arm that the claim names.
+    pub fn arms(&self) -> Vec<&str> {
+        match &self.relation {
+            Relation::Pair(Pair { left, right: Right::Arm(right), .. }) => vec![left, right],
+            Relation::Pair(Pair { left, .. }) => vec![left],
+            Relation::Extreme(extreme) => vec![&extreme.arm],
+        }
+    }
+}
+
+impl TryFrom<String> for Claim {
+    type Error = ClaimError;
+
+    fn try_from(text: String) -> Result<Claim, ClaimError> {
+        text.parse()
+    }
+}
+
+impl From<Claim> for String {
+    fn from(claim: Claim) -> String {
+        claim.text
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What is wrong with a claim, and where.
+
+use crate::exit::{ExitCode, Exits};
+
+/// A claim that could not be read. Points at the character:
+///
+/// ```text
+/// claim, column 20: expected an arm, found `by`
+///   untar.elapsed: xfs < by 5%
+///                        ^
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("claim, {}column {column}: {message}\n  {text}\n  {}^", place(.line), indent(.text, *.column))]
+pub struct ClaimError {
+    /// The line as it was written.
+    pub text: String,
+    /// Its number, from 1, where there are several.
+    pub line: Option<usize>,
+    /// The character at fault, from 1; one behind the last where something is missing at the end.
+    pub column: usize,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+fn place(line: &Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!("line {line}, "))
+}
+
+/// Blanks up to the character at fault. Tabs stay tabs, so that the caret stands under it.
+fn indent(text: &str, column: usize) -> String {
+    text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
+}
+
+impl Exits for ClaimError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}

@@ -1,0 +1,345 @@
+//! The parser of claims: recursive descent over characters.
+
+use super::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Words with a meaning of their own; an arm of that name is written in quotes.
+pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];
+
+/// Whether a character may be part of an arm's name without quotes.
+pub(super) fn in_name(c: char) -> bool {
+    !c.is_whitespace() && !c.is_control() && !"<>!\"#*[]".contains(c)
+}
+
+/// Whether a character may be part of a parameter's value without quotes.
+pub(super) fn in_value(c: char) -> bool {
+    in_name(c) && c != ','
+}
+
+/// Whether a character may be part of a step, metric or parameter.
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
+}
+
+/// Whether an unquoted name on the right is `step.metric`.
+pub(super) fn reads_as_quantity(name: &str) -> bool {
+    let word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(in_word);
+    name.split('.').count() >= 2 && name.split('.').all(word)
+}
+
+/// Reads many claims, one a line. Empty lines and comments (`# …`) are passed over.
+///
+/// # Errors
+/// The first line that is no claim.
+pub fn parse_all(text: &str) -> Result<Vec<Claim>, ClaimError> {
+    let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !blank(line))
+        .map(|(at, line)| line.parse().map_err(|error| ClaimError { line: Some(at + 1), ..error }))
+        .collect()
+}
+
+impl FromStr for Claim {
+    type Err = ClaimError;
+
+    /// Reads one claim; a comment may follow it.
+    fn from_str(text: &str) -> Result<Claim, ClaimError> {
+        let mut parser = Parser { text, chars: text.chars().collect(), at: 0 };
+        parser.blanks();
+        let begin = parser.at;
+        let subject = parser.quantity("a quantity such as `untar.elapsed`")?;
+        parser.blanks();
+        if !parser.take(":") {
+            return parser.expected("`:` and a relation");
+        }
+        let relation = parser.relation()?;
+        let end = parser.at;
+        parser.blanks();
+        if !matches!(parser.peek(), None | Some('#')) {
+            return parser.expected("the end of the claim");
+        }
+        Ok(Claim { text: parser.chars[begin..end].iter().collect(), subject, relation })
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    chars: Vec<char>,
+    at: usize,
+}
+
+type Parsed<T> = Result<T, ClaimError>;
+
+impl Parser<'_> {
+    fn relation(&mut self) -> Parsed<Relation> {
+        self.blanks();
+        let begin = self.at;
+        for (word, end) in [("best", End::Best), ("worst", End::Worst)] {
+            if self.keyword(word) {
+                return self.extreme(end).map(Relation::Extreme);
+            }
+            self.at = begin;
+        }
+        self.pair().map(Relation::Pair)
+    }
+
+    fn extreme(&mut self, end: End) -> Parsed<Extreme> {
+        if !self.keyword("is") {
+            return self.expected("`is`");
+        }
+        let negated = self.keyword("not");
+        Ok(Extreme { end, arm: self.arm()?, negated })
+    }
+
+    fn pair(&mut self) -> Parsed<Pair> {
+        let left = self.arm()?;
+        let op = self.op()?;
+        let factor = self.factor()?;
+        let right = self.right()?;
+        let percent = self.percent(op)?;
+        Ok(Pair { left, op, factor, right, percent })
+    }
+
+    fn op(&mut self) -> Parsed<Op> {
+        self.blanks();
+        let ops = [
+            ("<=", Op::AtMost),
+            ("<", Op::Less),
+            (">=", Op::AtLeast),
+            (">", Op::More),
+            ("==", Op::Equal),
+            ("!=", Op::NotEqual),
+        ];
+        match ops.into_iter().find(|(text, _)| self.take(text)) {
+            Some((_, op)) => Ok(op),
+            None if self.peek() == Some('=') => self.expected("`==` for equal"),
+            None => self.expected("one of < <= == != >= >"),
+        }
+    }
+
+    /// `0.97 *`, or nothing: 1.
+    fn factor(&mut self) -> Parsed<f64> {
+        self.blanks();
+        let begin = self.at;
+        if let Some(number) = self.digits() {
+            self.blanks();
+            if self.take("*") {
+                return self.positive(number, begin);
+            }
+        }
+        self.at = begin;
+        Ok(1.0)
+    }
+
+    fn right(&mut self) -> Parsed<Right> {
+        self.blanks();
+        let begin = self.at;
+        if self.peek() == Some('"') {
+            return Ok(Right::Arm(self.quoted()?));
+        }
+        let name = self.arm()?;
+        if reads_as_quantity(&name) || self.peek() == Some('[') {
+            self.at = begin;
+            return self.quantity("an arm, or a quantity such as `untar.elapsed`").map(Right::Quantity);
+        }
+        Ok(Right::Arm(name))
+    }
+
+    /// `by 5%`, `within 0.5%`, or nothing.
+    fn percent(&mut self, op: Op) -> Parsed<Option<f64>> {
+        self.blanks();
+        let begin = self.at;
+        let (wanted, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
+        if self.keyword(other) {
+            self.at = begin;
+            return self.fail(format!("`{op}` goes with `{wanted}`, not with `{other}`"));
+        }
+        self.at = begin;
+        if !self.keyword(wanted) {
+            self.at = begin;
+            return Ok(None);
+        }
+        self.blanks();
+        let begin = self.at;
+        let Some(number) = self.digits() else {
+            return self.expected("a percentage such as `5%`");
+        };
+        if !self.take("%") {
+            return self.expected("`%`");
+        }
+        let number = self.positive(number, begin)?;
+        if op == Op::Less && number >= 100.0 {
+            self.at = begin;
+            return self.fail("nothing can be 100% or more below something else");
+        }
+        Ok(Some(number))
+    }
+
+    fn quantity(&mut self, what: &str) -> Parsed<Quantity> {
+        let begin = self.at;
+        let name = self.run(|c| in_word(c) || c == '.');
+        if name.is_empty() || name.split('.').any(str::is_empty) {
+            self.at = begin;
+            return self.expected(what);
+        }
+        let (step, metric) = match name.rsplit_once('.') {
+            Some((step, metric)) => (Some(step.to_string()), metric.to_string()),
+            None => (None, name),
+        };
+        Ok(Quantity { step, metric, params: self.params()? })
+    }
+
+    fn params(&mut self) -> Parsed<BTreeMap<String, String>> {
+        let mut params = BTreeMap::new();
+        if !self.take("[") {
+            return Ok(params);
+        }
+        self.blanks();
+        while !self.take("]") {
+            let begin = self.at;
+            let key = self.run(in_word);
+            if key.is_empty() {
+                return self.expected("a parameter such as `bs=4096`, or `]`");
+            }
+            if !self.take("=") {
+                return self.expected("`=`");
+            }
+            let value = if self.peek() == Some('"') { self.quoted()? } else { self.run(in_value) };
+            if value.is_empty() && self.chars[self.at - 1] != '"' {
+                return self.expected("a value");
+            }
+            if params.insert(key, value).is_some() {
+                self.at = begin;
+                return self.fail("this parameter is given twice");
+            }
+            self.blanks();
+            if self.take(",") {
+                self.blanks();
+            } else if self.peek() != Some(']') {
+                return self.expected("`,` or `]`");
+            }
+        }
+        Ok(params)
+    }
+
+    fn arm(&mut self) -> Parsed<String> {
+        self.blanks();
+        if self.peek() == Some('"') {
+            return self.quoted();
+        }
+        let begin = self.at;
+        // `==` ends a name, a single `=` is part of it: `fs=ext4==fs=xfs`.
+        while self.peek().is_some_and(in_name) && !self.ahead("==") {
+            self.at += 1;
+        }
+        let name: String = self.chars[begin..self.at].iter().collect();
+        if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name.as_str()) {
+            self.at = begin;
+            return self.expected("an arm");
+        }
+        Ok(name)
+    }
+
+    fn quoted(&mut self) -> Parsed<String> {
+        let begin = self.at;
+        let mut text = String::new();
+        self.at += 1;
+        loop {
+            match (self.next(), self.peek()) {
+                (Some('"'), _) => return Ok(text),
+                (Some('\\'), Some('n')) => text.push('\n'),
+                (Some('\\'), Some(escaped @ ('"' | '\\'))) => text.push(escaped),
+                (Some('\\'), _) => return self.expected("`\"`, `\\` or `n` behind `\\`"),
+                (Some(c), _) => {
+                    text.push(c);
+                    continue;
+                }
+                (None, _) => {
+                    self.at = begin;
+                    return self.fail("this quote is never closed");
+                }
+            }
+            self.at += 1; // the escaped character
+        }
+    }
+
+    /// Digits with at most one point among them.
+    fn digits(&mut self) -> Option<String> {
+        let text = self.run(|c| c.is_ascii_digit() || c == '.');
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn positive(&mut self, text: String, begin: usize) -> Parsed<f64> {
+        match text.parse::<f64>() {
+            Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+            _ => {
+                self.at = begin;
+                self.fail(format!("expected a number above 0, found `{text}`"))
+            }
+        }
+    }
+
+    /// Takes a word where it stands by itself.
+    fn keyword(&mut self, word: &str) -> bool {
+        self.blanks();
+        let begin = self.at;
+        let found = self.take(word) && !self.peek().is_some_and(in_name);
+        if !found {
+            self.at = begin;
+        }
+        found
+    }
+
+    fn run(&mut self, of: impl Fn(char) -> bool) -> String {
+        let rest = &self.chars[self.at..];
+        let length = rest.iter().position(|c| !of(*c)).unwrap_or(rest.len());
+        self.at += length;
+        rest[..length].iter().collect()
+    }
+
+    fn blanks(&mut self) {
+        self.run(char::is_whitespace);
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let next = self.peek();
+        self.at += usize::from(next.is_some());
+        next
+    }
+
+    fn ahead(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c))
+    }
+
+    fn take(&mut self, text: &str) -> bool {
+        let found = self.ahead(text);
+        if found {
+            self.at += text.chars().count();
+        }
+        found
+    }
+
+    fn expected<T>(&self, what: &str) -> Parsed<T> {
+        let found = match self.peek() {
+            None => "the end".to_string(),
+            Some(c) if in_name(c) => {
+                let rest = &self.chars[self.at..];
+                let word: String = rest.iter().copied().take_while(|c| in_name(*c)).take(20).collect();
+                format!("`{word}`")
+            }
+            Some(c) => format!("`{}`", c.escape_debug()),
+        };
+        self.fail(format!("expected {what}, found {found}"))
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        let (text, column) = (self.text.trim_end_matches('\n').to_string(), self.at + 1);
+        Err(ClaimError { text, line: None, column, message: message.into() })
+    }
+}

@@ -1,0 +1,185 @@
+use super::*;
+use proptest::prelude::*;
+
+fn claim(text: &str) -> Claim {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn pair(text: &str) -> Pair {
+    match claim(text).relation {
+        Relation::Pair(pair) => pair,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn error(text: &str) -> String {
+    text.parse::<Claim>().unwrap_err().to_string()
+}
+
+#[test]
+fn every_documented_form_is_canonical() {
+    for text in [
+        "untar.elapsed: xfs < ext4",
+        "untar.elapsed: xfs < ext4 by 5%",
+        "rm.system: patched == base within 0.5%",
+        "rm.system: patched <= base within 1%",
+        "rndwr.iops[bs=4096,threads=1]: ext4 > btrfs",
+        "composite.elapsed: best is xfs",
+        "iowait_per_request: best is xfs",
+        "untar.elapsed: worst is not \"ext2/mkfs=-b 1024\"",
+        "seqwr.iops: ext4 < rndwr.iops",
+        "throughput[clients=5]: xfs >= 0.97 * ext2 within 3%",
+        "copy-in.elapsed: ext4/mkfs=^has_journal,x != ext4/mount=data=writeback by 2%",
+        "untar.elapsed: 6.12 < 6.18",
+        "throughput[clients=1]: ext4 < throughput[clients=5]",
+        "elapsed: ext4 < durable[]",
+        "untar.elapsed: a < \"b.c\"",
+    ] {
+        assert_eq!(claim(text).to_string(), text);
+        assert_eq!(claim(text).text, text);
+    }
+}
+
+#[test]
+fn the_parts_of_a_claim() {
+    let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
+    assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
+    assert_eq!((read.subject.step.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
+    assert_eq!(
+        read.subject.params,
+        BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())])
+    );
+    let Relation::Pair(pair) = &read.relation else { panic!("{read:?}") };
+    assert_eq!(
+        (pair.left.as_str(), pair.op, pair.factor, pair.fraction()),
+        ("xfs", Op::AtLeast, 0.97, Some(0.03))
+    );
+    assert_eq!(pair.right, Right::Arm("ext2".into()));
+    assert_eq!(read.arms(), ["xfs", "ext2"]);
+}
+
+#[test]
+fn a_single_equals_sign_belongs_to_the_name() {
+    let read = pair("x.elapsed: fs=ext4==fs=xfs");
+    assert_eq!(
+        (read.left.as_str(), read.op, read.right),
+        ("fs=ext4", Op::Equal, Right::Arm("fs=xfs".into()))
+    );
+}
+
+#[test]
+fn the_right_side_is_an_arm_or_a_quantity() {
+    let quantity = Quantity { step: Some("rndwr".into()), metric: "iops".into(), params: BTreeMap::new() };
+    assert_eq!(pair("seqwr.iops: ext4 < rndwr.iops").right, Right::Quantity(quantity));
+    assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, Right::Arm("rndwr.iops".into()));
+    assert_eq!(pair("a.elapsed: ext4 < ext4/kernel=6.12").right, Right::Arm("ext4/kernel=6.12".into()));
+}
+
+#[test]
+fn keywords_in_quotes_are_arms() {
+    assert_eq!(pair("a.elapsed: \"best\" < \"by\" by 1%").left, "best");
+    assert_eq!(pair("a.elapsed: bestial < isle").left, "bestial");
+}
+
+#[test]
+fn errors_point_at_the_character() {
+    assert_eq!(
+        error("untar.elapsed: xfs < by 5%"),
+        "claim, column 22: expected an arm, found `by`\n  untar.elapsed: xfs < by 5%\n                       ^"
+    );
+    for (text, column, message) in [
+        ("", 1, "expected a quantity such as `untar.elapsed`, found the end"),
+        ("untar.: a < b", 1, "expected a quantity such as `untar.elapsed`, found `untar.:`"),
+        ("untar.elapsed a < b", 15, "expected `:` and a relation, found `a`"),
+        ("x: a = b", 6, "expected `==` for equal, found `=`"),
+        ("x: a b", 6, "expected one of < <= == != >= >, found `b`"),
+        ("x: a <", 7, "expected an arm, found the end"),
+        ("x: a < b within 5%", 10, "`<` goes with `by`, not with `within`"),
+        ("x: a == b by 5%", 11, "`==` goes with `within`, not with `by`"),
+        ("x: a < b by 5", 14, "expected `%`, found the end"),
+        ("x: a < b by", 12, "expected a percentage such as `5%`, found the end"),
+        ("x: a < b by 1.2.3%", 13, "expected a number above 0, found `1.2.3`"),
+        ("x: a < b by 100%", 13, "nothing can be 100% or more below something else"),
+        ("x: a < 0 * b", 8, "expected a number above 0, found `0`"),
+        ("x: a < b or c", 10, "expected the end of the claim, found `or`"),
+        ("x: best xfs", 9, "expected `is`, found `xfs`"),
+        ("x: best is", 11, "expected an arm, found the end"),
+        ("x: a < \"b", 8, "this quote is never closed"),
+        ("x: a < \"b\\c\"", 11, "expected `\"`, `\\` or `n` behind `\\`, found `c`"),
+        ("x[bs]: a < b", 5, "expected `=`, found `]`"),
+        ("x[bs=]: a < b", 6, "expected a value, found `]`"),
+        ("x[bs=1 t=2]: a < b", 8, "expected `,` or `]`, found `t=2`"),
+        ("x[bs=1,bs=2]: a < b", 8, "this parameter is given twice"),
+    ] {
+        let error = text.parse::<Claim>().unwrap_err();
+        assert_eq!((error.column, error.message.as_str()), (column, message), "{text}");
+    }
+}
+
+#[test]
+fn many_claims_with_comments() {
+    let text = "# what the author says\n\nx: best is xfs\n  y.z: a < b # here\n";
+    assert_eq!(parse_all(text).unwrap().len(), 2);
+    let error = parse_all("x: best is xfs\nx: a ~ b\n").unwrap_err();
+    assert!(error.to_string().starts_with("claim, line 2, column 6: expected one of"), "{error}");
+}
+
+#[test]
+fn claims_are_strings_in_files() {
+    let read: Vec<Claim> = serde_json::from_str("[\"x: a < b\"]").unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), "[\"x: a < b\"]");
+    assert!(serde_json::from_str::<Claim>("\"x: a\"").unwrap_err().to_string().contains("column 5"));
+}
+
+fn quantities() -> impl Strategy<Value = Quantity> {
+    let params = prop::collection::btree_map("[a-z_]{1,5}", any::<String>(), 0..3);
+    (prop::option::of("[a-z][a-z0-9-]{0,5}"), "[a-z][a-z_]{0,8}", params)
+        .prop_map(|(step, metric, params)| Quantity { step, metric, params })
+}
+
+fn arms() -> impl Strategy<Value = String> {
+    prop_oneof![any::<String>(), "[a-z0-9./=,^<>!# \\\\\"*-]{0,12}", "best|is|not|by|within|a.b"]
+}
+
+fn relations() -> impl Strategy<Value = Relation> {
+    let op = prop_oneof![
+        Just(Op::Less),
+        Just(Op::AtMost),
+        Just(Op::Equal),
+        Just(Op::NotEqual),
+        Just(Op::AtLeast),
+        Just(Op::More)
+    ];
+    let right = prop_oneof![arms().prop_map(Right::Arm), quantities().prop_map(Right::Quantity)];
+    let percent = prop::option::of(0.001..99.0);
+    let pair = (arms(), op, 0.01..100.0, right, percent)
+        .prop_map(|(left, op, factor, right, percent)| Pair { left, op, factor, right, percent });
+    let end = prop_oneof![Just(End::Best), Just(End::Worst)];
+    let extreme = (end, arms(), any::<bool>()).prop_map(|(end, arm, negated)| Extreme { end, arm, negated });
+    prop_oneof![pair.prop_map(Relation::Pair), extreme.prop_map(Relation::Extreme)]
+}
+
+proptest! {
+    #[test]
+    fn what_is_displayed_parses_to_the_same(subject in quantities(), relation in relations()) {
+        let written = Claim { text: String::new(), subject, relation };
+        let text = written.to_string();
+        let read = text.parse::<Claim>().map_err(|e| TestCaseError::fail(e.to_string()))?;
+        prop_assert_eq!((&read.subject, &read.relation), (&written.subject, &written.relation), "{}", text);
+        prop_assert_eq!(read.to_string(), text);
+    }
+
+    #[test]
+    fn garbage_is_an_error_with_a_place(text in any::<String>()) {
+        if let Err(error) = text.parse::<Claim>() {
+            prop_assert!((1..=text.chars().count() + 1).contains(&error.column));
+            let _ = error.to_string();
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_claim_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within){0,30}") {
+        let _ = text.parse::<Claim>().map_err(|error| error.to_string());
+        let _ = parse_all(&text);
+    }
+}
