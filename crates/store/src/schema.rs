@@ -188,4 +188,56 @@ mod tests {
         assert!(open_to_read(&path).is_err() && open_to_write(&path).is_err());
         assert!(!path.exists());
     }
+
+    /// A directory seen through a mount that cannot be written.
+    struct ReadOnly(tempfile::TempDir);
+
+    impl ReadOnly {
+        fn of(dir: &Path) -> Option<ReadOnly> {
+            let mount = |args: &[&std::ffi::OsStr]| {
+                std::process::Command::new("mount")
+                    .args(args)
+                    .output()
+                    .is_ok_and(|output| output.status.success())
+            };
+            let target = tempfile::tempdir().unwrap();
+            let at = target.path().as_os_str();
+            if !mount(&["--bind".as_ref(), dir.as_os_str(), at]) {
+                return None;
+            }
+            let mounted = ReadOnly(target);
+            mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()])
+                .then_some(mounted)
+        }
+    }
+
+    impl Drop for ReadOnly {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+        }
+    }
+
+    #[test]
+    fn a_medium_that_cannot_be_written_is_read_and_never_in_part() {
+        let (dir, path) = fresh();
+        // Closing takes the two files of WAL away, but the database stays in that mode.
+        drop(open_to_write(&path).unwrap());
+        let crashed = dir.path().join("crashed.db");
+        let writer = open_to_write(&path).unwrap();
+        writer.execute_batch("INSERT INTO arm(name, levels) VALUES('ext4', '{}')").unwrap();
+        std::fs::copy(&path, &crashed).unwrap();
+        std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
+        drop(writer);
+        let Some(mounted) = ReadOnly::of(dir.path()) else {
+            eprintln!("skipped: only root can mount");
+            return;
+        };
+        let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());
+        let arms = |db: Connection| db.query_row("SELECT count(*) FROM arm", [], |row| row.get::<_, i64>(0));
+        assert_eq!(arms(open_to_read(&at(&path)).unwrap()).unwrap(), 1);
+        let error = open_to_read(&at(&crashed)).unwrap_err().to_string();
+        assert!(error.contains("copy the run's directory"), "{error}");
+        drop(mounted);
+        assert_eq!(arms(open_to_read(&crashed).unwrap()).unwrap(), 1);
+    }
 }
