@@ -79,7 +79,24 @@ pub fn format(
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     device.note_written()?;
     let said = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
-    Ok(Formatted { said: said.trim().to_string(), argv: argv.words(), elapsed: finished.elapsed })
+    Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })
+}
+
+/// What a terminal would show: progress that was taken back with backspaces is gone.
+fn printed(said: &str) -> String {
+    let mut lines: Vec<String> = vec![];
+    for line in said.trim().lines() {
+        let mut shown = String::new();
+        for letter in line.chars() {
+            match letter {
+                '\u{8}' => drop(shown.pop()),
+                '\r' => shown.clear(),
+                letter => shown.push(letter),
+            }
+        }
+        lines.push(shown.trim_end().to_string());
+    }
+    lines.join("\n")
 }
 
 fn not_installed(error: argv::Error, def: &FsDef) -> Error {
@@ -150,6 +167,14 @@ mod tests {
         );
         let error = of("xfs", &[("mkfs", "crc=0")]).unwrap_err().to_string();
         assert!(error.contains("mkfs.xfs") && error.contains("no feature list"), "{error}");
+    }
+
+    #[test]
+    fn progress_taken_back_is_not_shown() {
+        assert_eq!(
+            printed("Tables: 0/1\u{8}\u{8}\u{8}   \u{8}\u{8}\u{8}done     \n\n10%\r100%\n"),
+            "Tables: done\n\n100%"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
 use crate::{Error, argv};
 use fsarena_core::event::CommandRecord;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,8 +29,6 @@ pub struct LoopOptions {
 pub struct LoopDevice {
     path: PathBuf,
     image: PathBuf,
-    // Dropped in this order: attributes are put back while the device is still attached.
-    attributes: Vec<Armed>,
     attached: Option<Armed>,
 }
 
@@ -46,15 +45,20 @@ pub fn attach(
     let kernel = Kernel::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
     let attached = journal.arm(Undo::Detach { image: image.clone() })?;
-    let path = losetup(&image, opts, log)?;
-    let mut device = LoopDevice { path, image, attributes: vec![], attached: Some(attached) };
-    if !self::attached(&kernel, &device.image).contains(&device.path) {
-        return Err(Error::NotOurs {
-            path: device.path.clone(),
-            why: format!("losetup named it for {:?}, but it carries something else", device.image),
-        });
+    let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached: Some(attached) };
+    if opts.discard && device.withholds_discard() {
+        // Somebody left it so; detaching makes it afresh.
+        detach_image(&kernel, &device.image, log)?;
+        device.path = losetup(&device.image, opts, log)?;
     }
-    device.set_discard(journal, opts.discard)?;
+    if !self::attached(&kernel, &device.image).contains(&device.path) {
+        let why = format!("losetup named it for {:?}, but it carries something else", device.image);
+        return Err(Error::NotOurs { path: device.path.clone(), why });
+    }
+    if !opts.discard {
+        let path = kernel.path(&device.attribute("queue/discard_max_bytes"));
+        std::fs::write(&path, "0").map_err(Error::io("writing", &path))?;
+    }
     Ok(device)
 }
 
@@ -96,9 +100,6 @@ impl LoopDevice {
     /// # Errors
     /// Where it is still in use, or losetup fails; it then stays in the journal.
     pub fn detach(mut self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-        for attribute in self.attributes.drain(..) {
-            attribute.undo()?;
-        }
         detach_image(&Kernel::host(), &self.image, log)?;
         self.attached.take().map_or(Ok(()), Armed::forget)
     }
@@ -108,18 +109,39 @@ impl LoopDevice {
         format!("sys/class/block/{device}/{name}")
     }
 
-    /// Offers or withholds discard. The limit outlives the image, so it is put back at the end.
-    fn set_discard(&mut self, journal: &Journal, offered: bool) -> Result<(), Error> {
-        let kernel = Kernel::host();
-        let path = kernel.path(&self.attribute("queue/discard_max_bytes"));
-        let Some(now) = kernel.fact(&self.attribute("queue/discard_max_bytes")) else { return Ok(()) };
-        let most = kernel.fact(&self.attribute("queue/discard_max_hw_bytes")).unwrap_or_else(|| now.clone());
-        let wanted = if offered { most } else { "0".to_string() };
-        if now != wanted {
-            self.attributes.push(journal.arm(Undo::RestoreAttr { path: path.clone(), value: now })?);
-            std::fs::write(&path, wanted).map_err(Error::io("writing", &path))?;
+    fn withholds_discard(&self) -> bool {
+        withholds_discard(&Kernel::host(), &self.path)
+    }
+}
+
+fn withholds_discard(kernel: &Kernel, device: &Path) -> bool {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let limit = |which| kernel.fact(&format!("sys/class/block/{name}/queue/{which}"));
+    limit("discard_max_bytes").as_deref() == Some("0")
+        && limit("discard_max_hw_bytes").is_some_and(|most| most != "0")
+}
+
+/// Removes and adds a detached loop device, where discard was withheld from it: that limit outlives the
+/// image, and Linux 6.18 takes no other value once it is 0.
+fn renew(kernel: &Kernel, device: &Path) {
+    // loop(4): LOOP_CTL_ADD and LOOP_CTL_REMOVE.
+    const ADD: libc::Ioctl = 0x4C80;
+    const REMOVE: libc::Ioctl = 0x4C81;
+    let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let number = name.strip_prefix("loop").and_then(|number| number.parse::<libc::c_int>().ok());
+    let (Some(number), Ok(control)) = (number, std::fs::File::open("/dev/loop-control")) else { return };
+    // udev may still be looking at it. In the worst case it goes on without discard: no loss of data.
+    for _ in 0..20 {
+        if !withholds_discard(kernel, device) {
+            return;
         }
-        Ok(())
+        // SAFETY: both requests take a plain number and touch no memory of this process. The kernel
+        // refuses to remove a device that is attached or open.
+        if unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, number) } >= 0 {
+            unsafe { libc::ioctl(control.as_raw_fd(), ADD, number) };
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -173,6 +195,7 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        renew(kernel, &device);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub const DEF: FsDef = FsDef {
     ],
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
-    overhead: Overhead { fixed_bytes: 136 * MIB, percent: 8, per_file_bytes: 2560 },
+    overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: Traits { lazy_init: true, ..UNIX },
     describe: Some(Describe {
         program: "dumpe2fs",

@@ -18,7 +18,7 @@ pub const DEF: FsDef = FsDef {
             id: "nocrc",
             mkfs: &["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"],
             mount: &[],
-            help: "the format before metadata checksums (V4), as XFS was until 2015",
+            help: "the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it",
         },
         OptionSet {
             id: "noreflink",
