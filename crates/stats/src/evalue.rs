@@ -16,29 +16,106 @@ const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 /// more than 1,000 blocks the product can leave what an f64 holds; then it stays infinite. All values must
 /// be finite.
 pub fn e_value(d: &[f64], theta: f64) -> f64 {
-    let mut seen: Vec<f64> = Vec::with_capacity(d.len());
-    let mut wealth = [[1.0; 2]; BETS.len()];
+    let mut evidence = Evidence::against(theta);
     for value in d {
-        let z = score(&mut seen, value - theta);
-        for (bet, [up, down]) in BETS.iter().zip(&mut wealth) {
+        evidence.push(*value);
+    }
+    evidence.value()
+}
+
+/// An e-value that grows block by block.
+#[derive(Debug, Clone)]
+pub struct Evidence {
+    theta: f64,
+    /// The sizes |d_i − θ| so far, ascending.
+    seen: Vec<f64>,
+    /// What each bet has made of 1, one way and the other.
+    wealth: [[f64; 2]; BETS.len()],
+}
+
+impl Evidence {
+    /// No block yet.
+    pub fn against(theta: f64) -> Evidence {
+        Evidence { theta, seen: Vec::new(), wealth: [[1.0; 2]; BETS.len()] }
+    }
+
+    /// Takes the next block.
+    pub fn push(&mut self, d: f64) {
+        let z = self.score(d - self.theta);
+        for (bet, [up, down]) in BETS.iter().zip(&mut self.wealth) {
             // exp(x)/cosh(x) = 2/(1 + exp(−2x)), and the bet the other way wins what is left of 2.
             let won = 2.0 / (1.0 + (-2.0 * bet * z).exp());
             *up *= won;
             *down *= 2.0 - won;
         }
     }
-    wealth.iter().flatten().sum::<f64>() / (2 * BETS.len()) as f64
+
+    /// E_n.
+    pub fn value(&self) -> f64 {
+        self.wealth.iter().flatten().sum::<f64>() / (2 * BETS.len()) as f64
+    }
+
+    /// z of the next difference; equal sizes share their mean rank.
+    fn score(&mut self, difference: f64) -> f64 {
+        let size = difference.abs();
+        let below = self.seen.partition_point(|other| *other < size);
+        let equal = self.seen[below..].partition_point(|other| *other <= size);
+        self.seen.insert(below, size);
+        let rank = below as f64 + (equal as f64 + 2.0) / 2.0;
+        let sign = if difference == 0.0 { 0.0 } else { difference.signum() };
+        3f64.sqrt() * sign * rank / (self.seen.len() as f64 + 1.0)
+    }
 }
 
-/// z of the next difference. `seen` holds the sizes so far, ascending; equal sizes share their mean rank.
-fn score(seen: &mut Vec<f64>, difference: f64) -> f64 {
-    let size = difference.abs();
-    let below = seen.partition_point(|other| *other < size);
-    let equal = seen[below..].partition_point(|other| *other <= size);
-    seen.insert(below, size);
-    let rank = below as f64 + (equal as f64 + 2.0) / 2.0;
-    let sign = if difference == 0.0 { 0.0 } else { difference.signum() };
-    3f64.sqrt() * sign * rank / (seen.len() as f64 + 1.0)
+/// How many order statistics of d the scan looks at on either side.
+const SCAN: usize = 16;
+/// Halvings between the last centre that is rejected and the first that is not.
+const HALVINGS: usize = 16;
+
+/// The centres that the evidence does not reject at level α: an interval that holds at every block at
+/// once, with probability 1 − α. An end is infinite while there are too few blocks to bound it. None
+/// where no centre survives, which says that d is symmetric about none.
+///
+/// The set is scanned from outside at order statistics of d, then bisected. What it bounds is the hull:
+/// E is not quite monotone in θ.
+pub fn interval(d: &[f64], alpha: f64) -> Option<(f64, f64)> {
+    let rejects = |theta: f64| e_value(d, theta) * alpha >= 1.0;
+    let mut sorted = d.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let low = end(&sorted, f64::NEG_INFINITY, &rejects)?;
+    sorted.reverse();
+    Some((low, end(&sorted, f64::INFINITY, &rejects)?))
+}
+
+/// The first centre that is not rejected, coming from the first value towards the last.
+fn end(values: &[f64], beyond: f64, rejects: &impl Fn(f64) -> bool) -> Option<f64> {
+    let (Some(first), Some(last)) = (values.first(), values.last()) else {
+        return Some(beyond);
+    };
+    // Beyond the extremes E no longer changes. Equal values have no spread to step by.
+    let spread = (first - last).abs().max(first.abs() * 1e-9).max(f64::MIN_POSITIVE);
+    let mut outside = first + beyond.signum() * spread;
+    if !rejects(outside) {
+        return Some(beyond);
+    }
+    let step = (values.len() / (2 * SCAN)).max(1);
+    let mut inside = *values.iter().step_by(step).find(|value| {
+        let rejected = rejects(**value);
+        if rejected {
+            outside = **value;
+        }
+        !rejected
+    })?;
+    for _ in 0..HALVINGS {
+        let middle = inside / 2.0 + outside / 2.0;
+        if rejects(middle) {
+            outside = middle;
+        } else {
+            inside = middle;
+        }
+    }
+    // The side that is certainly not too narrow.
+    Some(outside)
 }
 
 #[cfg(test)]
@@ -65,5 +142,26 @@ mod tests {
             let e = e_value(&d, theta);
             assert!((e / expected - 1.0).abs() < 1e-12, "{theta}: {e}");
         }
+    }
+
+    #[test]
+    fn intervals_agree_with_a_fine_scan_in_numpy() {
+        // numpy: np.linspace(-0.04, 0.06, 100001), the first and the last θ with E(θ) < 20 of the values
+        // below.
+        let d: Vec<f64> = (0..24).map(|i| 0.01 + f64::from(i * 7 % 24) / 1000.0 - 0.0115).collect();
+        let (low, high) = interval(&d, 0.05).unwrap();
+        assert!((low - 0.0045).abs() < 1e-6 && (high - 0.016).abs() < 1e-6, "{low} {high}");
+    }
+
+    #[test]
+    fn few_blocks_bound_nothing() {
+        assert_eq!(interval(&[0.1, 0.2], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
+        assert_eq!(interval(&[], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
+    }
+
+    #[test]
+    fn equal_blocks_leave_their_value() {
+        let (low, high) = interval(&[0.25; 40], 0.05).unwrap();
+        assert!((low - 0.25).abs() < 1e-9 && (high - 0.25).abs() < 1e-9, "{low} {high}");
     }
 }

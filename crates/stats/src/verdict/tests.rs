@@ -1,0 +1,167 @@
+use super::*;
+use fsarena_core::claim::{Claim, Extreme, Relation};
+use fsarena_core::sample::Direction;
+
+fn pair(text: &str) -> Pair {
+    match text.parse::<Claim>().unwrap().relation {
+        Relation::Pair(pair) => pair,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn extreme(text: &str) -> Extreme {
+    match text.parse::<Claim>().unwrap().relation {
+        Relation::Extreme(extreme) => extreme,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// 24 blocks around `centre`, evenly spread by ±0.0115: c(.05) = 55 of 300 averages.
+fn around(centre: f64) -> Vec<f64> {
+    (0..24).map(|i| centre + f64::from(i * 7 % 24) / 1000.0 - 0.0115).collect()
+}
+
+fn outcome(text: &str, d: &[f64]) -> Outcome {
+    judge(&pair(text), d, None).unwrap().outcome
+}
+
+#[test]
+fn the_numbers_of_a_verdict() {
+    let verdict = judge(&pair("x: a < b"), &around(-0.05), None).unwrap();
+    // Walsh averages of 0…23 are 0, .5, 1, 1, 1.5, 1.5, …: the number of them ≤ s/2 is counted by
+    // numpy.sort([(i+j)/2 for i in range(24) for j in range(i, 24)])[[55, 244]] = 6.5 and 16.5.
+    let ends = [-0.05 + 0.0065 - 0.0115, -0.05 + 0.0165 - 0.0115].map(f64::exp_m1);
+    assert_eq!(verdict.outcome, Outcome::Held);
+    assert!((verdict.effect - (-0.05f64).exp_m1()).abs() < 1e-12);
+    assert!((verdict.interval.0 - ends[0]).abs() < 1e-12 && (verdict.interval.1 - ends[1]).abs() < 1e-12);
+    assert!((verdict.excludes() + ends[0]).abs() < 1e-12);
+    assert!(!verdict.provisional && !verdict.shapes_differ && !verdict.negligible);
+    assert_eq!((verdict.blocks, verdict.rival), (24, None));
+    assert!(verdict.e_value > 20.0);
+}
+
+#[test]
+fn strict_claims_both_ways() {
+    assert_eq!(outcome("x: a < b", &around(-0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a > b", &around(-0.05)), Outcome::Refuted);
+    assert_eq!(outcome("x: a < b", &around(0.05)), Outcome::Refuted);
+    assert_eq!(outcome("x: a > b", &around(0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a != b", &around(0.05)), Outcome::Held);
+    for text in ["x: a < b", "x: a > b", "x: a != b"] {
+        assert_eq!(outcome(text, &around(0.001)), Outcome::Undecided);
+    }
+}
+
+#[test]
+fn by_asks_for_more() {
+    // −0.05 is 4.9% below; the interval ends at −0.0550 and −0.0450: 5.35% and 4.40% below.
+    assert_eq!(outcome("x: a < b by 4%", &around(-0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a < b by 5%", &around(-0.05)), Outcome::Undecided);
+    assert_eq!(outcome("x: a < b by 6%", &around(-0.05)), Outcome::Refuted);
+    assert_eq!(outcome("x: a > b by 4%", &around(0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a != b by 4%", &around(0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a != b by 7%", &around(0.05)), Outcome::Refuted);
+}
+
+#[test]
+fn within_tolerates() {
+    assert_eq!(outcome("x: a == b within 1%", &around(0.001)), Outcome::Held);
+    assert_eq!(outcome("x: a == b within 0.4%", &around(0.001)), Outcome::Undecided);
+    assert_eq!(outcome("x: a == b within 1%", &around(0.05)), Outcome::Refuted);
+    assert_eq!(outcome("x: a <= b within 1%", &around(0.001)), Outcome::Held);
+    assert_eq!(outcome("x: a <= b within 1%", &around(-0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a <= b within 1%", &around(0.05)), Outcome::Refuted);
+    assert_eq!(outcome("x: a >= b within 1%", &around(-0.05)), Outcome::Refuted);
+    // ln 0.97 = −0.0305; 3% less of that is −0.0600.
+    assert_eq!(outcome("x: a >= 0.97 * b within 3%", &around(-0.05)), Outcome::Held);
+    assert_eq!(outcome("x: a >= 0.97 * b within 1%", &around(-0.05)), Outcome::Refuted);
+}
+
+#[test]
+fn the_margin_of_the_run() {
+    let judged = |text, centre, margin| judge(&pair(text), &around(centre), Some(margin)).unwrap();
+    assert_eq!(judged("x: a < b", 0.001, 0.01).outcome, Outcome::Equivalent);
+    assert_eq!(judged("x: a == b", 0.001, 0.01).outcome, Outcome::Held);
+    assert_eq!(judged("x: a == b within 0.4%", 0.001, 0.01).outcome, Outcome::Undecided);
+    let small = judged("x: a > b", 0.01, 0.02);
+    assert!(small.outcome == Outcome::Held && small.negligible, "real, but smaller than what matters");
+    let small = judged("x: a == b", 0.01, 0.02);
+    assert!(small.outcome == Outcome::Held && small.negligible, "equivalent, and yet different");
+}
+
+#[test]
+fn few_blocks_decide_nothing() {
+    let verdict = judge(&pair("x: a < b"), &[-1.0; 7], None).unwrap();
+    assert_eq!((verdict.outcome, verdict.provisional, verdict.blocks), (Outcome::Undecided, true, 7));
+    assert_eq!(outcome("x: a < b", &[-1.0; 8]), Outcome::Held);
+    assert_eq!(judge(&pair("x: a < b"), &[], None), None);
+}
+
+#[test]
+fn figures_that_are_always_equal() {
+    assert_eq!(outcome("x: a == b", &[0.0; 8]), Outcome::Held);
+    assert_eq!(outcome("x: a <= b", &[0.0; 8]), Outcome::Held);
+    assert_eq!(outcome("x: a < b", &[0.0; 8]), Outcome::Refuted);
+    assert_eq!(outcome("x: a != b", &[0.0; 8]), Outcome::Refuted);
+}
+
+fn best(
+    text: &str,
+    rivals: &[&[f64]],
+    direction: Direction,
+    margin: Option<f64>,
+) -> Option<(Outcome, usize)> {
+    let rivals: Vec<Rival> = rivals.iter().map(|d| Rival { d }).collect();
+    judge_extreme(&extreme(text), &rivals, direction, margin).map(|v| (v.outcome, v.rival.unwrap()))
+}
+
+#[test]
+fn best_needs_to_beat_every_other() {
+    let (ahead, far, level, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
+    let judged = |rivals: &[&[f64]]| best("x: best is a", rivals, Direction::Lower, None).unwrap();
+    assert_eq!(judged(&[&far, &ahead]), (Outcome::Held, 1));
+    assert_eq!(judged(&[&far, &level]), (Outcome::Undecided, 1));
+    assert_eq!(judged(&[&far, &behind, &level]), (Outcome::Refuted, 1));
+    assert_eq!(judged(&[&behind]), (Outcome::Refuted, 0));
+    assert_eq!(best("x: best is a", &[&far], Direction::Neutral, None), None);
+}
+
+#[test]
+fn best_and_worst_follow_the_metric() {
+    let (below, above) = (around(-0.05), around(0.05));
+    for (text, d, direction, expected) in [
+        ("x: best is a", &below, Direction::Higher, Outcome::Refuted),
+        ("x: best is a", &above, Direction::Higher, Outcome::Held),
+        ("x: worst is a", &above, Direction::Lower, Outcome::Held),
+        ("x: worst is a", &below, Direction::Higher, Outcome::Held),
+        ("x: best is not a", &below, Direction::Lower, Outcome::Refuted),
+        ("x: worst is not a", &below, Direction::Lower, Outcome::Held),
+    ] {
+        assert_eq!(best(text, &[d], direction, None).unwrap().0, expected, "{text} {direction:?}");
+    }
+}
+
+#[test]
+fn as_good_as_the_best() {
+    let (ahead, level) = (around(-0.05), around(0.001));
+    let judged = |margin| best("x: best is a", &[&ahead, &level], Direction::Lower, Some(margin)).unwrap();
+    assert_eq!(judged(0.01), (Outcome::Equivalent, 1));
+    assert_eq!(judged(0.004), (Outcome::Undecided, 1));
+}
+
+#[test]
+fn a_rival_that_left_early_keeps_it_open() {
+    let (ahead, thin) = (around(-0.05), vec![-0.2; 3]);
+    let rivals = [Rival { d: &ahead }, Rival { d: &thin }];
+    let verdict = judge_extreme(&extreme("x: best is a"), &rivals, Direction::Lower, None).unwrap();
+    assert_eq!((verdict.outcome, verdict.provisional, verdict.rival), (Outcome::Undecided, true, Some(1)));
+}
+
+#[test]
+fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
+    // n = 8 and every block ahead: 95% for one rival, not for the best of six.
+    let (behind, level) = (vec![0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08], around(0.0)[..8].to_vec());
+    let six: Vec<&[f64]> = vec![&behind, &level, &level, &level, &level, &level];
+    assert_eq!(best("x: best is a", &[&behind], Direction::Lower, None).unwrap().0, Outcome::Refuted);
+    assert_eq!(best("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Undecided);
+}
