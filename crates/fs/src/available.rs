@@ -63,7 +63,7 @@ mod tests {
         let survey = survey(&Kernel::at(dir.path())).unwrap();
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
         assert_eq!(mountable, ["xfs"]);
-        assert!(survey.iter().all(|a| a.mkfs.is_none() == !a.missing_packages.is_empty()));
+        assert!(survey.iter().all(|a| a.mkfs.is_some() == a.missing_packages.is_empty()));
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl BlockDevice {
         let path = path.canonicalize().map_err(Error::io("looking for", path))?;
         let meta = path.metadata().map_err(Error::io("looking at", &path))?;
         if !meta.file_type().is_block_device() {
-            return Err(Error::NotOurs { path, why: "it is no block device".into() });
+            return Err(Error::Unfit { what: path, why: "it is no block device".into() });
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
         BlockDevice::numbered(kernel, major, minor, path)

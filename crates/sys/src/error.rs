@@ -51,6 +51,14 @@ pub enum Error {
         /// How it differs.
         why: String,
     },
+    /// Something stays as it is although it should have changed, or is not what was asked for.
+    #[error("{}: {why}", .what.display())]
+    Unfit {
+        /// The device, directory or process.
+        what: PathBuf,
+        /// How it is.
+        why: String,
+    },
     /// A kernel file does not read as expected.
     #[error("{path:?} reads unlike any kernel known to fsarena: {why}")]
     Unreadable {

@@ -52,9 +52,8 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
 
 /// The path with its directory's symbolic links followed: as the kernel will name it.
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| Error::NotOurs { path: path.into(), why: "it names no file".into() })?;
+    let name =
+        path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
 }

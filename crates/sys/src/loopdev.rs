@@ -53,7 +53,7 @@ pub fn attach(
     }
     if !self::attached(&kernel, &device.image).contains(&device.path) {
         let why = format!("losetup named it for {:?}, but it carries something else", device.image);
-        return Err(Error::NotOurs { path: device.path.clone(), why });
+        return Err(Error::Unfit { what: device.path.clone(), why });
     }
     if !opts.discard {
         let path = kernel.path(&device.attribute("queue/discard_max_bytes"));
@@ -180,7 +180,7 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
         // what must not happen while something is mounted from it.
         let users = kernel.mounts()?;
         if let Some(mount) = users.iter().find(|mount| Path::new(&mount.source) == device) {
-            return Err(Error::NotOurs { path: device, why: format!("it is mounted at {:?}", mount.target) });
+            return Err(Error::Unfit { what: device, why: format!("it is mounted at {:?}", mount.target) });
         }
         let ended =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
@@ -188,8 +188,8 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
         while attached(kernel, &image).contains(&device) {
             if begun.elapsed() > GOING {
                 ended?;
-                return Err(Error::NotOurs {
-                    path: device,
+                return Err(Error::Unfit {
+                    what: device,
                     why: "losetup detached it, but something still uses it".into(),
                 });
             }

@@ -32,7 +32,7 @@ pub fn mount(
 ) -> Result<Mounted, Error> {
     let target = target.canonicalize().map_err(Error::io("looking for", target))?;
     if is_mounted(&Kernel::host(), &target)? {
-        return Err(Error::NotOurs { path: target, why: "something is mounted there already".into() });
+        return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
     let armed = journal.arm(Undo::Unmount { target: target.clone() })?;
     command(source, &target, fs_type, options).to_the_end().expect(log)?;
@@ -107,7 +107,7 @@ pub fn effective_options(kernel: &Kernel, target: &Path) -> Result<String, Error
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
     let mounts = kernel.mounts()?;
     let Some(mount) = mounts.iter().rev().find(|mount| mount.target == target) else {
-        return Err(Error::NotOurs { path: target, why: "nothing is mounted there".into() });
+        return Err(Error::Unfit { what: target, why: "nothing is mounted there".into() });
     };
     let device = Path::new(&mount.source).file_name().unwrap_or_default().to_string_lossy();
     let defaults = kernel.read(&format!("proc/fs/{}/{device}/options", mount.fs_type)).unwrap_or_default();

@@ -116,7 +116,7 @@ fn kill_and_wait(kernel: &Kernel, who: &dyn Fn() -> Vec<i32>) -> Result<(), Erro
         let Some(first) = alive.first() else { return Ok(()) };
         if begun.elapsed() > GOING {
             let why = "it was killed and is still there".to_string();
-            return Err(Error::NotOurs { path: format!("process {}", name(kernel, *first)).into(), why });
+            return Err(Error::Unfit { what: format!("process {}", name(kernel, *first)).into(), why });
         }
         for pid in &alive {
             kill(*pid)?;

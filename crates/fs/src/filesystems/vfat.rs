@@ -24,6 +24,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["dosfstools"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
-    traits: Traits { crash_safe: false, unix: false, max_entries: Some(65_534), barriers: true, ..UNIX },
+    traits: Traits { crash_safe: false, unix: false, max_entries: Some(65_534), ..UNIX },
     describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: &[] }),
 };

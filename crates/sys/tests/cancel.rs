@@ -1,0 +1,46 @@
+//! What a signal does to the command that is running: a child process gets one, and tells.
+
+use fsarena_sys::argv::{Argv, Error};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{cancel, process};
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+const CHILD: &str = "FSARENA_TEST_CHILD";
+
+#[test]
+fn a_signal_ends_the_command_but_not_the_clean_up() {
+    if std::env::var_os(CHILD).is_some() {
+        be_interrupted();
+    }
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)] {
+        let mark = format!("cancel-test-{}-{number}", std::process::id());
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_signal_ends_the_command_but_not_the_clean_up"])
+            .env(CHILD, "1")
+            .env(process::MARK, &mark)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The child itself, and the sleep that it runs.
+        while process::marked(&Kernel::host(), &mark).len() < 2 {
+            assert!(child.try_wait().unwrap().is_none(), "the child failed");
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        assert_eq!(process::marked(&Kernel::host(), &mark), [0; 0]);
+    }
+}
+
+/// Runs in the child: dies by the signal if all goes as it should, and fails otherwise.
+fn be_interrupted() -> ! {
+    cancel::install().unwrap();
+    assert_eq!(cancel::requested(), None);
+    let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();
+    assert!(matches!(stopped, Err(Error::Interrupted { .. })), "{stopped:?}");
+    assert!(Argv::new("true").run().is_err());
+    assert!(Argv::new("true").to_the_end().run().unwrap().status.success());
+    cancel::die_by(cancel::requested().unwrap())
+}
