@@ -170,6 +170,22 @@ pub const TIMER: &[ReadingDef] = &[
     },
 ];
 
+/// The readings that are taken when a filesystem is mounted.
+pub const LIFECYCLE: &[ReadingDef] = &[
+    ReadingDef {
+        id: reading::USABLE,
+        unit: Unit::Bytes,
+        direction: Direction::Higher,
+        help: "statvfs f_bavail after mkfs and mount: what a user without privileges can write",
+    },
+    ReadingDef {
+        id: reading::DEVICE_SIZE,
+        unit: Unit::Bytes,
+        direction: Direction::Neutral,
+        help: "size of the device under test",
+    },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

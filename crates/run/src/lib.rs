@@ -1,1 +1,19 @@
 //! The runner: blocks to events, settling, stopping, and the executors behind the seam.
+//!
+//! Cell in, samples out: an [`executor::Executor`] takes a cell and says what happened. Everything that
+//! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a
+//! cell can be killed whole and its CPU time is its own.
+
+pub mod agent;
+pub mod bench;
+pub mod child;
+pub mod dir;
+pub mod executor;
+pub mod local;
+mod other;
+pub mod preflight;
+pub mod protocol;
+pub mod runner;
+pub mod settle;
+pub mod stopping;
+pub mod target;

@@ -1,0 +1,81 @@
+//! The command line. Each command's own arguments are beside its code.
+
+use crate::commands::{agent, compare, doctor, list, recover, report, run, show};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// The filesystem benchmark that answers questions.
+///
+/// Which filesystem, or which setting of it, is faster at my work on my machine, by how much, and how sure
+/// is that? fsarena makes filesystems on loop images, runs the same work on each in random order, block by
+/// block, and says what the differences are and what was not decided.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = AFTER)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER: &str = "\
+Examples:
+  fsarena run                                  the default study on every filesystem this kernel mounts
+  fsarena run --fs ext4,xfs --blocks 12        two filesystems, twelve blocks
+  fsarena run --fs ext4 --options default,noatime,writeback
+  fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
+  fsarena report latest --format md            any stored run, rendered again
+  fsarena compare latest published:piszcz-II   who won then, who wins here
+
+Exit codes are a contract: `fsarena help exit-codes`.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a study or a plan and answer its question
+    Run(run::Args),
+    /// Render a stored run again
+    Report(report::Args),
+    /// Compare a run with another, or with published figures
+    Compare(compare::Args),
+    /// List studies, filesystems, workloads, metrics or runs
+    List(list::Args),
+    /// Show a run, a study or published figures
+    Show(show::Args),
+    /// Say what this machine can do, and how it could do more
+    Doctor(doctor::Args),
+    /// Undo what a killed fsarena left: mounts, loop devices, images
+    Recover(recover::Args),
+    /// The exit codes that scripts rely on
+    #[command(name = "exit-codes", long_about = EXIT_CODES)]
+    ExitCodes,
+    /// Run one cell: a request on standard input, events on standard output
+    #[command(hide = true)]
+    Agent(agent::Args),
+}
+
+pub const EXIT_CODES: &str = "\
+0  done, and no claim refuted or left open
+1  internal error
+2  usage, or a bad plan
+3  a claim was refuted
+4  a claim was left undecided
+5  refused for safety: going on could destroy something
+6  something this machine lacks; the message says what to install or to free
+
+A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that signal
+(a shell shows 130, 143, 129). These codes change only with a major version.";
+
+/// How a listing is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// A table for people.
+    Term,
+    /// JSON for programs.
+    Json,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Runs {
+    /// Directory that holds the runs, one directory each
+    #[arg(long, value_name = "DIR", env = "FSARENA_RUNS", default_value = "runs", global = true)]
+    pub runs: PathBuf,
+}

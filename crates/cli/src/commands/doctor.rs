@@ -1,0 +1,96 @@
+//! `fsarena doctor`: what this machine can do, and how it could do more.
+
+mod checks;
+
+use crate::args::{ListFormat, Runs};
+use crate::failure::{Failure, Outcome};
+use crate::listing::{self, Row};
+use fsarena_core::exit::ExitCode;
+use fsarena_fs::available::survey;
+use fsarena_sys::argv::Argv;
+use fsarena_sys::kernel::Kernel;
+use serde::Serialize;
+
+/// Say what this machine can do, and how it could do more.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Install the missing mkfs programs of all filesystems that this kernel mounts, with apt-get (root)
+    #[arg(long)]
+    install: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "term")]
+    format: ListFormat,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: &'static str,
+    /// `ok`, `missing`, or `limited`.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// How to get more; empty where there is nothing to do.
+    pub fix: String,
+}
+
+/// How something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As good as it gets.
+    Ok,
+    /// Usable, with less to tell.
+    Limited,
+    /// Not usable.
+    Missing,
+}
+
+impl Row for Finding {
+    const HEADS: &'static [&'static str] = &["WHAT", "STATE", "FOUND", "TO GET MORE"];
+
+    fn columns(&self) -> Vec<String> {
+        let state = match self.state {
+            State::Ok => "ok",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        };
+        vec![self.what.into(), state.into(), self.found.clone(), self.fix.clone()]
+    }
+}
+
+/// Looks, and installs what is missing where that is asked for.
+pub fn run(args: Args) -> Outcome {
+    let kernel = Kernel::host();
+    if args.install {
+        return install(&kernel);
+    }
+    listing::print(&checks::all(&kernel, &survey(&kernel)?, &args.runs.runs), args.format)?;
+    Ok(ExitCode::Done)
+}
+
+fn install(kernel: &Kernel) -> Outcome {
+    let packages = checks::missing_packages(&survey(kernel)?);
+    if packages.is_empty() {
+        return Ok(ExitCode::Done);
+    }
+    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if !rustix::process::geteuid().is_root() {
+        let message = format!("these mkfs programs are missing; install them as root: {line}");
+        return Err(Failure::new(ExitCode::Missing, message));
+    }
+    eprintln!("installing: {}", packages.join(" "));
+    let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
+    let failed = |error: fsarena_sys::argv::Error| {
+        Failure::new(ExitCode::Missing, format!("{error}\nInstall by hand what brings these: {line}"))
+    };
+    let mut log = |_| {};
+    apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
+    let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
+    args.extend(packages.iter().copied());
+    apt(&args).expect(&mut log).map_err(failed)?;
+    Ok(ExitCode::Done)
+}

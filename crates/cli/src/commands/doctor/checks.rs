@@ -1,0 +1,188 @@
+//! What `fsarena doctor` looks at.
+
+use super::{Finding, State};
+use bytesize::ByteSize;
+use fsarena_fs::available::{Availability, find_program};
+use fsarena_load::workload::Job;
+use fsarena_sys::kernel::Kernel;
+use std::path::Path;
+
+/// Everything, in the order in which a run needs it.
+pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding> {
+    let mut findings = vec![user(), loop_devices(kernel)];
+    findings.extend(filesystems(survey));
+    findings.push(commands());
+    findings.push(room(runs));
+    findings.push(memory(kernel));
+    findings.push(cpu_accounting(kernel));
+    findings.push(readable(
+        kernel,
+        "stall information (PSI)",
+        "proc/pressure/io",
+        "boot with psi=1 (CONFIG_PSI); without it settling cannot see I/O pressure",
+    ));
+    findings.push(readable(
+        kernel,
+        "I/O of a process",
+        "proc/self/io",
+        "CONFIG_TASK_IO_ACCOUNTING; without it there is no write amplification",
+    ));
+    findings.push(governor(kernel));
+    findings.push(left_overs());
+    findings
+}
+
+fn finding(what: &'static str, state: State, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { what, state, found: found.into(), fix: fix.into() }
+}
+
+fn user() -> Finding {
+    if rustix::process::geteuid().is_root() {
+        return finding("user", State::Ok, "root: filesystems can be made and mounted", "");
+    }
+    finding(
+        "user",
+        State::Limited,
+        "not root: only directories as they are",
+        "`fsarena run --on dir:PATH` now; with `sudo fsarena run` every filesystem, on loop images only",
+    )
+}
+
+/// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
+pub fn missing_packages(found: &[Availability]) -> Vec<&'static str> {
+    let mountable = found.iter().filter(|have| have.kernel);
+    let mut packages: Vec<&str> = mountable.flat_map(|have| have.missing_packages).copied().collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn loop_devices(kernel: &Kernel) -> Finding {
+    if kernel.path("dev/loop-control").exists() {
+        return finding("loop devices", State::Ok, "/dev/loop-control", "");
+    }
+    finding(
+        "loop devices",
+        State::Missing,
+        "no /dev/loop-control",
+        "modprobe loop, or a kernel with CONFIG_BLK_DEV_LOOP",
+    )
+}
+
+fn filesystems(found: &[Availability]) -> Vec<Finding> {
+    let names = |wanted: &dyn Fn(&Availability) -> bool| {
+        found.iter().filter(|have| wanted(have)).map(|have| have.def.id).collect::<Vec<_>>().join(" ")
+    };
+    let usable = names(&|have| have.kernel && have.mkfs.is_some());
+    let mut findings = vec![match usable.as_str() {
+        "" => finding("filesystems", State::Missing, "none can be made and mounted", "see the next lines"),
+        usable => finding("filesystems", State::Ok, usable, ""),
+    }];
+    let packages = missing_packages(found);
+    if !packages.is_empty() {
+        let without = names(&|have| have.kernel && have.mkfs.is_none());
+        let fix = format!("apt-get install {}", packages.join(" "));
+        findings.push(finding("mkfs programs", State::Missing, format!("none for {without}"), fix));
+    }
+    let foreign = names(&|have| !have.kernel);
+    if !foreign.is_empty() {
+        let fix = "a kernel with their drivers";
+        findings.push(finding("not in this kernel", State::Limited, foreign, fix));
+    }
+    findings
+}
+
+/// The programs of every workload with its default settings.
+fn commands() -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let absent = |program: &&str| find_program(&path, program).is_none();
+    let mut missing = Vec::new();
+    for workload in fsarena_load::workloads::WORKLOADS {
+        let settings = fsarena_core::setting::Settings::defaults(workload.def().settings);
+        let programs = workload.programs(&Job { settings, scale: Default::default(), seed: 0 });
+        missing.extend(programs.into_iter().filter(absent));
+    }
+    missing.extend(["mount", "umount", "losetup", "wipefs"].into_iter().filter(absent));
+    if missing.is_empty() {
+        return finding("commands", State::Ok, "all that the workloads run are here", "");
+    }
+    let fix = "apt-get install coreutils findutils tar util-linux mount, or run with `--set driver=native`";
+    finding("commands", State::Missing, missing.join(" "), fix)
+}
+
+fn room(runs: &Path) -> Finding {
+    let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
+    match fsarena_sys::image::free_bytes(dir) {
+        Ok(free) if free >= 4 << 30 => {
+            finding("room for images", State::Ok, format!("{} in {dir:?}", ByteSize(free)), "")
+        }
+        Ok(free) => finding(
+            "room for images",
+            State::Limited,
+            format!("{} in {dir:?}", ByteSize(free)),
+            "images elsewhere: `--on loop:DIR`, in memory: `--on ram`",
+        ),
+        Err(error) => finding(
+            "room for images",
+            State::Missing,
+            error.to_string(),
+            "--runs DIR with one that can be written",
+        ),
+    }
+}
+
+fn memory(kernel: &Kernel) -> Finding {
+    let text = kernel.read("proc/meminfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:")).unwrap_or("MemAvailable: unknown");
+    finding("memory", State::Ok, line.split_whitespace().collect::<Vec<_>>().join(" "), "")
+}
+
+/// In the order in which the probe prefers its sources.
+fn cpu_accounting(kernel: &Kernel) -> Finding {
+    let what = "CPU of the whole machine";
+    for path in ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"] {
+        if kernel.path(path).exists() {
+            return finding(what, State::Ok, format!("/{path}: exact"), "");
+        }
+    }
+    finding(
+        what,
+        State::Limited,
+        "only sampled by ticks",
+        "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load",
+    )
+}
+
+fn readable(kernel: &Kernel, what: &'static str, path: &str, fix: &str) -> Finding {
+    match kernel.read(path) {
+        Ok(_) => finding(what, State::Ok, format!("/{path}"), ""),
+        Err(error) => finding(what, State::Limited, format!("/{path}: {error}"), fix),
+    }
+}
+
+fn governor(kernel: &Kernel) -> Finding {
+    match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => finding("CPU frequency", State::Ok, "no governor is offered (a virtual machine, often)", ""),
+        Some(name) if name == "performance" => finding("CPU frequency", State::Ok, name, ""),
+        Some(name) => finding(
+            "CPU frequency",
+            State::Limited,
+            format!("governor {name}"),
+            "cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+fn left_overs() -> Finding {
+    let state = fsarena_sys::undo::state_dir();
+    let journals = std::fs::read_dir(state.join("undo")).map_or(0, |entries| entries.flatten().count());
+    match journals {
+        0 => finding("left by killed runs", State::Ok, "nothing", ""),
+        n => finding(
+            "left by killed runs",
+            State::Limited,
+            format!("{n} journals in {state:?}, or runs going on"),
+            "fsarena recover",
+        ),
+    }
+}

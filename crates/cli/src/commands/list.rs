@@ -1,0 +1,288 @@
+//! `fsarena list`: what there is.
+
+use crate::args::{ListFormat, Runs};
+use crate::failure::Outcome;
+use crate::listing::{self, Row};
+use clap::ValueEnum;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor::FACTORS;
+use fsarena_core::metric::{METRICS, TIMER};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::study::STUDIES;
+use fsarena_sys::kernel::Kernel;
+use serde::Serialize;
+
+/// List what there is: studies, filesystems, workloads, their settings, metrics, factors, report formats, runs.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to list
+    #[arg(value_enum)]
+    what: What,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "term")]
+    format: ListFormat,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum What {
+    /// Plans that ship with fsarena, with their published figures
+    Studies,
+    /// Filesystems, their option sets, and whether this machine can make and mount them
+    Filesystems,
+    /// Workloads and their settings
+    Workloads,
+    /// Raw readings and what is derived from them
+    Metrics,
+    /// What may vary between arms
+    Factors,
+    /// Report formats
+    Exporters,
+    /// Stored runs, newest first
+    Runs,
+}
+
+/// Lists.
+pub fn run(args: Args) -> Outcome {
+    match args.what {
+        What::Studies => listing::print(&studies()?, args.format)?,
+        What::Filesystems => listing::print(&filesystems()?, args.format)?,
+        What::Workloads => listing::print(&settings(), args.format)?,
+        What::Metrics => listing::print(&metrics(), args.format)?,
+        What::Factors => listing::print(&factors(), args.format)?,
+        What::Exporters => listing::print(&exporters(), args.format)?,
+        What::Runs => listing::print(&runs(&args.runs)?, args.format)?,
+    }
+    Ok(ExitCode::Done)
+}
+
+#[derive(Serialize)]
+struct StudyRow {
+    study: &'static str,
+    question: String,
+    published: Vec<String>,
+    source: &'static str,
+}
+
+impl Row for StudyRow {
+    const HEADS: &'static [&'static str] = &["STUDY", "QUESTION", "PUBLISHED FIGURES", "SOURCE"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![self.study.into(), self.question.clone(), self.published.join(" "), self.source.into()]
+    }
+}
+
+fn studies() -> Result<Vec<StudyRow>, crate::failure::Failure> {
+    let mut rows = Vec::new();
+    for study in STUDIES {
+        let (plan, _) = fsarena_core::plan::file::PlanFile::parse(study.name, study.plan.as_bytes())?;
+        let published = study.published()?;
+        rows.push(StudyRow {
+            study: study.name,
+            question: plan.question,
+            published: published.iter().map(|set| format!("published:{}", set.name())).collect(),
+            source: study.source,
+        });
+    }
+    Ok(rows)
+}
+
+#[derive(Serialize)]
+struct FilesystemRow {
+    filesystem: &'static str,
+    title: &'static str,
+    kernel: bool,
+    mkfs: Option<String>,
+    packages: Vec<&'static str>,
+    option_sets: Vec<OptionSetRow>,
+}
+
+#[derive(Serialize)]
+struct OptionSetRow {
+    id: &'static str,
+    help: &'static str,
+}
+
+impl Row for FilesystemRow {
+    const HEADS: &'static [&'static str] = &["FILESYSTEM", "KERNEL", "MKFS", "OPTION SETS", "TITLE"];
+
+    fn columns(&self) -> Vec<String> {
+        let sets: Vec<&str> = self.option_sets.iter().map(|set| set.id).collect();
+        vec![
+            self.filesystem.into(),
+            if self.kernel { "yes" } else { "no" }.into(),
+            self.mkfs.clone().unwrap_or_else(|| format!("apt-get install {}", self.packages.join(" "))),
+            sets.join(" "),
+            self.title.into(),
+        ]
+    }
+}
+
+fn filesystems() -> Result<Vec<FilesystemRow>, crate::failure::Failure> {
+    let found = fsarena_fs::available::survey(&Kernel::host())?;
+    let rows = found
+        .into_iter()
+        .map(|found| FilesystemRow {
+            filesystem: found.def.id,
+            title: found.def.title,
+            kernel: found.kernel,
+            mkfs: found.mkfs.map(|path| path.display().to_string()),
+            packages: found.def.packages.to_vec(),
+            option_sets: found
+                .def
+                .options
+                .iter()
+                .map(|set| OptionSetRow { id: set.id, help: set.help })
+                .collect(),
+        })
+        .collect();
+    Ok(rows)
+}
+
+#[derive(Serialize)]
+struct SettingRow {
+    workload: &'static str,
+    setting: &'static str,
+    accepts: String,
+    default: String,
+    help: &'static str,
+}
+
+impl Row for SettingRow {
+    const HEADS: &'static [&'static str] = &["WORKLOAD", "SETTING", "ACCEPTS", "DEFAULT", "HELP"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![
+            self.workload.into(),
+            self.setting.into(),
+            self.accepts.clone(),
+            self.default.clone(),
+            self.help.into(),
+        ]
+    }
+}
+
+fn settings() -> Vec<SettingRow> {
+    let mut rows = Vec::new();
+    for def in fsarena_load::workloads::WORKLOADS.iter().map(|workload| workload.def()) {
+        rows.push(SettingRow {
+            workload: def.id,
+            setting: "",
+            accepts: String::new(),
+            default: String::new(),
+            help: def.help,
+        });
+        rows.extend(def.settings.iter().map(|setting| SettingRow {
+            workload: def.id,
+            setting: setting.id,
+            accepts: setting.kind.to_string(),
+            default: fsarena_core::setting::Value::from(setting.default).to_string(),
+            help: setting.help,
+        }));
+    }
+    rows
+}
+
+#[derive(Serialize)]
+struct MetricRow {
+    metric: &'static str,
+    kind: &'static str,
+    unit: Unit,
+    better: Direction,
+    help: &'static str,
+}
+
+impl Row for MetricRow {
+    const HEADS: &'static [&'static str] = &["METRIC", "KIND", "UNIT", "BETTER", "HELP"];
+
+    fn columns(&self) -> Vec<String> {
+        let better = match self.better {
+            Direction::Lower => "lower",
+            Direction::Higher => "higher",
+            Direction::Neutral => "-",
+        };
+        vec![self.metric.into(), self.kind.into(), self.unit.suffix().into(), better.into(), self.help.into()]
+    }
+}
+
+fn metrics() -> Vec<MetricRow> {
+    let derived = METRICS.iter().map(|metric| MetricRow {
+        metric: metric.id,
+        kind: "derived",
+        unit: metric.unit,
+        better: metric.direction,
+        help: metric.help,
+    });
+    let raw = TIMER.iter().copied().chain(fsarena_probe::probes::readings()).map(|reading| MetricRow {
+        metric: reading.id,
+        kind: "reading",
+        unit: reading.unit,
+        better: reading.direction,
+        help: reading.help,
+    });
+    derived.chain(raw).collect()
+}
+
+#[derive(Serialize)]
+struct NamedRow {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+impl Row for NamedRow {
+    const HEADS: &'static [&'static str] = &["NAME", "DEFAULT", "HELP"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![self.name.into(), self.default.into(), self.help.into()]
+    }
+}
+
+fn factors() -> Vec<NamedRow> {
+    FACTORS
+        .iter()
+        .map(|factor| NamedRow { name: factor.id, default: factor.default, help: factor.help })
+        .collect()
+}
+
+fn exporters() -> Vec<NamedRow> {
+    fsarena_report::exporters::EXPORTERS
+        .iter()
+        .map(|exporter| NamedRow { name: exporter.id(), default: "", help: exporter.help() })
+        .collect()
+}
+
+#[derive(Serialize)]
+struct RunRow {
+    run: String,
+    study: String,
+    started: String,
+    status: String,
+    arms: Vec<String>,
+}
+
+impl Row for RunRow {
+    const HEADS: &'static [&'static str] = &["RUN", "STUDY", "STARTED", "STATUS", "ARMS"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![
+            self.run.clone(),
+            self.study.clone(),
+            self.started.clone(),
+            self.status.clone(),
+            self.arms.join(" "),
+        ]
+    }
+}
+
+fn runs(runs: &Runs) -> Result<Vec<RunRow>, crate::failure::Failure> {
+    let rows = fsarena_store::list(&runs.runs)?.into_iter().map(|run| RunRow {
+        run: run.id,
+        study: run.study,
+        started: run.started,
+        status: run.status.why,
+        arms: run.arms,
+    });
+    Ok(rows.collect())
+}

@@ -1,0 +1,142 @@
+//! `fsarena report`: any stored run, rendered again without running anything.
+
+use crate::args::Runs;
+use crate::failure::{Failure, Outcome, printing};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::record::RunRecord;
+use fsarena_report::exporter::Exporter;
+use fsarena_report::exporters;
+use fsarena_report::page::Page;
+use fsarena_report::report::Report;
+use fsarena_store::RunDir;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Render a stored run again, without running anything.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run: its id, the beginning of it, its directory, or `latest`
+    #[arg(default_value = "latest")]
+    run: String,
+    /// The format on standard output: term, md, csv, json
+    #[arg(long, default_value = "term")]
+    format: String,
+    /// Also write a report to a file; repeatable: `md=FILE`
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export)]
+    export: Vec<(String, PathBuf)>,
+    /// The metrics to answer for, the first in full
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', default_value = "elapsed,durable")]
+    metric: Vec<String>,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// How a report is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The metrics to answer for.
+    pub metrics: Vec<String>,
+    /// Columns to keep within; none where the reader has no width.
+    pub width: Option<u16>,
+    /// Whether colours may be used.
+    pub colour: bool,
+}
+
+impl Options {
+    /// What standard output can show.
+    pub fn for_stdout() -> Options {
+        let terminal = std::io::stdout().is_terminal();
+        let width =
+            rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|&w| w > 0);
+        Options {
+            metrics: vec![],
+            width: if terminal { width } else { None },
+            colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+}
+
+/// Renders.
+pub fn run(args: Args) -> Outcome {
+    let exporter = find(&args.format)?;
+    let run = RunDir::find(&args.runs.runs, &args.run)?;
+    let options = Options { metrics: args.metric, ..Options::for_stdout() };
+    let report = build(fsarena_store::read(&run)?, &options)?;
+    for (format, path) in &args.export {
+        write_file(&report, format, path)?;
+    }
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    exporter.export(&report, &mut out)?;
+    out.flush().map_err(printing)?;
+    Ok(ExitCode::Done)
+}
+
+/// At the end of a run: the reports in its directory, those that were asked for, and the answer for
+/// standard output, ready to be printed.
+pub fn write_all(
+    record: RunRecord,
+    options: &Options,
+    exports: &[(String, PathBuf)],
+    run: &RunDir,
+) -> Result<Vec<u8>, Failure> {
+    let report = build(record, options)?;
+    for (format, file) in [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")] {
+        write_file(&report, format, &run.path().join(file))?;
+    }
+    for (format, path) in exports {
+        write_file(&report, format, path)?;
+    }
+    let mut answer = Vec::new();
+    find("term")?.export(&report, &mut answer)?;
+    writeln!(answer, "\nReport: {}", run.path().join("report.md").display()).map_err(printing)?;
+    Ok(answer)
+}
+
+/// Prints a result that is not the report of one run.
+pub fn print_page(page: &Page, format: &str) -> Result<(), Failure> {
+    let options = Options::for_stdout();
+    let mut out = Vec::new();
+    page.write(format, options.width, options.colour, &mut out)?;
+    print(&out)
+}
+
+/// Puts finished bytes on standard output.
+pub fn print(bytes: &[u8]) -> Result<(), Failure> {
+    std::io::stdout().lock().write_all(bytes).map_err(printing)
+}
+
+fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
+    let metrics: Vec<&str> = options.metrics.iter().map(String::as_str).collect();
+    let mut report = Report::new(record, &metrics)?;
+    report.width = options.width;
+    report.colour = options.colour;
+    Ok(report)
+}
+
+fn write_file(report: &Report, format: &str, path: &Path) -> Result<(), Failure> {
+    let exporter = find(format)?;
+    let file = std::fs::File::create(path).map_err(Failure::file(path))?;
+    let mut out = BufWriter::new(file);
+    exporter.export(report, &mut out)?;
+    out.flush().map_err(Failure::file(path))
+}
+
+fn find(format: &str) -> Result<&'static dyn Exporter, Failure> {
+    exporters::find(format).ok_or_else(|| {
+        let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
+        Failure::new(ExitCode::Usage, format!("no report format `{format}`; there are {}", known.join(", ")))
+    })
+}
+
+/// `FORMAT=FILE`.
+pub fn parse_export(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((format, path)) if exporters::find(format).is_some() && !path.is_empty() => {
+            Ok((format.into(), path.into()))
+        }
+        _ => {
+            let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
+            Err(format!("write it FORMAT=FILE, with one of {}", known.join(", ")))
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `fsarena run`: question in, answer out.
+
+mod flags;
+mod session;
+
+pub use flags::Args;
+
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::vocabulary;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::matrix;
+use fsarena_core::plan::Plan;
+use fsarena_core::plan::file::PlanFile;
+use fsarena_core::plan::resolve::resolve;
+use fsarena_core::study;
+use fsarena_run::preflight;
+use fsarena_store::RunDir;
+use fsarena_sys::kernel::Kernel;
+use std::path::Path;
+
+/// Runs a study or a plan, stores every sample, and prints the answer.
+pub fn run(args: Args) -> Outcome {
+    let kernel = Kernel::host();
+    fsarena_sys::cancel::install()
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    let (plan, run) = match &args.resume {
+        Some(name) => {
+            let run = RunDir::find(&args.runs.runs, name)?;
+            (run.plan()?, Some(run))
+        }
+        None => (load(&args, &kernel)?, None),
+    };
+    let arms = matrix::expand(&plan);
+    let check = preflight::check(&kernel, &plan, &arms)?;
+    if args.dry_run {
+        return flags::print_plan(&plan, &arms, &check);
+    }
+    let run = match run {
+        Some(run) => run,
+        None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
+    };
+    let progress = Progress::new(args.quiet);
+    session::Session { kernel, plan, arms, check, run, progress }.go(&args)
+}
+
+/// Plan::load: a study by its name or a plan by its path, under what the command line says.
+fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
+    let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
+    let (origin, bytes) = match study::find(name) {
+        Some(study) => (format!("study {name}"), study.plan.as_bytes().to_vec()),
+        None => (name.to_string(), read(name)?),
+    };
+    let file = PlanFile::parse(&origin, &bytes)?;
+    Ok(resolve(&origin, &file, &args.overrides(kernel)?, &vocabulary::collect(kernel)?)?)
+}
+
+fn read(name: &str) -> Result<Vec<u8>, Failure> {
+    let path = Path::new(name);
+    if !path.exists() {
+        let studies: Vec<&str> = study::STUDIES.iter().map(|study| study.name).collect();
+        let message = format!("{name}: neither a study ({}) nor a plan file", studies.join(", "));
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    // Read no more than shows that it is too large.
+    let mut bytes = Vec::new();
+    let limit = fsarena_core::plan::file::MAX_BYTES as u64 + 1;
+    std::fs::File::open(path)
+        .and_then(|file| std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes))
+        .map_err(Failure::file(path))?;
+    Ok(bytes)
+}

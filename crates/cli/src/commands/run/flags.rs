@@ -1,0 +1,221 @@
+//! The flags of `fsarena run`, and what they mean.
+
+use crate::args::Runs;
+use crate::failure::{Failure, Outcome, printing};
+use bytesize::ByteSize;
+use fsarena_core::cell::Arm;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor;
+use fsarena_core::plan::resolve::Overrides;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::scale::Scale;
+use fsarena_run::preflight::Check;
+use fsarena_sys::kernel::Kernel;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run a study or a plan and answer its question.
+///
+/// Every filesystem is made on a loop image that fsarena creates and removes again; no other device is
+/// touched. Once a block each filesystem is made afresh and does the work, in random order. Blocks are the
+/// unit of replication: with 8 or more, differences come with exact 95% intervals.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A study (`fsarena list studies`) or a plan file [default: piszcz]
+    #[arg(value_name = "STUDY|PLAN.toml")]
+    pub plan: Option<String>,
+
+    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `dir:PATH` (an existing
+    /// directory as it is, no root needed; repeat it to compare directories)
+    #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
+    pub on: Vec<On>,
+    /// Filesystems to compare
+    #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "What is compared")]
+    pub fs: Vec<String>,
+    /// Option sets to compare (`fsarena list filesystems`)
+    #[arg(long, value_name = "SET,…", value_delimiter = ',', help_heading = "What is compared")]
+    pub options: Vec<String>,
+    /// Further mkfs arguments; repeat it to compare several
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "What is compared")]
+    pub mkfs: Vec<String>,
+    /// Further mount options, comma-separated; repeat it to compare several
+    #[arg(long, value_name = "OPTIONS", help_heading = "What is compared")]
+    pub mount: Vec<String>,
+
+    /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
+    #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
+    pub scale: Option<Scale>,
+    /// A real tree to work on, in place of the generated one
+    #[arg(long, value_name = "DIR", help_heading = "How much work")]
+    pub tree: Option<String>,
+    /// A setting of the workload (`fsarena list workloads`)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
+    pub set: Vec<(String, String)>,
+    /// Number of blocks
+    #[arg(long, value_name = "N", help_heading = "How much work")]
+    pub blocks: Option<u32>,
+    /// Start no block that would end later than this: `150s`, `10m`
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much work")]
+    pub budget: Option<Duration>,
+    /// The seed of all that is random: orders, payload
+    #[arg(long, value_name = "N", help_heading = "How much work")]
+    pub seed: Option<u64>,
+
+    /// Size of the image [default: what the work needs]
+    #[arg(long, value_name = "SIZE", help_heading = "Devices")]
+    pub size: Option<ByteSize>,
+    /// Use this block device, and ERASE it; its name under /dev/disk/by-id/
+    #[arg(long, value_name = "DEVICE", conflicts_with = "on", help_heading = "Devices")]
+    pub erase: Option<PathBuf>,
+    /// The filesystem signature on that device which you give up
+    #[arg(long, value_name = "TYPE", requires = "erase", help_heading = "Devices")]
+    pub erase_signature: Option<String>,
+    /// The directory that stands for the other disk, with `--on dir:`
+    #[arg(long, value_name = "DIR", help_heading = "Devices")]
+    pub other: Option<PathBuf>,
+
+    /// Go on with a run that was cut short
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "on", "fs", "scale", "set", "seed", "erase"], help_heading = "The run")]
+    pub resume: Option<String>,
+    /// Say what would be run, and run nothing
+    #[arg(long, help_heading = "The run")]
+    pub dry_run: bool,
+    /// The metrics to answer for, the first in full
+    #[arg(
+        long,
+        value_name = "METRIC,…",
+        value_delimiter = ',',
+        default_value = "elapsed,durable",
+        help_heading = "The run"
+    )]
+    pub metric: Vec<String>,
+    /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = super::super::report::parse_export, help_heading = "The run")]
+    pub export: Vec<(String, PathBuf)>,
+    /// No progress on standard error
+    #[arg(long, short, help_heading = "The run")]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub runs: Runs,
+}
+
+/// Where a run takes place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum On {
+    /// A loop image on disk, in the run's directory or in this one.
+    Loop(Option<PathBuf>),
+    /// A loop image in memory.
+    Ram,
+    /// A directory as it is.
+    Dir(PathBuf),
+}
+
+impl On {
+    fn parse(text: &str) -> Result<On, String> {
+        match text.split_once(':') {
+            None if text == "loop" => Ok(On::Loop(None)),
+            None if text == "ram" => Ok(On::Ram),
+            Some(("loop", dir)) if !dir.is_empty() => Ok(On::Loop(Some(dir.into()))),
+            Some(("dir", dir)) if !dir.is_empty() => Ok(On::Dir(dir.into())),
+            _ => Err("it is `loop`, `loop:DIR`, `ram` or `dir:PATH`".into()),
+        }
+    }
+}
+
+fn parse_scale(text: &str) -> Result<Scale, String> {
+    Scale::ALL
+        .into_iter()
+        .find(|scale| scale.name() == text)
+        .ok_or_else(|| format!("it is one of {}", Scale::ALL.map(Scale::name).join(", ")))
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("write it NAME=VALUE".into()),
+    }
+}
+
+impl Args {
+    /// What these flags say over the plan.
+    pub fn overrides(&self, kernel: &Kernel) -> Result<Overrides, Failure> {
+        let mut factors = Vec::new();
+        for (id, levels) in [
+            (factor::FS, &self.fs),
+            (factor::OPTIONS, &self.options),
+            (factor::MKFS, &self.mkfs),
+            (factor::MOUNT, &self.mount),
+        ] {
+            if !levels.is_empty() {
+                factors.push((id.to_string(), levels.clone()));
+            }
+        }
+        let (backing, directories) = self.backing()?;
+        if !directories.is_empty() {
+            factors.push((factor::DIR.into(), directories));
+        }
+        let mut settings = self.set.clone();
+        settings.extend(self.tree.clone().map(|tree| ("tree".to_string(), tree)));
+        Ok(Overrides {
+            scale: self.scale,
+            seed: self.seed,
+            blocks: self.blocks,
+            budget_s: self.budget.map(|budget| budget.as_secs_f64()),
+            factors,
+            settings,
+            backing,
+            size: self.size,
+            other_dir: self.other.clone(),
+            fresh_seed: fresh_seed(kernel),
+        })
+    }
+
+    fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
+        if let Some(path) = &self.erase {
+            let signature = self.erase_signature.clone();
+            return Ok((Some(Backing::Erase { path: path.clone(), signature }), vec![]));
+        }
+        let mut directories = Vec::new();
+        for on in &self.on {
+            match on {
+                On::Dir(path) => directories.push(path_text(path)?),
+                _ if self.on.len() > 1 => {
+                    return Err(Failure::new(ExitCode::Usage, "--on can be repeated for `dir:PATH` only"));
+                }
+                On::Loop(path) => return Ok((Some(Backing::Loop { path: path.clone() }), vec![])),
+                On::Ram => return Ok((Some(Backing::Ram), vec![])),
+            }
+        }
+        Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
+    }
+}
+
+fn path_text(path: &std::path::Path) -> Result<String, Failure> {
+    let text = path.to_str().ok_or_else(|| {
+        Failure::new(
+            ExitCode::Usage,
+            format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display()),
+        )
+    })?;
+    Ok(text.to_string())
+}
+
+/// A seed nobody chose: the clock, and the boot.
+fn fresh_seed(kernel: &Kernel) -> u64 {
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let boot = fsarena_sys::process::boot_id(kernel);
+    boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
+}
+
+/// `--dry-run`: the plan as resolved, and what it needs.
+pub fn print_plan(plan: &Plan, arms: &[Arm], check: &Check) -> Outcome {
+    let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "# {} arms: {}", arms.len(), names.join(", "))
+        .and_then(|()| writeln!(out, "# {}\n\n{text}", check.describe()))
+        .map_err(printing)?;
+    Ok(ExitCode::Done)
+}

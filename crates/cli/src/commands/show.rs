@@ -1,0 +1,100 @@
+//! `fsarena show`: a run, a study, or published figures.
+
+use crate::args::Runs;
+use crate::commands::report;
+use crate::failure::{Failure, Outcome};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::published::Published;
+use fsarena_core::study;
+use fsarena_store::RunDir;
+
+/// Show what there is to know of a run, a study, or published figures.
+///
+/// For a run: its plan as resolved and every command it executed. For a study: its plan, ready to be copied and
+/// changed. For published figures: the tables as their author printed them, totals computed from them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run (id, beginning of it, directory, `latest`), a study's name, or `published:NAME`
+    what: String,
+    /// The format on standard output: term, json; for published figures also md
+    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    format: String,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// Shows.
+pub fn run(args: Args) -> Outcome {
+    if let Some(name) = args.what.strip_prefix("published:") {
+        report::print_page(&fsarena_report::published::show(&published(name)?), &args.format)?;
+    } else if let Some(study) = study::find(&args.what) {
+        report::print(study.plan.as_bytes())?;
+    } else {
+        let run = RunDir::find(&args.runs.runs, &args.what)?;
+        report::print(run_text(&run, &args.format)?.as_bytes())?;
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Finds published figures by their name.
+pub fn published(name: &str) -> Result<Published, Failure> {
+    let mut known = Vec::new();
+    for study in study::STUDIES {
+        for set in study.published()? {
+            if set.name() == name {
+                return Ok(set);
+            }
+            known.push(format!("published:{}", set.name()));
+        }
+    }
+    let message = format!("no published figures `{name}`; there are {}", known.join(", "));
+    Err(Failure::new(ExitCode::Usage, message))
+}
+
+fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
+    let log = run.command_log();
+    let commands = std::fs::read_to_string(&log).map_err(Failure::file(&log))?;
+    let plan = run.plan()?;
+    match format {
+        "term" => {
+            let file = run.plan_file();
+            let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
+            let lines: Vec<String> = commands.lines().filter_map(command_line).collect();
+            Ok(format!(
+                "# {}\n\n{plan}\n# {} commands\n{}\n",
+                run.path().display(),
+                lines.len(),
+                lines.join("\n")
+            ))
+        }
+        "json" => {
+            let lines: Vec<serde_json::Value> =
+                commands.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let value =
+                serde_json::json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": lines });
+            Ok(format!("{value:#}\n"))
+        }
+        other => {
+            let message =
+                format!("a run is shown as term or json, not as {other}; `fsarena report` has {other}");
+            Err(Failure::new(ExitCode::Usage, message))
+        }
+    }
+}
+
+/// A line of the command log, for people. Control characters in file names stay escaped.
+fn command_line(line: &str) -> Option<String> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    let command = line.get("command")?;
+    let words: Vec<String> = command.get("argv")?.as_array()?.iter().map(quoted).collect();
+    let times = command.get("times").and_then(serde_json::Value::as_u64).unwrap_or(1);
+    let more = if times > 1 { format!("  (and {} more alike)", times - 1) } else { String::new() };
+    let ended = command.get("ended")?.as_str()?;
+    Some(format!("{:>8} ms  {ended:<8}  {}{more}", command.get("ms")?, words.join(" ")))
+}
+
+fn quoted(word: &serde_json::Value) -> String {
+    let word = word.as_str().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("{word:?}") }
+}

@@ -1,0 +1,187 @@
+//! The live display: a consumer of events, like the store.
+
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What people see while a run goes on, on standard error.
+pub struct Progress {
+    view: View,
+    blocks: u32,
+    steps_per_cell: u64,
+    budget: Option<Duration>,
+    begun: Instant,
+    /// The arm of each cell.
+    arms: HashMap<String, String>,
+    arm: String,
+    timeouts: u32,
+}
+
+enum View {
+    /// Bars that move.
+    Live(Live),
+    /// A line a block, for logs.
+    Plain,
+    /// Nothing.
+    Quiet,
+}
+
+struct Live {
+    all: MultiProgress,
+    block: ProgressBar,
+    total: ProgressBar,
+}
+
+impl Progress {
+    /// Bars where standard error is a terminal, lines where it is not, nothing where that is asked for.
+    pub fn new(quiet: bool) -> Progress {
+        let view = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => View::Quiet,
+            (false, true) => View::Live(Live::new()),
+            (false, false) => View::Plain,
+        };
+        Progress {
+            view,
+            blocks: 0,
+            steps_per_cell: 1,
+            budget: None,
+            begun: Instant::now(),
+            arms: HashMap::new(),
+            arm: String::new(),
+            timeouts: 0,
+        }
+    }
+
+    /// Says something that stays on the screen.
+    pub fn say(&self, line: &str) {
+        match &self.view {
+            View::Live(live) => drop(live.all.println(line)),
+            View::Plain => drop(writeln!(std::io::stderr(), "{line}")),
+            View::Quiet => {}
+        }
+    }
+
+    /// Shows one event.
+    pub fn show(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted { blocks, steps_per_cell, budget_s, .. } => {
+                self.blocks = *blocks;
+                self.steps_per_cell = u64::from(*steps_per_cell).max(1);
+                self.budget = budget_s.map(Duration::from_secs_f64);
+                self.begun = Instant::now();
+            }
+            Event::BlockStarted { block, order } => self.block_started(*block, order),
+            Event::CellStarted { cell } => {
+                self.arms.insert(cell.id().0, cell.arm.name.clone());
+                self.arm = cell.arm.name.clone();
+            }
+            Event::Cell { what: CellEvent::Phase { name }, .. } => self.phase(name),
+            Event::Cell { what: CellEvent::Sample(_), .. } => self.step_done(),
+            Event::Cell { what: CellEvent::Note(note), .. } => self.note(note),
+            Event::Note(note) => self.note(note),
+            Event::CellFinished { cell, outcome: Outcome::Failed { why } } => {
+                let arm = self.arms.get(&cell.0).cloned().unwrap_or_default();
+                self.say(&format!("  {arm} FAILED: {why}"));
+            }
+            Event::BlockFinished { block } => self.block_finished(*block),
+            Event::RunFinished { why, .. } => self.finished(why),
+            _ => {}
+        }
+    }
+
+    fn block_started(&mut self, block: u32, order: &[String]) {
+        let steps = order.len() as u64 * self.steps_per_cell;
+        if let View::Live(live) = &mut self.view {
+            live.block_started(block, self.blocks, steps);
+        }
+    }
+
+    fn phase(&self, name: &str) {
+        if let View::Live(live) = &self.view {
+            live.block.set_message(format!("{}: {name}", self.arm));
+        }
+    }
+
+    fn step_done(&self) {
+        if let View::Live(live) = &self.view {
+            live.block.inc(1);
+        }
+    }
+
+    fn block_finished(&self, block: u32) {
+        let done = block + 1;
+        let elapsed = self.begun.elapsed();
+        let left = self.left(done, elapsed);
+        match &self.view {
+            View::Live(live) => {
+                live.block.finish_with_message("done");
+                live.total.set_message(format!("about {} left", seconds(left)));
+            }
+            View::Plain => self.say(&format!(
+                "block {done}/{} done after {}, about {} left",
+                self.blocks,
+                seconds(elapsed),
+                seconds(left)
+            )),
+            View::Quiet => {}
+        }
+    }
+
+    /// The time left: blocks to come at the pace so far, but no longer than the budget.
+    fn left(&self, done: u32, elapsed: Duration) -> Duration {
+        let pace = elapsed / done.max(1);
+        let left = pace * self.blocks.saturating_sub(done);
+        self.budget.map_or(left, |budget| left.min(budget.saturating_sub(elapsed)))
+    }
+
+    fn note(&mut self, note: &Note) {
+        match note.kind {
+            // One line for each would drown the display; the report counts them.
+            NoteKind::SettleTimeout => self.timeouts += 1,
+            NoteKind::Fairness | NoteKind::ArmFailed => self.say(&format!("  note: {}", note.text)),
+            _ => {}
+        }
+    }
+
+    fn finished(&self, why: &str) {
+        if let View::Live(live) = &self.view {
+            live.block.finish();
+            live.total.finish_and_clear();
+        }
+        if self.timeouts > 0 {
+            self.say(&format!(
+                "  the machine did not settle in time {} times; the report names them",
+                self.timeouts
+            ));
+        }
+        self.say(&format!("stopped after {}: {why}", seconds(self.begun.elapsed())));
+    }
+}
+
+impl Live {
+    fn new() -> Live {
+        let all = MultiProgress::new();
+        let total = all.add(ProgressBar::new_spinner());
+        total.set_style(style("{spinner} {elapsed} in all {wide_msg}"));
+        total.enable_steady_tick(Duration::from_millis(250));
+        Live { all, block: ProgressBar::hidden(), total }
+    }
+
+    /// A new bar; those of the blocks before stay above it.
+    fn block_started(&mut self, block: u32, blocks: u32, steps: u64) {
+        self.block = self.all.insert_before(&self.total, ProgressBar::new(steps));
+        self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
+        self.block.set_prefix(format!("block {}/{blocks}", block + 1));
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a fixed template")
+}
+
+fn seconds(time: Duration) -> String {
+    let whole = time.as_secs();
+    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
+}

@@ -1,0 +1,26 @@
+//! The words a plan may use: what the registries hold, and what this machine can do.
+
+use fsarena_core::plan::resolve::Vocabulary;
+use fsarena_fs::available::survey;
+use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_sys::kernel::Kernel;
+
+/// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
+///
+/// # Errors
+/// Where the kernel does not say what it can mount.
+pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
+    Ok(Vocabulary {
+        filesystems: FILESYSTEMS
+            .iter()
+            .map(|def| (def.id.to_string(), def.options.iter().map(|set| set.id.to_string()).collect()))
+            .collect(),
+        available: survey(kernel)?
+            .into_iter()
+            .filter(|found| found.usable())
+            .map(|found| found.def.id.to_string())
+            .collect(),
+        workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
+    })
+}

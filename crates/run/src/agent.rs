@@ -1,0 +1,162 @@
+//! The agent: runs one cell in a process of its own, here or in a guest, and says what happened.
+
+use crate::bench::Bench;
+use crate::protocol::{Line, MountRequest, Request};
+use crate::target;
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_load::step::{Action, Before, Error, Step};
+use fsarena_load::workload::{Job, Place};
+use fsarena_sys::kernel::Kernel;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// Reads a request, runs its cell, and writes what happens as JSON lines.
+///
+/// # Errors
+/// Where the request cannot be read or nobody listens any more.
+pub fn serve(mut input: impl Read, mut output: impl Write) -> std::io::Result<()> {
+    die_with_parent()?;
+    let mut text = String::new();
+    input.read_to_string(&mut text)?;
+    let request: Request = serde_json::from_str(&text)?;
+    let mut line = |line: &Line| -> std::io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        output.write_all(&text)?;
+        output.flush()
+    };
+    let mut unheard = None;
+    let mut emit = |event| unheard = unheard.take().or(line(&Line::Event(event)).err());
+    let outcome = match cell(&Kernel::host(), &request, &mut emit) {
+        Ok(()) => Outcome::Done,
+        Err(why) => Outcome::Failed { why },
+    };
+    match unheard {
+        Some(error) => Err(error),
+        None => line(&Line::End(outcome)),
+    }
+}
+
+/// Without a parent nobody would end us, and nobody would listen.
+fn die_with_parent() -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+/// Mount, every step, unmount. The error is for people.
+fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> Result<(), String> {
+    let workload = fsarena_load::workloads::find(&request.cell.workload.name)
+        .ok_or_else(|| format!("this fsarena has no workload {}", request.cell.workload.name))?;
+    let mut bench = Bench::open(kernel, request.device, &request.settle, emit);
+    if let Some(mount) = &request.mount {
+        mount_step(kernel, mount, &mut bench)?;
+    }
+    let job = Job {
+        settings: request.cell.workload.settings.clone(),
+        scale: request.cell.scale,
+        seed: request.cell.seed,
+    };
+    let place = Place { root: request.root.clone(), other: request.other.clone() };
+    let result = std::fs::create_dir_all(&place.root)
+        .map_err(|error| format!("{}: {error}", place.root.display()))
+        .and_then(|()| workload.steps(&job, &place).map_err(|error| error.to_string()))
+        .and_then(|steps| steps.into_iter().try_for_each(|step| one_step(request, step, &mut bench)));
+    match &request.mount {
+        // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
+        Some(mount) => result.and(unmount_step(mount, &mut bench)),
+        None => result,
+    }
+}
+
+fn one_step(request: &Request, step: Step, bench: &mut Bench) -> Result<(), String> {
+    let name = step.info.id.to_string();
+    let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    for action in step.prepare {
+        let mut log = |record| bench.say(CellEvent::Command(record));
+        action.perform(&mut log).map_err(|error| failed(&error))?;
+    }
+    before(request, step.before, bench).map_err(|error| failed(&error))?;
+    bench.settle(&name);
+    let sync = || sync_all(&[&request.root, &request.other]);
+    bench
+        .measure(&step.info, "timed", |log| perform_all(step.work, log), sync)
+        .map_err(|error| failed(&error))
+}
+
+fn perform_all(
+    work: Vec<Action>,
+    log: &mut dyn FnMut(fsarena_core::event::CommandRecord),
+) -> Result<crate::bench::Yield, Error> {
+    let mut total = (Readings::default(), 0);
+    for action in work {
+        let (readings, peak) = action.perform(log)?;
+        total.0.extend(readings);
+        total.1 = total.1.max(peak);
+    }
+    Ok(total)
+}
+
+/// Brings about the state that a step starts from.
+fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), String> {
+    let begun = Instant::now();
+    match (state, &request.mount) {
+        (Before::Warm, _) => return Ok(()),
+        (Before::Remount, Some(mount)) => {
+            let mut log = |record| bench.say(CellEvent::Command(record));
+            target::unmount(mount, &mut log).map_err(|error| error.to_string())?;
+            target::mount(mount, &mut log).map_err(|error| error.to_string())?;
+        }
+        // A directory cannot be remounted; dropping the caches comes nearest.
+        (Before::ColdCache | Before::Remount, _) => target::drop_caches(&[&request.root, &request.other])?,
+    }
+    bench.spent("lifecycle", begun.elapsed());
+    Ok(())
+}
+
+fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+    bench.settle("mount");
+    let info = lifecycle("mount", "Mount");
+    let mut space = Readings::default();
+    let work = |log: &mut dyn FnMut(_)| {
+        let peak = target::mount(mount, log)?.max_rss_bytes;
+        if let Ok(usable) = target::usable_bytes(&mount.target) {
+            space.set(reading::USABLE, usable as f64);
+        }
+        if let Some(size) =
+            fsarena_sys::device::BlockDevice::open(kernel, &mount.source).ok().and_then(|d| d.size_bytes())
+        {
+            space.set(reading::DEVICE_SIZE, size as f64);
+        }
+        Ok::<_, fsarena_sys::argv::Error>((space, peak))
+    };
+    bench
+        .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))
+        .map_err(|error| error.to_string())?;
+    let options =
+        fsarena_sys::mount::effective_options(kernel, &mount.target).map_err(|error| error.to_string())?;
+    bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).step("mount")));
+    Ok(())
+}
+
+fn unmount_step(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+    bench.settle("unmount");
+    let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| (Readings::default(), 0));
+    bench
+        .measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))
+        .map_err(|error| error.to_string())
+}
+
+/// A step that every filesystem goes through and no task asks for.
+pub fn lifecycle(id: &str, title: &str) -> StepInfo {
+    StepInfo { id: StepId::new(id), title: title.into(), number: None, in_composite: false }
+}
+
+/// Flushes the filesystems that carry these directories.
+fn sync_all(dirs: &[&Path]) -> std::io::Result<()> {
+    dirs.iter().try_for_each(|dir| Ok(rustix::fs::syncfs(File::open(dir)?)?))
+}

@@ -1,0 +1,125 @@
+//! Measuring one step: settle, read, do, read, sync, read.
+
+use crate::settle::settle;
+use fsarena_core::cell::StepInfo;
+use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::plan::SettlePlan;
+use fsarena_core::sample::{Readings, Sample};
+use fsarena_probe::{Scene, Session};
+use fsarena_sys::kernel::Kernel;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The reading that commands' own peak memory is merged into.
+const PEAK_MEMORY: &str = "peak_memory_bytes";
+
+/// Measures the steps of one cell and says what it sees.
+pub struct Bench<'a> {
+    kernel: Kernel,
+    session: Session,
+    device: Option<(u32, u32)>,
+    plan: &'a SettlePlan,
+    emit: &'a mut dyn FnMut(CellEvent),
+}
+
+/// What a piece of work gives back: readings of its own, and the peak memory of its commands in bytes.
+pub type Yield = (Readings, u64);
+
+impl<'a> Bench<'a> {
+    /// Opens the probes for the device under test.
+    pub fn open(
+        kernel: &Kernel,
+        device: Option<(u32, u32)>,
+        plan: &'a SettlePlan,
+        emit: &'a mut dyn FnMut(CellEvent),
+    ) -> Bench<'a> {
+        let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+        for note in notes {
+            emit(CellEvent::Note(note));
+        }
+        Bench { kernel: kernel.clone(), session, device, plan, emit }
+    }
+
+    /// Says something.
+    pub fn say(&mut self, event: CellEvent) {
+        (self.emit)(event);
+    }
+
+    /// Waits until nothing that came before disturbs the step of this name, and says so where it still does.
+    pub fn settle(&mut self, step: &str) {
+        self.say(CellEvent::Phase { name: format!("settling before {step}") });
+        let settled = settle(&self.kernel, self.device, self.plan);
+        self.spent("settle", settled.waited);
+        if !settled.unquiet.is_empty() {
+            let text = format!(
+                "not settled after {:.1} s: {}",
+                settled.waited.as_secs_f64(),
+                settled.unquiet.join(", ")
+            );
+            self.say(CellEvent::Note(Note::new(NoteKind::SettleTimeout, text).step(step)));
+        }
+    }
+
+    /// Measures one piece of work and the sync after it, and says so.
+    ///
+    /// `work` is given a log for its commands. It writes to memory: nothing is told while time runs.
+    /// `spent` names what its time counts as: `timed` or `lifecycle`.
+    ///
+    /// # Errors
+    /// Those of the work itself; then there is no sample.
+    pub fn measure<E>(
+        &mut self,
+        info: &StepInfo,
+        spent: &str,
+        work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<Yield, E>,
+        sync: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<(), E> {
+        self.say(CellEvent::Phase { name: info.id.to_string() });
+        let mut commands = Vec::new();
+        let started_at =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        let before = self.session.before();
+        let begun = Instant::now();
+        let done = work(&mut |record| commands.push(record));
+        let elapsed = begun.elapsed();
+        let at_return = self.session.at_return();
+        // The probes' own reading between return and sync is nobody's time.
+        let resumed = Instant::now();
+        let synced = sync();
+        let durable = elapsed + resumed.elapsed();
+        let at_durable = self.session.at_durable();
+
+        self.spent(spent, durable);
+        commands.into_iter().for_each(|record| self.say(CellEvent::Command(record)));
+        let (own, peak) = done?;
+        let mut readings = self.session.finish(&before, &at_return, &at_durable);
+        readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
+        match synced {
+            Ok(()) => readings.set(reading::DURABLE, durable.as_nanos() as f64),
+            Err(error) => {
+                let text = format!("the data may not be on the device: syncfs said {error}");
+                self.say(CellEvent::Note(Note::new(NoteKind::Unavailable, text).step(info.id.to_string())));
+            }
+        }
+        for note in self.session.take_notes() {
+            self.say(CellEvent::Note(note));
+        }
+        readings.extend(own);
+        merge_peak(&mut readings, peak);
+        self.say(CellEvent::Sample(Sample { step: info.clone(), started_at, readings }));
+        Ok(())
+    }
+
+    /// Notes time that was spent.
+    pub fn spent(&mut self, what: &str, time: Duration) {
+        self.say(CellEvent::Spent { what: what.into(), ns: time.as_nanos() as u64 });
+    }
+}
+
+/// The peak of a step is that of its largest process, ours or a command's.
+fn merge_peak(readings: &mut Readings, commands: u64) {
+    let own = readings.get(PEAK_MEMORY).unwrap_or(0.0);
+    if commands > 0 && commands as f64 > own {
+        readings.set(PEAK_MEMORY, commands as f64);
+    }
+}

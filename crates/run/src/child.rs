@@ -1,0 +1,129 @@
+//! The agent as a child process: started, listened to, and killed with all its own.
+
+use crate::executor::Fatal;
+use crate::protocol::{Line, Request};
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{argv, cancel, process, undo};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often a signal is looked for while the agent is silent.
+const LISTEN: Duration = Duration::from_millis(50);
+
+/// Runs one request in an agent of its own process group, and passes on what it says.
+///
+/// # Errors
+/// Where the agent cannot be started or does not speak the protocol.
+pub fn run(
+    journal: &undo::Journal,
+    request: &Request,
+    emit: &mut dyn FnMut(CellEvent),
+) -> Result<Outcome, Fatal> {
+    let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
+    let mut errors = tempfile::tempfile().map_err(agent)?;
+    let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
+    // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
+    let group = journal.arm(group_of(&child))?;
+    let asked = ask(&mut child, request);
+    let outcome =
+        match asked.and_then(|()| child.stdout.take().ok_or_else(|| std::io::Error::other("no stdout"))) {
+            Ok(stdout) => listen(stdout, emit),
+            Err(error) => Err(Fatal::Agent(error.to_string())),
+        };
+    if !matches!(outcome, Ok(Some(Outcome::Done | Outcome::Failed { .. }))) {
+        // Its commands have process groups of their own.
+        end_commands()?;
+    }
+    group.undo()?;
+    let status = child.wait().map_err(agent)?;
+    match outcome? {
+        Some(outcome) => Ok(outcome),
+        None => {
+            let why = format!("the measuring process ended ({status}): {}", last_words(&mut errors));
+            Ok(Outcome::Failed { why })
+        }
+    }
+}
+
+fn group_of(child: &Child) -> undo::Undo {
+    let pgid = child.id() as i32;
+    // One that is gone already has no start time, and no group to end.
+    let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
+    undo::Undo::KillGroup { pgid, start_time }
+}
+
+/// Ends everything that carries our mark: the agent and all that it started.
+fn end_commands() -> Result<(), Fatal> {
+    if let Some((_, journal)) = argv::mark() {
+        process::kill_marked(&Kernel::host(), &journal)?;
+    }
+    Ok(())
+}
+
+fn spawn(errors: std::fs::File) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .arg("agent")
+        .envs(argv::mark())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        // A group of its own: Ctrl-C reaches us alone, and we end the whole group at once.
+        .process_group(0)
+        .spawn()
+}
+
+fn ask(child: &mut Child, request: &Request) -> std::io::Result<()> {
+    let mut stdin = child.stdin.take().ok_or_else(|| std::io::Error::other("no stdin"))?;
+    serde_json::to_writer(&mut stdin, request)?;
+    stdin.flush()
+}
+
+/// Passes on events until the agent ends, falls silent for good, or a signal comes.
+fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option<Outcome>, Fatal> {
+    let lines = reader(stdout);
+    loop {
+        if cancel::requested().is_some() {
+            return Ok(Some(Outcome::Interrupted));
+        }
+        match lines.recv_timeout(LISTEN) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(Line::Event(event)) => emit(event),
+                Ok(Line::End(outcome)) => return Ok(Some(outcome)),
+                Err(error) => return Err(Fatal::Agent(format!("said {line:?}, which is no event: {error}"))),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+}
+
+/// A blocking read cannot be interrupted; a channel can be left.
+fn reader(stdout: ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines() {
+            let Ok(line) = line else { return };
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+fn last_words(errors: &mut std::fs::File) -> String {
+    let mut text = String::new();
+    let length = errors.metadata().map_or(0, |meta| meta.len());
+    let read = errors
+        .seek(SeekFrom::Start(length.saturating_sub(2048)))
+        .and_then(|_| errors.read_to_string(&mut text));
+    match (read, text.trim()) {
+        (Err(error), _) => error.to_string(),
+        (Ok(_), "") => "it said nothing".into(),
+        (Ok(_), said) => said.into(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Directories as they are: nothing is formatted or mounted, and no root is needed.
+
+use crate::child;
+use crate::executor::{Executor, Fatal};
+use crate::local::Tell;
+use crate::other::inputs;
+use crate::protocol::Request;
+use fsarena_core::cell::Cell;
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::factor;
+use fsarena_core::plan::Plan;
+use fsarena_load::workload::Place;
+use fsarena_sys::device;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::undo::{Armed, Journal, Undo};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The executor of existing directories.
+pub struct Directories {
+    kernel: Kernel,
+    plan: Plan,
+    journal: Journal,
+    run_id: String,
+    other: PathBuf,
+    _made: Armed,
+}
+
+impl Directories {
+    /// Makes the inputs in a directory of their own, and notes what each directory lies on.
+    ///
+    /// # Errors
+    /// Where a directory cannot be written.
+    pub fn start(
+        kernel: &Kernel,
+        plan: &Plan,
+        arms: &[fsarena_core::cell::Arm],
+        journal: &Journal,
+        run_dir: &Path,
+        tell: Tell,
+    ) -> Result<Directories, Fatal> {
+        let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let other =
+            plan.device.other_dir.as_deref().unwrap_or(run_dir).join(format!("fsarena-{run_id}-other"));
+        let made = make(journal, &other)?;
+        inputs(plan, &Place { root: other.clone(), other: other.clone() })?;
+        for arm in arms {
+            let dir = Path::new(arm.level(factor::DIR));
+            for note in notes(kernel, dir, &other) {
+                tell(Event::Note(note.arm(&arm.name)))?;
+            }
+        }
+        Ok(Directories {
+            kernel: kernel.clone(),
+            plan: plan.clone(),
+            journal: journal.clone(),
+            run_id,
+            other,
+            _made: made,
+        })
+    }
+}
+
+impl Executor for Directories {
+    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+        let dir = Path::new(cell.arm.level(factor::DIR));
+        let root = dir.join(format!("fsarena-{}", self.run_id));
+        let made = make(&self.journal, &root)?;
+        let request = Request {
+            cell: cell.clone(),
+            settle: self.plan.settle.clone(),
+            mount: None,
+            device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
+            root,
+            other: self.other.clone(),
+        };
+        let outcome = child::run(&self.journal, &request, emit);
+        made.undo()?;
+        outcome
+    }
+
+    fn remarks(&self) -> Vec<Note> {
+        let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
+                    in their filesystems, and blocks share one filesystem";
+        vec![
+            Note::new(NoteKind::Fairness, text)
+                .fix("as root, without --on, every block starts on a fresh mkfs"),
+        ]
+    }
+}
+
+/// Makes a directory of ours, with its removal in the journal first.
+fn make(journal: &Journal, dir: &Path) -> Result<Armed, Fatal> {
+    if dir.exists() {
+        return Err(Fatal::Plan(format!(
+            "{dir:?} is there already; remove it if it is left from an earlier run"
+        )));
+    }
+    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
+    std::fs::create_dir(dir).map_err(fsarena_sys::Error::io("making", dir))?;
+    Ok(armed)
+}
+
+/// What a directory lies on, as the kernel says.
+fn notes(kernel: &Kernel, dir: &Path, other: &Path) -> Vec<Note> {
+    let mut notes = vec![];
+    let path = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let mounts = kernel.mounts().unwrap_or_default();
+    let mount = mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.target))
+        .max_by_key(|mount| mount.target.as_os_str().len());
+    if let Some(mount) = mount {
+        let text =
+            format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
+        notes.push(Note::new(NoteKind::Options, text).step("mount"));
+    }
+    let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
+    if device_of(dir).is_some() && device_of(dir) == device_of(other) {
+        let text =
+            "the other disk is a directory of the same filesystem: copies to and from it stay on one device";
+        notes.push(Note::new(NoteKind::Fairness, text).fix("--other DIR with a directory on another device"));
+    }
+    notes
+}

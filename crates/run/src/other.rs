@@ -1,0 +1,76 @@
+//! The other disk: a second device, made once a run, that tasks copy from and to.
+
+use crate::executor::Fatal;
+use crate::local::{Tell, logged};
+use crate::preflight::{self, Check};
+use fsarena_core::cell::Arm;
+use fsarena_core::factor;
+use fsarena_core::plan::Plan;
+use fsarena_fs::lifecycle;
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_load::workload::Place;
+use fsarena_sys::loopdev::LoopOptions;
+use fsarena_sys::mount::Mounted;
+use fsarena_sys::undo::Journal;
+use fsarena_sys::{image, loopdev, mount};
+use std::path::{Path, PathBuf};
+
+/// A mounted second device with the inputs that all cells share.
+pub struct OtherDisk {
+    // Dropped in this order: unmounted first, then detached and removed.
+    mounted: Mounted,
+    _device: ScratchDevice,
+}
+
+impl OtherDisk {
+    /// Makes the image, the filesystem, and the inputs of every workload.
+    ///
+    /// # Errors
+    /// Where there is no room or a command fails.
+    pub fn make(
+        plan: &Plan,
+        check: &Check,
+        journal: &Journal,
+        images: &Path,
+        target: &Path,
+        tell: Tell,
+    ) -> Result<OtherDisk, Fatal> {
+        std::fs::create_dir_all(target).map_err(fsarena_sys::Error::io("making", target))?;
+        let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
+        let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
+        let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
+        let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
+        let device = ScratchDevice::from_loop(device, image)?;
+        let arm =
+            Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
+        let options = lifecycle::options(def, &arm)?;
+        logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
+        let mounted = logged(tell, |log| {
+            mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
+        })??;
+        let other = OtherDisk { mounted, _device: device };
+        other.fill(plan)?;
+        Ok(other)
+    }
+
+    /// Its mount point.
+    pub fn root(&self) -> PathBuf {
+        self.mounted.target().to_path_buf()
+    }
+
+    fn fill(&self, plan: &Plan) -> Result<(), Fatal> {
+        // Inputs know no filesystem under test: they are the same for every arm.
+        let place = Place { root: self.root(), other: self.root() };
+        inputs(plan, &place)
+    }
+}
+
+/// Makes the inputs of every workload of a plan, and has them written back before anything is timed.
+pub fn inputs(plan: &Plan, place: &Place) -> Result<(), Fatal> {
+    for asked in &plan.workloads {
+        let (workload, job) = preflight::workload(plan, asked)?;
+        workload.inputs(&job, place)?;
+    }
+    let sync = std::fs::File::open(&place.other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    Ok(sync.map_err(fsarena_sys::Error::io("syncing", &place.other))?)
+}

@@ -1,0 +1,224 @@
+//! Everything that can be known to fail, found before anything is made.
+
+use crate::executor::Fatal;
+use bytesize::ByteSize;
+use fsarena_core::cell::{Arm, WorkloadPlan};
+use fsarena_core::factor;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_fs::available::{Availability, find_program, survey};
+use fsarena_fs::def::FsDef;
+use fsarena_fs::safety::check_image_path;
+use fsarena_load::workload::{Job, Room, Workload};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::undo::state_dir;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
+const SIZE_STEP: u64 = 256 << 20;
+/// The same for the other disk.
+const OTHER_STEP: u64 = 64 << 20;
+/// Files on the other disk: archives, and copies of them.
+const OTHER_FILES: u64 = 100;
+
+/// What a run needs.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// Size of the image under test, in bytes; 0 where nothing is formatted.
+    pub size_bytes: u64,
+    /// Size of the other disk's image, in bytes; 0 where a directory stands for it.
+    pub other_bytes: u64,
+    /// Programs that the run executes.
+    pub programs: Vec<String>,
+    /// Timed steps of all workloads.
+    pub steps: u32,
+    /// Whether filesystems are made and mounted.
+    formats: bool,
+}
+
+impl Check {
+    /// Samples of one cell, lifecycle included: for progress.
+    pub fn steps_per_cell(&self) -> u32 {
+        self.steps + if self.formats { 3 } else { 0 }
+    }
+
+    /// For people: what it takes.
+    pub fn describe(&self) -> String {
+        match self.size_bytes {
+            0 => format!("{} tasks a cell, in a directory", self.steps),
+            size => format!(
+                "{} tasks a cell; image of {}, other disk of {}",
+                self.steps,
+                ByteSize(size),
+                ByteSize(self.other_bytes)
+            ),
+        }
+    }
+}
+
+/// The workload of a plan, ready to be asked.
+pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job), Fatal> {
+    let workload = fsarena_load::workloads::find(&asked.name)
+        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))?;
+    Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
+}
+
+/// Checks a plan against this machine.
+///
+/// # Errors
+/// A filesystem, program, directory or room that is missing, with what to do.
+pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal> {
+    if arms.is_empty() {
+        return Err(Fatal::Missing(
+            "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
+        ));
+    }
+    let mut room = Room::default();
+    let mut programs = BTreeSet::new();
+    let mut steps = 0;
+    for asked in &plan.workloads {
+        let (workload, job) = workload(plan, asked)?;
+        let needs = workload.room(&job)?;
+        room.bytes = room.bytes.max(needs.bytes);
+        room.inodes = room.inodes.max(needs.inodes);
+        room.other_bytes += needs.other_bytes;
+        programs.extend(workload.programs(&job).into_iter().map(String::from));
+        steps += workload.outline(&job).len() as u32;
+    }
+    let formats = plan.device.backing != Backing::Dir;
+    let (mut size_bytes, mut other_bytes) = (0, 0);
+    match &plan.device.backing {
+        Backing::Dir => directories(arms, room)?,
+        backing => {
+            root_only()?;
+            let defs = mountable(kernel, plan, arms)?;
+            programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+            programs.extend(["mount", "umount", "losetup"].map(String::from));
+            size_bytes = image_size(plan, &defs, room)?;
+            other_bytes = other_size(plan, room);
+            if let Backing::Loop { path: Some(dir) } = backing {
+                image_dir(kernel, dir)?;
+            }
+        }
+    }
+    all_installed(&programs)?;
+    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), steps, formats })
+}
+
+fn root_only() -> Result<(), Fatal> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Fatal::Missing(
+        "making and mounting filesystems needs root; as an ordinary user benchmark the filesystem a directory \
+         is on, with `fsarena run --on dir:PATH`, and see `fsarena doctor` for what else is possible"
+            .into(),
+    ))
+}
+
+/// The definitions of all arms' filesystems, each of which this machine can make and mount.
+fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static FsDef>, Fatal> {
+    let found = survey(kernel)?;
+    let mut defs: Vec<&'static FsDef> = Vec::new();
+    let asked = arms.iter().map(|arm| arm.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
+    for id in asked {
+        let have = found.iter().find(|have| have.def.id == id);
+        let have = have.ok_or_else(|| Fatal::Plan(format!("fsarena knows no filesystem {id}")))?;
+        usable(have)?;
+        if !defs.iter().any(|def| def.id == id) {
+            defs.push(have.def);
+        }
+    }
+    for arm in arms {
+        fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
+    }
+    Ok(defs)
+}
+
+fn usable(have: &Availability) -> Result<(), Fatal> {
+    let id = have.def.id;
+    if !have.kernel {
+        let message = format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
+        return Err(Fatal::Missing(message));
+    }
+    if have.mkfs.is_none() {
+        let packages = have.def.packages.join(" ");
+        return Err(Fatal::Missing(format!(
+            "{} is not installed: apt-get install {packages}",
+            have.def.mkfs
+        )));
+    }
+    Ok(())
+}
+
+/// The size of the image: what was asked for if it will do, else what work and filesystems need.
+fn image_size(plan: &Plan, defs: &[&FsDef], room: Room) -> Result<u64, Fatal> {
+    // All arms get the same size: that of the filesystem which needs most.
+    let needed = defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0);
+    let needed = needed.next_multiple_of(SIZE_STEP);
+    match plan.device.size {
+        None => Ok(needed),
+        Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
+        Some(size) => Err(Fatal::Missing(format!(
+            "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
+             or a smaller --scale",
+            ByteSize(needed)
+        ))),
+    }
+}
+
+/// Images go into a directory that exists, and not onto a filesystem under test.
+fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
+    let image = match std::fs::metadata(dir) {
+        Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
+        // A file: fsarena did not make it, and the guard says so.
+        Ok(_) => dir.to_path_buf(),
+        Err(error) => {
+            return Err(fsarena_sys::Error::io("looking for the directory of images", dir)(error).into());
+        }
+    };
+    Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
+}
+
+fn other_size(plan: &Plan, room: Room) -> u64 {
+    let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
+    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_STEP)
+}
+
+fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {
+    for dir in arms.iter().map(|arm| arm.level(factor::DIR)) {
+        let path = Path::new(dir);
+        if !path.is_dir() {
+            return Err(Fatal::Missing(format!(
+                "{path:?} is no directory; --on dir:PATH needs one that exists"
+            )));
+        }
+        let free = fsarena_sys::image::free_bytes(path)?;
+        let needed = room.bytes + room.bytes / 4 + room.other_bytes;
+        if free < needed {
+            return Err(Fatal::Missing(format!(
+                "too little room in {path:?}: {} needed, {} free; free some, or take a smaller --scale",
+                ByteSize(needed),
+                ByteSize(free)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing: Vec<&str> = programs
+        .iter()
+        .map(String::as_str)
+        .filter(|program| find_program(&path, program).is_none())
+        .collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => Err(Fatal::Missing(format!(
+            "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux), \
+             or take `--set driver=native`",
+            missing.join(", ")
+        ))),
+    }
+}

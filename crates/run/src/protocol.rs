@@ -1,0 +1,47 @@
+//! What is said between an executor and the agent: one JSON request in, JSON lines out.
+
+use fsarena_core::cell::Cell;
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::plan::SettlePlan;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One cell to run, with everything the agent needs to find.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// What to do.
+    pub cell: Cell,
+    /// What counts as settled.
+    pub settle: SettlePlan,
+    /// The filesystem to mount first and unmount last; none where a directory is taken as it is.
+    pub mount: Option<MountRequest>,
+    /// The directory to work in: below the mount point where there is one.
+    pub root: PathBuf,
+    /// The directory on the other disk, with the inputs that all cells share.
+    pub other: PathBuf,
+    /// Major and minor number of the device under test, where there is one.
+    pub device: Option<(u32, u32)>,
+}
+
+/// How to mount the filesystem under test.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MountRequest {
+    /// The device.
+    pub source: PathBuf,
+    /// The mount point.
+    pub target: PathBuf,
+    /// The kernel's name of the filesystem.
+    pub fs_type: String,
+    /// Comma-separated options; may be empty.
+    pub options: String,
+}
+
+/// One line from the agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// Something happened.
+    Event(CellEvent),
+    /// The cell ended; nothing follows.
+    End(Outcome),
+}

@@ -1,0 +1,164 @@
+//! Settling in place of sleeping: waiting until nothing that came before can disturb what comes next.
+
+use fsarena_core::plan::SettlePlan;
+use fsarena_sys::kernel::Kernel;
+use std::time::{Duration, Instant};
+
+/// The time between two looks at the machine.
+const POLL: Duration = Duration::from_millis(5);
+/// Looks in a row that must find it quiet.
+const QUIET_POLLS: u32 = 2;
+/// Kernel threads that go on initialising a filesystem after mount.
+const INITIALISERS: &[&str] = &["ext4lazyinit"];
+
+/// How settling ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The time it took.
+    pub waited: Duration,
+    /// What was not quiet when time was up; empty where all was.
+    pub unquiet: Vec<String>,
+}
+
+/// What one look saw.
+#[derive(Debug, Clone, PartialEq)]
+struct Look {
+    at: Instant,
+    unwritten: u64,
+    device: Option<Vec<u64>>,
+    stalled_us: Option<u64>,
+}
+
+/// Waits until the machine is quiet: dirty and writeback pages few, the device idle, no I/O pressure, and
+/// no initialisation of the filesystem going on in the background. What a kernel cannot tell is not
+/// waited for.
+pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) -> Settled {
+    let begun = Instant::now();
+    let timeout = Duration::from_secs_f64(plan.timeout_s);
+    let mut before = look(kernel, device);
+    if before.unwritten > plan.dirty.as_u64() {
+        // What others wrote is written now, rather than during a step.
+        rustix::fs::sync();
+    }
+    let mut quiet = 0;
+    loop {
+        std::thread::sleep(POLL);
+        let now = look(kernel, device);
+        let mut unquiet = unquiet(&before, &now, plan);
+        if unquiet.is_empty() && quiet + 1 == QUIET_POLLS {
+            // Looked at last: it means reading the name of every process.
+            unquiet.extend(initialiser(kernel));
+        }
+        quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
+        if quiet == QUIET_POLLS || begun.elapsed() > timeout {
+            return Settled { waited: begun.elapsed(), unquiet };
+        }
+        before = now;
+    }
+}
+
+fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
+    let unwritten = kernel.read("proc/meminfo").map_or(0, |text| {
+        let kib = |name: &str| number_after(&text, name).unwrap_or(0);
+        1024 * (kib("Dirty:") + kib("Writeback:"))
+    });
+    let device = device.and_then(|(major, minor)| {
+        let text = kernel.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
+        text.split_whitespace().map(|word| word.parse().ok()).collect()
+    });
+    let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
+    Look { at: Instant::now(), unwritten, device, stalled_us }
+}
+
+/// What is not quiet between two looks, in words.
+fn unquiet(before: &Look, now: &Look, plan: &SettlePlan) -> Vec<String> {
+    let mut found = Vec::new();
+    if now.unwritten > plan.dirty.as_u64() {
+        found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten)));
+    }
+    if let (Some(earlier), Some(later)) = (&before.device, &now.device) {
+        // The ninth field is the number of requests in flight; the others only grow.
+        if earlier != later || later.get(8).is_some_and(|in_flight| *in_flight > 0) {
+            found.push("the device is busy".into());
+        }
+    }
+    if let (Some(earlier), Some(later)) = (before.stalled_us, now.stalled_us) {
+        let interval = now.at.duration_since(before.at).as_micros().max(1) as f64;
+        let share = 100.0 * later.saturating_sub(earlier) as f64 / interval;
+        if share > plan.io_pressure_percent {
+            found.push(format!("I/O pressure {share:.0}%"));
+        }
+    }
+    found
+}
+
+/// A kernel thread that is still initialising a filesystem.
+fn initialiser(kernel: &Kernel) -> Option<String> {
+    let processes = std::fs::read_dir(kernel.path("proc")).ok()?;
+    processes
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
+        .find(|name| INITIALISERS.contains(&name.trim_end()))
+        .map(|name| format!("{} is still at work", name.trim_end()))
+}
+
+fn number_after(text: &str, label: &str) -> Option<u64> {
+    let rest = text.split_once(label)?.1.trim_start();
+    rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytesize::ByteSize;
+
+    fn machine(dirty_kib: u64, stat: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/meminfo", &format!("MemTotal: 1 kB\nDirty:   {dirty_kib} kB\nWriteback:  0 kB\n"));
+        write(
+            "proc/pressure/io",
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n",
+        );
+        write("sys/dev/block/7:0/stat", stat);
+        write("proc/12/comm", "bash\n");
+        root
+    }
+
+    fn plan() -> SettlePlan {
+        SettlePlan { timeout_s: 0.05, dirty: ByteSize::kib(64), io_pressure_percent: 10.0 }
+    }
+
+    #[test]
+    fn a_quiet_machine_settles_at_once() {
+        let root = machine(10, "1 2 3 4 5 6 7 8 0 10 11");
+        assert_eq!(settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_stays_unquiet_is_named() {
+        let root = machine(100, "1 2 3 4 5 6 7 8 1 10 11");
+        let unquiet = settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet;
+        assert_eq!(unquiet, ["100.0 KiB dirty or under writeback", "the device is busy"]);
+    }
+
+    #[test]
+    fn background_initialisation_is_waited_for() {
+        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
+        std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
+        let unquiet = settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet;
+        assert_eq!(unquiet, ["ext4lazyinit is still at work"]);
+    }
+
+    #[test]
+    fn a_kernel_that_tells_nothing_is_not_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet.is_empty());
+    }
+}
