@@ -1,6 +1,6 @@
 //! ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
 
-use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX};
+use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, UNIX};
 
 /// ReiserFS.
 pub const DEF: FsDef = FsDef {
@@ -36,6 +36,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
-    traits: Traits { barriers: false, ..UNIX },
+    traits: UNIX,
     describe: Some(Describe { program: "debugreiserfs", args: &[], lines: &[] }),
 };
