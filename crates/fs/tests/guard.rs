@@ -21,15 +21,26 @@ impl Name {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/disk/by-id/fsarena-test-{}-{number}", std::process::id()));
-        std::fs::create_dir_all("/dev/disk/by-id").unwrap();
-        std::os::unix::fs::symlink(device, &path).unwrap();
-        Name(path)
+        // Where there is no such directory the tests make it, and the last name takes it away again.
+        for _ in 0..1000 {
+            let _ = std::fs::create_dir_all("/dev/disk/by-id");
+            match std::os::unix::fs::symlink(device, &path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                made => {
+                    made.unwrap();
+                    return Name(path);
+                }
+            }
+        }
+        panic!("{path:?} cannot be made");
     }
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+        // Fails while there is any other name in it.
+        let _ = std::fs::remove_dir("/dev/disk/by-id").and_then(|()| std::fs::remove_dir("/dev/disk"));
     }
 }
 
