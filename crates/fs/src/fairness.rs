@@ -107,6 +107,8 @@ impl ArmFacts {
 
 /// Something that some arms do and others do not.
 struct Rule {
+    /// Whether it is about copies that clone.
+    of_clones: bool,
     /// Whether an arm does it.
     does: fn(&ArmFacts) -> bool,
     /// What it does, and why that matters; follows the name of the arm.
@@ -117,31 +119,37 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
+        of_clones: false,
         does: |arm| !arm.barriers(),
         text: "does not flush the device's cache and others do: it looks faster wherever data must be durable, and a power cut may lose what it said was stored",
         fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all arms without",
     },
     Rule {
+        of_clones: false,
         does: ArmFacts::lazy_init,
         text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and its first minutes carry the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {
+        of_clones: true,
         does: ArmFacts::reflink,
         text: "can copy a file by sharing its blocks and others cannot: a `cp` that clones moves no data",
         fix: "have copies made with `cp --reflink=never`, or make it without reflink where mkfs allows",
     },
     Rule {
+        of_clones: false,
         does: ArmFacts::compression,
         text: "compresses file data and others do not: with compressible payloads it writes less, and pays in CPU time",
         fix: "use incompressible payloads, or mount all arms alike",
     },
     Rule {
+        of_clones: false,
         does: ArmFacts::data_checksums,
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
         fix: "use the option set `nodatasum` if only speed is asked for",
     },
     Rule {
+        of_clones: false,
         does: ArmFacts::discards,
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
         fix: "mount all arms with `discard`, or all with `nodiscard`; or withhold discard from the device",
@@ -149,9 +157,11 @@ const RULES: &[Rule] = &[
 ];
 
 /// Everything that makes these arms unequal. Nothing where they are equal.
-pub fn lint(arms: &[ArmFacts]) -> Vec<Note> {
+///
+/// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
+pub fn lint(arms: &[ArmFacts], may_clone: bool) -> Vec<Note> {
     let mut notes = vec![];
-    for rule in RULES {
+    for rule in RULES.iter().filter(|rule| may_clone || !rule.of_clones) {
         let those: Vec<_> = arms.iter().filter(|arm| (rule.does)(arm)).collect();
         if those.len() < arms.len() {
             notes.extend(those.iter().map(|arm| note(arm, rule.text).fix(rule.fix)));
@@ -163,7 +173,7 @@ pub fn lint(arms: &[ArmFacts]) -> Vec<Note> {
 }
 
 fn note(arm: &ArmFacts, text: &str) -> Note {
-    Note::new(NoteKind::Fairness, format!("{} {text}", arm.arm)).arm(&arm.arm)
+    Note::new(NoteKind::Fairness, text).arm(&arm.arm)
 }
 
 fn durability(arms: &[ArmFacts]) -> Vec<Note> {

@@ -66,6 +66,11 @@ pub trait Workload: Sync {
     /// Where the inputs are not there.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error>;
 
+    /// Whether its copies may share blocks with their originals, where the filesystem can do that.
+    fn may_clone(&self, _job: &Job) -> bool {
+        false
+    }
+
     /// Remarks that every report of it must make: cache states, payload, how copies are done.
     fn remarks(&self, job: &Job) -> Vec<fsarena_core::event::Note>;
 }

@@ -5,7 +5,7 @@ use crate::executor::{Executor, Fatal};
 use crate::other::OtherDisk;
 use crate::preflight::Check;
 use crate::protocol::{MountRequest, Request};
-use crate::{agent, child};
+use crate::{agent, child, preflight};
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -165,7 +165,10 @@ impl Executor for Local {
     }
 
     fn remarks(&self) -> Vec<Note> {
-        fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>())
+        let clones =
+            |asked| preflight::workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
+        let may_clone = self.plan.workloads.iter().any(clones);
+        fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone)
     }
 }
 

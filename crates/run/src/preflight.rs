@@ -3,6 +3,7 @@
 use crate::executor::Fatal;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Arm, WorkloadPlan};
+use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::available::{Availability, find_program, survey};
@@ -30,6 +31,8 @@ pub struct Check {
     pub other_bytes: u64,
     /// Programs that the run executes.
     pub programs: Vec<String>,
+    /// What every report of these workloads must say.
+    pub remarks: Vec<Note>,
     /// Timed steps of all workloads.
     pub steps: u32,
     /// Whether filesystems are made and mounted.
@@ -75,6 +78,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal>
     }
     let mut room = Room::default();
     let mut programs = BTreeSet::new();
+    let mut remarks = Vec::new();
     let mut steps = 0;
     for asked in &plan.workloads {
         let (workload, job) = workload(plan, asked)?;
@@ -83,6 +87,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal>
         room.inodes = room.inodes.max(needs.inodes);
         room.other_bytes += needs.other_bytes;
         programs.extend(workload.programs(&job).into_iter().map(String::from));
+        remarks.extend(workload.remarks(&job));
         steps += workload.outline(&job).len() as u32;
     }
     let formats = plan.device.backing != Backing::Dir;
@@ -102,7 +107,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal>
         }
     }
     all_installed(&programs)?;
-    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), steps, formats })
+    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), remarks, steps, formats })
 }
 
 fn root_only() -> Result<(), Fatal> {

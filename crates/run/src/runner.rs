@@ -126,7 +126,12 @@ impl Runner<'_> {
         self.tell(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;
         let (consumer, told) = (&mut self.consumer, &mut self.told);
-        let mut emit = |what: CellEvent| {
+        let mut emit = |mut what: CellEvent| {
+            if let CellEvent::Note(note) = &mut what
+                && note.kind == NoteKind::SettleTimeout
+            {
+                note.arm = Some(cell.arm.name.clone());
+            }
             let repeats = match &what {
                 CellEvent::Note(note) => note.kind != NoteKind::SettleTimeout && !told.insert(note.clone()),
                 _ => false,

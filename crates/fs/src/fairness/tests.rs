@@ -28,7 +28,7 @@ fn said(arms: &[ArmFacts]) -> Vec<String> {
         "twice",
         "in size",
     ];
-    let notes = lint(arms);
+    let notes = lint(arms, true);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
     notes

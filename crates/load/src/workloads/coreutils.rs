@@ -98,6 +98,10 @@ impl Workload for Coreutils {
         Ok(chosen.tasks.iter().map(|task| maker.step(task, &mut there)).collect())
     }
 
+    fn may_clone(&self, job: &Job) -> bool {
+        settings::Chosen::of(job).reflink == settings::Reflink::Auto
+    }
+
     fn remarks(&self, job: &Job) -> Vec<Note> {
         remarks::of(job)
     }

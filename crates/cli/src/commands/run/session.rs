@@ -89,6 +89,9 @@ impl Session {
                 &mut tell,
             )?),
         };
+        for note in self.check.remarks.iter().cloned() {
+            consume(&Event::Note(note)).map_err(Fatal::Consumer)?;
+        }
         let earlier = Earlier {
             finished: fsarena_store::done_cells(&self.run)?,
             failed: fsarena_store::dead_arms(&self.run)?,

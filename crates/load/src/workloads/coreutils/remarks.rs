@@ -23,8 +23,7 @@ pub fn of(job: &Job) -> Vec<Note> {
         let text =
             "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
         notes.push(
-            Note::new(NoteKind::Fairness, text)
-                .fix("compare with compression off, or leave out 13, 14 and 21"),
+            Note::new(NoteKind::Remark, text).fix("compare with compression off, or leave out 13, 14 and 21"),
         );
     }
     if let Ok(room) = Coreutils.room(job) {
@@ -48,7 +47,7 @@ fn driver(driver: Driver) -> Note {
 fn reflink(reflink: Reflink) -> Note {
     match reflink {
         Reflink::Never => {
-            Note::new(NoteKind::Fairness, "reflink=never: every copy reads and writes all bytes, on every filesystem")
+            Note::new(NoteKind::Remark, "reflink=never: every copy reads and writes all bytes, on every filesystem")
         }
         Reflink::Auto => Note::new(
             NoteKind::Fairness,
