@@ -1,0 +1,18 @@
+//! Names the locks that a running process waits for: `hotlock PID [SECONDS]`, or `hotlock all [SECONDS]`.
+
+use fsarena_trace::{Options, Target, Tracer};
+use std::error::Error;
+use std::time::Duration;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let target = match args.next().ok_or("usage: hotlock PID|all [SECONDS]")?.as_str() {
+        "all" => Target::WholeMachine,
+        pid => Target::Pids(vec![pid.parse()?]),
+    };
+    let seconds: f64 = args.next().map_or(Ok(5.0), |text| text.parse())?;
+    let tracer = Tracer::start(&Options { target, cpu_samples_hz: 997, user_chains: false })?;
+    std::thread::sleep(Duration::try_from_secs_f64(seconds)?);
+    print!("{}", tracer.stop().text(10, 4));
+    Ok(())
+}

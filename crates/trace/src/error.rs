@@ -1,0 +1,83 @@
+//! Why contention cannot be traced here, and what would change that.
+
+use fsarena_core::exit::{ExitCode, Exits};
+use std::path::PathBuf;
+
+/// Why tracing could not start. Each message says what is needed and how to get it.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The kernel has no such tracepoint.
+    #[error(
+        "kernel {kernel} has no tracepoint lock:{event}: it needs Linux 5.19 or later, built with CONFIG_PERF_EVENTS and CONFIG_EVENT_TRACING (any CONFIG_FTRACE tracer selects it)"
+    )]
+    NoTracepoint {
+        /// `uname -r`.
+        kernel: String,
+        /// `contention_begin` or `contention_end`.
+        event: &'static str,
+    },
+    /// The kernel has no tracefs, or it cannot be reached.
+    #[error(
+        "no tracefs, where the kernel describes its tracepoints: {why}; as root, `mount -t tracefs tracefs /sys/kernel/tracing`, or use a kernel built with CONFIG_TRACING"
+    )]
+    NoTracefs {
+        /// What was tried, and the system's word.
+        why: String,
+    },
+    /// This user may not trace.
+    #[error(
+        "tracing the kernel's locks is not permitted ({doing}: {source}; kernel.perf_event_paranoid is {paranoid}): run as root, or give fsarena CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH with setcap(8), or, as root, `sysctl kernel.perf_event_paranoid=-1`; inside a container the host must allow perf_event_open(2)"
+    )]
+    NotPermitted {
+        /// What was refused.
+        doing: &'static str,
+        /// The value of the sysctl, or `unknown`.
+        paranoid: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The kernel does not tell the addresses of its functions.
+    #[error(
+        "the kernel hides the addresses of its functions in {path:?} (kernel.kptr_restrict is {restrict}), so no lock could be named: run as root, or, as root, `sysctl kernel.kptr_restrict=0`; a kernel without CONFIG_KALLSYMS cannot"
+    )]
+    NoSymbols {
+        /// The list of symbols.
+        path: PathBuf,
+        /// The value of the sysctl, or `unknown`.
+        restrict: String,
+    },
+    /// A file of the kernel cannot be read, or does not read as expected.
+    #[error("{what}: {why}; this kernel describes its tracepoints in a way that fsarena does not know")]
+    Unreadable {
+        /// Which file.
+        what: String,
+        /// The system's word, or what is missing in it.
+        why: String,
+    },
+    /// The kernel refused an event or its buffer for want of something.
+    #[error(
+        "{doing} on CPU {cpu}: {source}; each CPU takes up to three open files (`ulimit -n`) and about {mib} MiB of locked memory (`ulimit -l`, kernel.perf_event_mlock_kb)"
+    )]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// For which CPU.
+        cpu: usize,
+        /// Mebibytes of its buffers.
+        mib: usize,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The reader could not be set up.
+    #[error("the thread that reads the trace could not be set up: {0}")]
+    Reader(#[source] std::io::Error),
+}
+
+impl Exits for Unavailable {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Unavailable::Reader(_) => ExitCode::Internal,
+            _ => ExitCode::Missing,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Starting and stopping a trace.
+
+use crate::profile::Profile;
+use crate::reader::{self, Finished};
+use crate::symbols::Symbols;
+use crate::tally::Tally;
+use crate::tracefs::not_permitted;
+use crate::user::UserMaps;
+use crate::{Unavailable, rings, sites};
+use fsarena_sys::kernel::Kernel;
+use rustix::event::EventfdFlags;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Whose waits are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// These processes with all their threads, and the processes they start while they are traced. What
+    /// kernel threads do on their behalf is not theirs.
+    Pids(Vec<u32>),
+    /// Every task, kernel threads included.
+    WholeMachine,
+}
+
+/// What is traced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Whose waits.
+    pub target: Target,
+    /// How often a second each CPU is asked what it is doing; 0 for never. The kernel's limit
+    /// (`kernel.perf_event_max_sample_rate`) holds.
+    pub cpu_samples_hz: u32,
+    /// Whether the program's part of the chains is kept too. It is right only for programs built with frame
+    /// pointers.
+    pub user_chains: bool,
+}
+
+/// A running trace. Dropping it ends it.
+#[derive(Debug)]
+#[must_use = "the trace ends when dropped"]
+pub struct Tracer {
+    stop: Arc<OwnedFd>,
+    reader: Option<JoinHandle<Finished>>,
+    kernel: Kernel,
+    symbols: Symbols,
+    cpu_event: Option<&'static str>,
+}
+
+impl Tracer {
+    /// Starts a trace on this machine.
+    ///
+    /// # Errors
+    /// What this kernel or user lacks, and how to get it.
+    pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
+        let kernel = Kernel::host();
+        // First, because waits without names are of no use.
+        let symbols = Symbols::read(&kernel)?;
+        let mut rings = rings::open(&kernel, options)?;
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|error| Unavailable::Reader(error.into()))?;
+        let stop = Arc::new(stop);
+        let tally = Tally::new(&options.target, UserMaps::new(&kernel));
+        let cpu_event = rings.cpu_event;
+        for ring in &mut rings.rings {
+            let refused = |error| not_permitted(&kernel, "switching a perf event on", error);
+            ring.sampler.enable().map_err(refused)?;
+        }
+        let begun = reader::now();
+        let reader = std::thread::Builder::new().name("lock-trace".into()).spawn({
+            let stop = stop.clone();
+            move || reader::run(rings, begun, &stop, tally)
+        });
+        let reader = Some(reader.map_err(Unavailable::Reader)?);
+        Ok(Tracer { stop, reader, kernel, symbols, cpu_event })
+    }
+
+    /// Ends the trace: what it found.
+    pub fn stop(mut self) -> Profile {
+        let Finished { tally, duration_ns } = self.finish().expect("only stop and drop finish a trace");
+        // A module may have been loaded since; where the list cannot be read any more, the first one holds.
+        let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
+        let locks = sites::locks(&tally, &symbols);
+        Profile {
+            duration_ns,
+            waits: locks.iter().map(|site| site.waits).sum(),
+            total_wait_ns: locks.iter().map(|site| site.total_ns).sum(),
+            locks,
+            cpu: sites::cpu(&tally, &symbols),
+            cpu_samples: tally.cpu.values().sum(),
+            cpu_event: self.cpu_event.map(str::to_string),
+            lost: tally.lost,
+            waits_without_begin: tally.pairing.without_begin,
+            waits_without_end: tally.pairing.without_end,
+        }
+    }
+
+    fn finish(&mut self) -> Option<Finished> {
+        let reader = self.reader.take()?;
+        // The counter is 0 until now, so there is room for 1.
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        Some(reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
