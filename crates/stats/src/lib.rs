@@ -14,6 +14,7 @@ mod select;
 pub mod sequential;
 pub mod shift;
 pub mod sign;
+pub mod simulate;
 pub mod table;
 pub mod verdict;
 pub mod walsh;

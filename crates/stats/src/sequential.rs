@@ -1,5 +1,6 @@
 //! What paired differences say at one look: the estimate and its repeated confidence intervals.
 
+use crate::select::Multiset;
 use crate::sign;
 use crate::table;
 use crate::walsh::Walsh;
@@ -47,6 +48,16 @@ impl Centre {
     }
 }
 
+/// Whether the interval [w_(c+1), w_(M−c)] lies wholly above θ. Counting is cheaper than finding the ends.
+pub(crate) fn lies_above(walsh: &Walsh, c: usize, theta: f64) -> bool {
+    walsh.count(theta) <= c
+}
+
+/// Whether it lies wholly below θ.
+pub(crate) fn lies_below(walsh: &Walsh, c: usize, theta: f64) -> bool {
+    walsh.count(theta.next_down()) >= walsh.len() - c
+}
+
 fn holds((low, high): (f64, f64), value: f64) -> bool {
     low <= value && value <= high
 }
@@ -62,6 +73,19 @@ mod tests {
         let centre = Centre::of(&d).unwrap();
         assert_eq!((centre.estimate, centre.wide, centre.narrow), (5.5, (1.5, 9.5), (2.0, 9.0)));
         assert!(!centre.provisional && !centre.shapes_differ());
+    }
+
+    #[test]
+    fn counting_says_what_the_interval_says() {
+        let d: Vec<f64> = (0..30).map(|i| f64::from(i * i % 31) / 4.0).collect();
+        let walsh = Walsh::new(d).unwrap();
+        for c in [0, 10, 99, 200] {
+            let (low, high) = walsh.interval(c);
+            for theta in (-8..80).map(|i| f64::from(i) / 8.0) {
+                assert_eq!(lies_above(&walsh, c, theta), low > theta, "{c} {theta}");
+                assert_eq!(lies_below(&walsh, c, theta), high < theta, "{c} {theta}");
+            }
+        }
     }
 
     #[test]

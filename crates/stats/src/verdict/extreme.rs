@@ -71,7 +71,7 @@ pub fn judge_extreme(
 }
 
 /// The outcome before any negation, with the rival that it hangs on.
-fn decide<'a>(races: &'a [Race], complete: bool, margin: Option<f64>) -> Option<(Outcome, &'a Race)> {
+fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcome, &Race)> {
     let ahead = |race: &Race| race.centre.wide.1 < 0.0;
     let beaten = |race: &Race| {
         let enough = races.len() == 1 || race.e_value * ALPHA >= races.len() as f64;

@@ -1,0 +1,31 @@
+//! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS]`.
+
+use fsarena_stats::simulate::{Check, RUNS, selftest};
+use std::time::Instant;
+
+fn main() {
+    let runs = std::env::args().nth(1).map_or(RUNS, |runs| runs.parse().expect("a number of runs"));
+    let start = Instant::now();
+    let report = selftest(runs, 1);
+    for check in &report.checks {
+        line(check);
+    }
+    println!("\nThe negative test, fixed order:");
+    line(&report.negative);
+    println!(
+        "\n{} in {:.1} s",
+        if report.passed() { "passed" } else { "FAILED" },
+        start.elapsed().as_secs_f64()
+    );
+}
+
+fn line(check: &Check) {
+    println!(
+        "{:42} {:24} {:5.2}%  at most {:5.2}%  {}",
+        check.rule.name(),
+        check.noise.name(),
+        100.0 * check.rate(),
+        100.0 * check.upper(),
+        if check.passed() { "passed" } else { "FAILED" }
+    );
+}

@@ -1,0 +1,79 @@
+//! Simulations: what the rules are worth where the truth is known.
+
+pub mod boundary;
+pub mod noise;
+
+mod selftest;
+
+pub use selftest::{Check, RUNS, Report, Rule, selftest};
+
+use fsarena_core::schedule::mix;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use statrs::distribution::{Beta, ContinuousCDF};
+
+/// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a
+/// simulation gives the same figures on any number of CPUs.
+pub fn stream(seed: u64, run: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(mix(seed, run))
+}
+
+/// Does `runs` runs on all CPUs and gives their results in order.
+pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.max(1));
+    let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
+    let of = &of;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || bounds(thread).map(of).collect::<Vec<T>>()))
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a simulated run does not fail")).collect()
+    })
+}
+
+/// The upper 95% confidence limit of a probability of which `events` of `runs` were seen (Clopper and
+/// Pearson 1934): the 0.95 quantile of Beta(events + 1, runs − events).
+pub fn upper_limit(events: usize, runs: usize) -> f64 {
+    if events >= runs {
+        return 1.0;
+    }
+    beta_quantile(events + 1, runs - events, 0.95)
+}
+
+/// The lower 95% confidence limit, likewise: the 0.05 quantile of Beta(events, runs − events + 1).
+pub fn lower_limit(events: usize, runs: usize) -> f64 {
+    if events == 0 {
+        return 0.0;
+    }
+    beta_quantile(events, runs - events + 1, 0.05)
+}
+
+fn beta_quantile(a: usize, b: usize, p: f64) -> f64 {
+    Beta::new(a as f64, b as f64).expect("both counts are above 0").inverse_cdf(p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_as_scipy_has_them() {
+        // scipy.stats.binomtest(k, n).proportion_ci(0.90): its two ends are the one-sided 95% limits.
+        for (events, runs, low, high) in [
+            (100, 2000, 0.042_228_405_899_487, 0.058_770_314_230_601),
+            (1, 10, 0.005_116_196_892_305, 0.394_163_302_436_974),
+        ] {
+            assert!((lower_limit(events, runs) - low).abs() < 1e-6, "{}", lower_limit(events, runs));
+            assert!((upper_limit(events, runs) - high).abs() < 1e-6, "{}", upper_limit(events, runs));
+        }
+        // The rule of three: 1 − 0.05^(1/n).
+        assert!((upper_limit(0, 100) - (1.0 - 0.05f64.powf(0.01))).abs() < 1e-6);
+        assert_eq!((lower_limit(0, 5), upper_limit(5, 5)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn runs_come_in_order_and_do_not_depend_on_threads() {
+        assert_eq!(parallel(1000, |run| run), (0..1000).collect::<Vec<u64>>());
+        assert!(parallel(0, |run| run).is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! Six machines that measure badly, each in its own way.
+
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Exp1, StandardNormal, StudentT};
+
+/// Size of the noise of one measurement: 1% of the value, on the logarithmic scale.
+pub const SD: f64 = 0.01;
+/// How much of its drift a machine keeps from one block to the next.
+const MEMORY: f64 = 0.95;
+/// How often a measurement is hit by a spike.
+const SPIKE: f64 = 0.05;
+/// The mean size of a spike.
+const SPIKE_SIZE: f64 = 0.2;
+
+/// What a machine does to two measurements of one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noise {
+    /// Normal, 1% each.
+    Normal,
+    /// Exponential, 1% each: mostly quick, sometimes slow.
+    Exponential,
+    /// Normal, and one in twenty measurements takes some 20% longer.
+    Spikes,
+    /// Student's t with 2 degrees of freedom: no variance at all.
+    StudentT2,
+    /// Normal with spikes, and the second place in a block drifts against the first: an AR(.95) of 1%.
+    Drift,
+    /// Normal, in bursts ten times as large that last twenty blocks in the mean.
+    Bursts,
+}
+
+impl Noise {
+    /// All of them.
+    pub const ALL: [Noise; 6] =
+        [Noise::Normal, Noise::Exponential, Noise::Spikes, Noise::StudentT2, Noise::Drift, Noise::Bursts];
+
+    /// What people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Noise::Normal => "normal",
+            Noise::Exponential => "exponential difference",
+            Noise::Spikes => "5% spikes",
+            Noise::StudentT2 => "Student t, 2 d.f.",
+            Noise::Drift => "AR(.95) drift and spikes",
+            Noise::Bursts => "variance bursts",
+        }
+    }
+}
+
+/// In which order a block runs its two arms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By the toss of a coin, as fsarena does.
+    Random,
+    /// Always the same.
+    Fixed,
+}
+
+/// The log ratios d of `blocks` blocks in which two identical arms are measured.
+pub fn differences(noise: Noise, order: Order, blocks: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let mut machine = Machine::new(noise, rng);
+    (0..blocks)
+        .map(|_| {
+            let d = machine.block(rng);
+            if order == Order::Random && rng.random() { -d } else { d }
+        })
+        .collect()
+}
+
+/// A machine with a memory.
+struct Machine {
+    noise: Noise,
+    drift: f64,
+    burst: bool,
+}
+
+impl Machine {
+    fn new(noise: Noise, rng: &mut impl Rng) -> Machine {
+        Machine { noise, drift: SD * normal(rng), burst: rng.random_bool(0.2) }
+    }
+
+    /// The log ratio of the second place of a block over the first.
+    fn block(&mut self, rng: &mut impl Rng) -> f64 {
+        match self.noise {
+            Noise::Normal => SD * (normal(rng) - normal(rng)),
+            Noise::Exponential => SD * (exponential(rng) - exponential(rng)),
+            Noise::Spikes => spiky(rng) - spiky(rng),
+            Noise::StudentT2 => {
+                let t = StudentT::new(2.0).expect("two degrees of freedom are some");
+                SD * (t.sample(rng) - t.sample(rng))
+            }
+            Noise::Drift => {
+                self.drift = MEMORY * self.drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
+                self.drift + spiky(rng) - spiky(rng)
+            }
+            Noise::Bursts => {
+                // On for 20 blocks, off for 80, in the mean.
+                if rng.random_bool(if self.burst { 0.05 } else { 0.0125 }) {
+                    self.burst = !self.burst;
+                }
+                let size = if self.burst { 10.0 * SD } else { SD };
+                size * (normal(rng) - normal(rng))
+            }
+        }
+    }
+}
+
+/// `runs` measurements one after the other, on the logarithmic scale, without blocks: 1% noise, and an
+/// AR(.95) drift of 1% where `drifts`.
+pub fn series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let mut drift = SD * normal(rng);
+    (0..runs)
+        .map(|_| {
+            drift = MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
+            SD * normal(rng) + if drifts { drift } else { 0.0 }
+        })
+        .collect()
+}
+
+fn spiky(rng: &mut impl Rng) -> f64 {
+    let spike = if rng.random_bool(SPIKE) { SPIKE_SIZE * exponential(rng) } else { 0.0 };
+    SD * normal(rng) + spike
+}
+
+fn normal(rng: &mut impl Rng) -> f64 {
+    StandardNormal.sample(rng)
+}
+
+fn exponential(rng: &mut impl Rng) -> f64 {
+    Exp1.sample(rng)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::stream;
+
+    #[test]
+    fn the_drift_is_an_ar_of_the_said_size() {
+        let x = series(true, 200_000, &mut stream(1, 0));
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let covariance = |lag: usize| {
+            x.iter().zip(&x[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / (n - lag as f64)
+        };
+        // Var = 1%² noise + 1%² drift; at lag 1 only the drift is left, times 0.95.
+        assert!((covariance(0) / 2e-4 - 1.0).abs() < 0.05, "{}", covariance(0));
+        assert!((covariance(1) / 0.95e-4 - 1.0).abs() < 0.1, "{}", covariance(1));
+    }
+
+    #[test]
+    fn random_order_makes_every_noise_symmetric() {
+        for noise in Noise::ALL {
+            let d = differences(noise, Order::Random, 20_000, &mut stream(2, 0));
+            let above = d.iter().filter(|d| **d > 0.0).count();
+            // 10,000 ± 70.7; five of these.
+            assert!(above.abs_diff(10_000) < 354, "{noise:?}: {above}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the tool must prove of itself: its error rates where the truth is known.
+
+use super::noise::{Noise, Order, differences};
+use super::{lower_limit, parallel, stream, upper_limit};
+use crate::evalue::Evidence;
+use crate::sequential::{lies_above, lies_below};
+use crate::table::{LOOKS, Look};
+use crate::walsh::Walsh;
+use fsarena_core::schedule::mix;
+
+/// The error that every rule promises.
+const ALPHA: f64 = 0.05;
+/// What is conceded to the simulation.
+const CONCEDED: f64 = 0.01;
+/// The margin at which equivalence is tested: 1%.
+const MARGIN: f64 = 0.01;
+/// The true effect under which coverage is counted: 5%.
+const EFFECT: f64 = 0.05;
+/// Blocks of a run.
+const BLOCKS: usize = LOOKS[LOOKS.len() - 1].n;
+
+/// Runs enough for a verdict on the rules: see [`selftest`].
+pub const RUNS: usize = 20_000;
+
+/// A rule, and what counts as its error in a run of up to 400 blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The group-sequential signed-rank test tells identical arms apart at some look.
+    Sequential,
+    /// The e-value of identical arms reaches 20 after some block.
+    EValue,
+    /// Arms that differ by just the margin are called equivalent at some look.
+    Equivalence,
+    /// The 95% interval of arms that differ by 5% misses that at some look.
+    Coverage,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 4] = [Rule::Sequential, Rule::EValue, Rule::Equivalence, Rule::Coverage];
+
+    /// What people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Sequential => "group-sequential, identical arms",
+            Rule::EValue => "e-value after every block, identical arms",
+            Rule::Equivalence => "equivalence at its margin",
+            Rule::Coverage => "interval misses the effect at some look",
+        }
+    }
+
+    /// Whether the rule errs on a run of identical arms with these log ratios.
+    fn errs(self, d: &[f64]) -> bool {
+        match self {
+            Rule::Sequential => at_some_look(d, |walsh, look| misses(walsh, look, 0.0)),
+            Rule::EValue => {
+                let mut evidence = Evidence::against(0.0);
+                d.iter().any(|d| {
+                    evidence.push(*d);
+                    evidence.value() * ALPHA >= 1.0
+                })
+            }
+            Rule::Equivalence => {
+                let edge = MARGIN.ln_1p();
+                let within = |walsh: &Walsh, look: &Look| {
+                    lies_above(walsh, look.c10, -edge) && lies_below(walsh, look.c10, edge)
+                };
+                at_some_look(&shifted(d, edge), within)
+            }
+            Rule::Coverage => {
+                let truth = EFFECT.ln_1p();
+                at_some_look(&shifted(d, truth), |walsh, look| misses(walsh, look, truth))
+            }
+        }
+    }
+}
+
+/// Whether the 95% interval leaves out θ.
+fn misses(walsh: &Walsh, look: &Look, theta: f64) -> bool {
+    lies_above(walsh, look.c05, theta) || lies_below(walsh, look.c05, theta)
+}
+
+fn at_some_look(d: &[f64], errs: impl Fn(&Walsh, &Look) -> bool) -> bool {
+    LOOKS.iter().any(|look| Walsh::new(d[..look.n].to_vec()).is_some_and(|walsh| errs(&walsh, look)))
+}
+
+fn shifted(d: &[f64], by: f64) -> Vec<f64> {
+    d.iter().map(|d| d + by).collect()
+}
+
+/// One rule under one noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Check {
+    /// The noise.
+    pub noise: Noise,
+    /// The rule.
+    pub rule: Rule,
+    /// In which order blocks ran their arms.
+    pub order: Order,
+    /// Runs in which the rule erred.
+    pub wrong: usize,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Check {
+    /// The share of runs in which the rule erred.
+    pub fn rate(&self) -> f64 {
+        self.wrong as f64 / self.runs as f64
+    }
+
+    /// The upper 95% confidence limit of that.
+    pub fn upper(&self) -> f64 {
+        upper_limit(self.wrong, self.runs)
+    }
+
+    /// What the rate may be: 5% + 1%.
+    pub fn limit(&self) -> f64 {
+        ALPHA + CONCEDED
+    }
+
+    /// Random order: whether the upper limit keeps the promise. Fixed order, the negative test: whether
+    /// even the lower limit breaks it.
+    pub fn passed(&self) -> bool {
+        match self.order {
+            Order::Random => self.upper() <= self.limit(),
+            Order::Fixed => lower_limit(self.wrong, self.runs) > self.limit(),
+        }
+    }
+}
+
+/// The result of the simulated self-test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Every rule under every noise.
+    pub checks: Vec<Check>,
+    /// The negative test: the drift with fixed order, which must break the first rule.
+    pub negative: Check,
+}
+
+impl Report {
+    /// Whether everything passed.
+    pub fn passed(&self) -> bool {
+        self.negative.passed() && self.checks.iter().all(Check::passed)
+    }
+}
+
+/// Simulates `runs` runs of 400 blocks for each rule and noise; see [`RUNS`]. A rule that errs in exactly
+/// 5% of all runs fails by chance in four of ten such tests of 2,000 runs (P(B > 102), B ~ Binomial(2000,
+/// 0.05)), and in two of a million of 20,000.
+pub fn selftest(runs: usize, seed: u64) -> Report {
+    let check = |number: usize, noise: Noise, rule: Rule, order: Order| {
+        let wrong = parallel(runs, |run| {
+            let mut rng = stream(mix(seed, number as u64), run);
+            rule.errs(&differences(noise, order, BLOCKS, &mut rng))
+        });
+        Check { noise, rule, order, wrong: wrong.into_iter().filter(|wrong| *wrong).count(), runs }
+    };
+    let pairs = Rule::ALL.into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
+    let checks: Vec<Check> =
+        pairs.enumerate().map(|(number, (rule, noise))| check(number, noise, rule, Order::Random)).collect();
+    Report { negative: check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed), checks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_selftest_has_every_check_and_repeats_itself() {
+        let report = selftest(10, 1);
+        assert_eq!(report.checks.len(), 24);
+        assert!(report.checks.iter().all(|check| check.wrong < 6), "{report:?}");
+        assert!(report.negative.passed(), "{:?}", report.negative);
+        assert_eq!(report, selftest(10, 1));
+    }
+
+    #[test]
+    fn a_rule_that_errs_too_often_fails() {
+        let check =
+            |wrong, order| Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs: 2000 };
+        assert!(check(100, Order::Random).passed() && !check(110, Order::Random).passed());
+        assert!(check(1600, Order::Fixed).passed() && !check(100, Order::Fixed).passed());
+    }
+}
