@@ -1,0 +1,277 @@
+//! Attestation: before reads are timed, what they will read is known to be there.
+//!
+//! An unwritten or sparse range is answered with zeros from nowhere, a shared one is copied before it is
+//! written, an inline one lies in the inode, a compressed one is smaller than it looks. FIEMAP tells all of
+//! that; where a filesystem has no FIEMAP, SEEK_HOLE at least tells holes.
+
+use super::error::Error;
+use super::files::Files;
+use super::job::Allow;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
+/// Write back what is dirty first, so that delayed allocations are decided.
+const FLAG_SYNC: u32 = 1;
+const LAST: u32 = 0x1;
+const ENCODED: u32 = 0x8;
+const ENCRYPTED: u32 = 0x80;
+const INLINE: u32 = 0x200;
+const TAIL: u32 = 0x400;
+const UNWRITTEN: u32 = 0x800;
+const SHARED: u32 = 0x2000;
+
+/// Extents asked for at once.
+const EXTENTS: usize = 256;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+/// How the extents were learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// By FIEMAP: all kinds are told apart.
+    Fiemap,
+    /// By SEEK_HOLE: only holes are.
+    SeekHole,
+    /// A block device: there is nothing to tell.
+    Device,
+}
+
+/// What is known of the files' extents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attestation {
+    /// How it was learnt; of several files the weakest.
+    pub source: Source,
+    /// Number of extents of all files.
+    pub extents: u64,
+    /// Bytes of all files that were attested.
+    pub bytes: u64,
+}
+
+/// Attests all files.
+///
+/// # Errors
+/// [`Error::Layout`] with the first range that is not allowed.
+pub fn attest(files: &Files, allow: Allow) -> Result<Attestation, Error> {
+    let mut all = Attestation { source: Source::Fiemap, extents: 0, bytes: 0 };
+    if files.device {
+        return Ok(Attestation { source: Source::Device, extents: 1, bytes: files.bytes });
+    }
+    for path in &files.paths {
+        let file = File::open(path).map_err(Error::io("opening", path))?;
+        let found = match fiemap(&file) {
+            Ok(extents) => {
+                judge(path, &extents, files.bytes, allow)?;
+                extents.len() as u64
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
+                all.source = Source::SeekHole;
+                seek_holes(path, &file, files.bytes, allow)?
+            }
+            Err(error) => return Err(Error::io("asking for the extents of", path)(error)),
+        };
+        all.extents += found;
+        all.bytes += files.bytes;
+    }
+    Ok(all)
+}
+
+fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
+    let mut map = Box::new(Fiemap {
+        start: 0,
+        length: u64::MAX,
+        flags: FLAG_SYNC,
+        mapped_extents: 0,
+        extent_count: EXTENTS as u32,
+        reserved: 0,
+        extents: [Extent::default(); EXTENTS],
+    });
+    let mut all = vec![];
+    loop {
+        // SAFETY: the kernel writes at most `extent_count` extents behind the header, and they are there.
+        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
+            return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
+        }
+        let found = &map.extents[..map.mapped_extents as usize];
+        all.extend_from_slice(found);
+        match found.last() {
+            Some(last) if last.flags & LAST == 0 => {
+                map.start = last.logical + last.length;
+                map.length = u64::MAX - map.start;
+            }
+            _ => return Ok(all),
+        }
+    }
+}
+
+/// Refuses the first range that is not allowed.
+fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result<(), Error> {
+    let rules = [
+        (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
+        (SHARED, allow.shared, "shared", "a write to it would first copy it"),
+        (INLINE | TAIL, allow.inline, "inline", "it lies among the metadata, not in blocks of its own"),
+        (
+            ENCODED | ENCRYPTED,
+            allow.encoded,
+            "encoded",
+            "what is read from the device is not what is asked for",
+        ),
+    ];
+    let mut end = 0;
+    for extent in extents {
+        hole(path, end, extent.logical.min(size), allow)?;
+        end = extent.logical + extent.length;
+        for (flags, allowed, kind, consequence) in rules {
+            if extent.flags & flags != 0 && !allowed && extent.logical < size {
+                let (start, end) = (extent.logical, end.min(size));
+                return Err(Error::Layout { path: path.into(), kind, start, end, consequence });
+            }
+        }
+    }
+    hole(path, end, size, allow)
+}
+
+fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result<(), Error> {
+    if start >= end || allow.sparse {
+        return Ok(());
+    }
+    let consequence = "reads of it would give zeros without the device";
+    Err(Error::Layout { path: path.into(), kind: "sparse", start, end, consequence })
+}
+
+/// Refuses the first hole; gives the number of ranges with data.
+fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64, Error> {
+    let (mut at, mut ranges) = (0, 0);
+    while at < size {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => size,
+            Err(error) => return Err(Error::io("looking for data in", path)(error)),
+        };
+        hole(path, at, data, allow)?;
+        if data < size {
+            ranges += 1;
+            at = rustix::fs::seek(file, SeekFrom::Hole(data))
+                .map_err(Error::io("looking for holes in", path))?;
+        } else {
+            at = size;
+        }
+    }
+    Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::FileSpec;
+    use super::super::job::Content;
+    use super::*;
+
+    fn extent(logical: u64, length: u64, flags: u32) -> Extent {
+        Extent { logical, length, flags, ..Extent::default() }
+    }
+
+    #[track_caller]
+    fn refused(extents: &[Extent], kind: &str, range: (u64, u64)) {
+        match judge(Path::new("f"), extents, 100, Allow::default()) {
+            Err(Error::Layout { kind: found, start, end, .. }) => {
+                assert_eq!((found, start, end), (kind, range.0, range.1))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_extent_is_told() {
+        assert!(judge(Path::new("f"), &[extent(0, 128, LAST)], 100, Allow::default()).is_ok());
+        refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
+        refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
+        refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
+        refused(&[extent(0, 100, ENCODED)], "encoded", (0, 100));
+        refused(&[], "sparse", (0, 100));
+        refused(&[extent(0, 40, 0), extent(60, 40, 0)], "sparse", (40, 60));
+        refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
+        // Preallocation beyond the end is nobody's business.
+        let beyond = [extent(0, 100, 0), extent(100, 100, UNWRITTEN | LAST)];
+        assert!(judge(Path::new("f"), &beyond, 100, Allow::default()).is_ok());
+    }
+
+    #[test]
+    fn what_is_allowed_passes() {
+        let allow = Allow { unwritten: true, sparse: true, ..Allow::default() };
+        assert!(judge(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
+    }
+
+    fn spec() -> FileSpec {
+        FileSpec { count: 2, bytes: 1 << 20, content: Content::Random, seed: 1, verify_block: None }
+    }
+
+    #[test]
+    fn prepared_files_pass_and_a_sparse_one_is_refused_by_name_and_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::prepare(dir.path(), &spec()).unwrap();
+        let found = attest(&files, Allow::default()).unwrap();
+        assert_eq!(found.bytes, 2 << 20);
+        assert!(found.extents >= 2);
+
+        let sparse = File::create(&files.paths[1]).unwrap();
+        sparse.set_len(1 << 20).unwrap();
+        let said = attest(&files, Allow::default()).unwrap_err().to_string();
+        assert!(said.contains("test_file.1") && said.contains("sparse from byte 0 to 1048576"), "{said}");
+        attest(&files, Allow { sparse: true, ..Allow::default() }).unwrap();
+    }
+
+    #[test]
+    fn allocated_but_unwritten_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::planned(dir.path(), 1, 1 << 20);
+        let file = File::create(&files.paths[0]).unwrap();
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20) {
+            Err(Errno::OPNOTSUPP) => return,
+            done => done.unwrap(),
+        }
+        let said = attest(&files, Allow::default());
+        // tmpfs allocates written pages and has no FIEMAP.
+        if fiemap(&file).is_ok() {
+            assert!(said.unwrap_err().to_string().contains("unwritten"));
+        }
+    }
+
+    #[test]
+    fn holes_are_found_without_fiemap() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let file = File::create(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 65536], 65536).unwrap();
+        let file = File::open(&path).unwrap();
+        let said = seek_holes(&path, &file, 1 << 20, Allow::default()).unwrap_err().to_string();
+        assert!(said.contains("from byte 0 to 65536"), "{said}");
+        let allow = Allow { sparse: true, ..Allow::default() };
+        assert_eq!(seek_holes(&path, &file, 1 << 20, allow).unwrap(), 1);
+    }
+}

@@ -1,0 +1,190 @@
+//! The clock of the hot loops.
+//!
+//! Where the kernel itself keeps time by the processor's time-stamp counter, the counter is read
+//! directly: the kernel's clocksource watchdog has then found it constant and alike on all processors, a
+//! better reason to trust it than a processor flag (hypervisors hide that flag, and firmware lies). It is
+//! calibrated against `CLOCK_MONOTONIC`, and not used where it is not cheaper.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+
+/// How long the counter is compared with the kernel's clock, in nanoseconds. Reading both takes some
+/// 50 ns, so the rate is known to a few parts in a million.
+const CALIBRATION_NS: u64 = 20_000_000;
+
+/// Gives stamps. Copies of it are compiled into each hot loop.
+pub trait Clock: Copy + Send + Sync + 'static {
+    /// Now, in ticks of this clock.
+    fn now(&self) -> u64;
+}
+
+/// The kernel's `CLOCK_MONOTONIC`. One tick is a nanosecond.
+#[derive(Debug, Clone, Copy)]
+pub struct Monotonic;
+
+/// The processor's time-stamp counter.
+#[derive(Debug, Clone, Copy)]
+pub struct Tsc(());
+
+impl Clock for Monotonic {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        monotonic_ns()
+    }
+}
+
+impl Clock for Tsc {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: rdtsc has no preconditions on x86-64 unless the kernel forbids it to users, and a `Tsc`
+        // is only made where the kernel exports its time by the same instruction.
+        unsafe {
+            std::arch::x86_64::_rdtsc()
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        monotonic_ns()
+    }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Turns differences of stamps into nanoseconds: multiply, shift right by 32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// Nanoseconds of 2³² ticks.
+    mult: u64,
+}
+
+impl Scale {
+    pub(super) const NANOSECONDS: Scale = Scale { mult: 1 << 32 };
+
+    fn of(ticks: u64, ns: u64) -> Scale {
+        Scale { mult: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
+    }
+
+    /// Nanoseconds of so many ticks.
+    #[inline(always)]
+    pub fn ns(self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.mult)) >> 32) as u64
+    }
+
+    /// Ticks of so many nanoseconds.
+    pub fn ticks(self, ns: u64) -> u64 {
+        ((u128::from(ns) << 32) / u128::from(self.mult)).min(u128::from(u64::MAX)) as u64
+    }
+}
+
+/// The clock that was chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen {
+    /// The counter, where it is used.
+    pub tsc: Option<Tsc>,
+    /// Its rate, or that of the kernel's clock.
+    pub scale: Scale,
+    /// Nanoseconds that one stamp takes.
+    pub cost_ns: f64,
+}
+
+impl Chosen {
+    /// `tsc` or `clock_monotonic`.
+    pub fn name(&self) -> &'static str {
+        if self.tsc.is_some() { "tsc" } else { "clock_monotonic" }
+    }
+}
+
+/// The best clock of this machine; chosen and calibrated once a process.
+pub fn choose() -> &'static Chosen {
+    static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+    CHOSEN.get_or_init(|| {
+        let source =
+            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        choose_by(source.as_deref().unwrap_or(""))
+    })
+}
+
+fn choose_by(clocksource: &str) -> Chosen {
+    let kernel = cost_ns(Monotonic);
+    if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
+        let tsc = Tsc(());
+        let cost = cost_ns(tsc);
+        if cost < kernel {
+            return Chosen { tsc: Some(tsc), scale: calibrate(tsc), cost_ns: cost };
+        }
+    }
+    Chosen { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
+}
+
+/// Both clocks at one moment: the tightest of several tries.
+fn pair(tsc: Tsc) -> (u64, u64) {
+    let tries = (0..8).map(|_| {
+        let before = tsc.now();
+        let ns = monotonic_ns();
+        let after = tsc.now();
+        (after.wrapping_sub(before), before + (after - before) / 2, ns)
+    });
+    let (_, ticks, ns) = tries.min_by_key(|(width, ..)| *width).expect("eight tries");
+    (ticks, ns)
+}
+
+fn calibrate(tsc: Tsc) -> Scale {
+    let (ticks_from, ns_from) = pair(tsc);
+    while monotonic_ns() < ns_from + CALIBRATION_NS {
+        std::hint::spin_loop();
+    }
+    let (ticks_to, ns_to) = pair(tsc);
+    Scale::of(ticks_to - ticks_from, ns_to - ns_from)
+}
+
+/// Nanoseconds of one stamp: the best of five rounds, because only disturbances make it slower.
+fn cost_ns<C: Clock>(clock: C) -> f64 {
+    const STAMPS: u64 = 10_000;
+    let round = || {
+        let begun = monotonic_ns();
+        for _ in 0..STAMPS {
+            std::hint::black_box(clock.now());
+        }
+        (monotonic_ns() - begun) as f64 / STAMPS as f64
+    };
+    (0..5).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_nanoseconds_convert_both_ways() {
+        // 2.1 GHz: 2,100,000,000 ticks a second.
+        let scale = Scale::of(2_100_000_000, 1_000_000_000);
+        assert_eq!(scale.ns(2_100), 999);
+        // The rate is rounded down by up to 2⁻³¹: 4 ns in 10 s here.
+        assert_eq!(scale.ns(21_000_000_000), 9_999_999_995);
+        assert!(scale.ticks(1_000_000).abs_diff(2_100_000) <= 1);
+        assert_eq!(Scale::NANOSECONDS.ns(12_345), 12_345);
+        assert_eq!(Scale::NANOSECONDS.ticks(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_kernels_clock_is_taken_where_the_counter_is_not_trusted() {
+        let chosen = choose_by("hpet\n");
+        assert!(chosen.tsc.is_none());
+        assert_eq!(chosen.scale.ns(77), 77);
+        assert_eq!(chosen.name(), "clock_monotonic");
+    }
+
+    #[test]
+    fn the_chosen_clock_agrees_with_the_kernel() {
+        let chosen = choose();
+        let Some(tsc) = chosen.tsc else { return };
+        let (ticks_from, ns_from) = pair(tsc);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let (ticks_to, ns_to) = pair(tsc);
+        let told = chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64;
+        assert!((told - 1.0).abs() < 1e-3, "{told}");
+    }
+}

@@ -1,0 +1,86 @@
+//! How bytes move in the engines that do one operation at a time.
+
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+/// Moves blocks. The hot loop is compiled for each implementation.
+pub trait Device: Sync {
+    /// Reads a block; gives the bytes read.
+    ///
+    /// # Errors
+    /// The system's word.
+    fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes a block; gives the bytes written.
+    ///
+    /// # Errors
+    /// The system's word.
+    fn write(&self, file: u32, offset: u64, block: &[u8]) -> Result<usize, Errno>;
+
+    /// Makes a file durable.
+    ///
+    /// # Errors
+    /// The system's word.
+    fn sync(&self, file: u32) -> Result<(), Errno>;
+
+    /// An error that only shows later, as that of a mapping.
+    ///
+    /// # Errors
+    /// File and offset.
+    fn late_error(&self) -> Result<(), (u32, u64)> {
+        Ok(())
+    }
+}
+
+/// Moves nothing: what is left of an operation is the generator itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Null;
+
+impl Device for Null {
+    #[inline(always)]
+    fn read(&self, _: u32, _: u64, block: &mut [u8]) -> Result<usize, Errno> {
+        Ok(std::hint::black_box(block).len())
+    }
+
+    #[inline(always)]
+    fn write(&self, _: u32, _: u64, block: &[u8]) -> Result<usize, Errno> {
+        Ok(std::hint::black_box(block).len())
+    }
+
+    fn sync(&self, _: u32) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// `pread` and `pwrite`.
+#[derive(Debug, Clone, Copy)]
+pub struct Calls<'a> {
+    /// The open files.
+    pub files: &'a [BorrowedFd<'a>],
+    /// `fdatasync` in place of `fsync`.
+    pub data_only: bool,
+}
+
+impl Device for Calls<'_> {
+    #[inline(always)]
+    fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno> {
+        rustix::io::pread(self.files[file as usize], block, offset)
+    }
+
+    #[inline(always)]
+    fn write(&self, file: u32, offset: u64, block: &[u8]) -> Result<usize, Errno> {
+        rustix::io::pwrite(self.files[file as usize], block, offset)
+    }
+
+    fn sync(&self, file: u32) -> Result<(), Errno> {
+        sync(self.files[file as usize], self.data_only)
+    }
+}
+
+/// Makes a file durable.
+///
+/// # Errors
+/// The system's word.
+pub fn sync(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
+    if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
+}

@@ -1,0 +1,260 @@
+//! Starts workers together, collects what they count, and ends them.
+
+use super::clock::{self, Clock, Monotonic, Scale};
+use super::collect::{Collector, Finished, Interval};
+use super::error::Error;
+use super::steady::Assessment;
+use super::tally::{Budget, Desk, Kind, Link, Message, Tally, Times};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Condvar, Mutex};
+
+/// Stack of a worker: it keeps no large thing there, and a thousand of them should cost little.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What is common to all kinds of load.
+pub struct Drive<'a> {
+    /// Number of workers.
+    pub threads: u32,
+    /// Kinds of operations.
+    pub kinds: &'a [Kind],
+    /// Length of an interval in nanoseconds.
+    pub interval_ns: u64,
+    /// The longest it may take, in nanoseconds.
+    pub at_most_ns: Option<u64>,
+    /// Operations that bound it.
+    pub operations: Option<u64>,
+    /// Whether it ends as soon as it is steady.
+    pub until_steady: bool,
+    /// Whether latencies are corrected too.
+    pub open_loop: bool,
+}
+
+/// What the workers do.
+pub trait Work: Sync {
+    /// What a worker has of its own.
+    type Hand<'h>
+    where
+        Self: 'h;
+
+    /// Makes that, in the worker's thread, before any of them starts.
+    ///
+    /// # Errors
+    /// What could not be had.
+    fn prepare(&self, thread: u32) -> Result<Self::Hand<'_>, Error>;
+
+    /// Does operations and counts them until the desk says to stop.
+    ///
+    /// # Errors
+    /// The first operation that failed.
+    fn work<'h, C: Clock>(
+        &'h self,
+        hand: &mut Self::Hand<'h>,
+        desk: &mut Desk,
+        clock: C,
+    ) -> Result<(), Error>;
+
+    /// What follows the end and is not counted; gives the number of final syncs.
+    ///
+    /// # Errors
+    /// The first that failed.
+    fn finish<'h>(&'h self, hand: Self::Hand<'h>) -> Result<u64, Error>;
+}
+
+/// What was collected.
+pub struct Collected {
+    /// All intervals.
+    pub finished: Vec<Finished>,
+    /// What the series says of warm-up and steadiness.
+    pub assessment: Assessment,
+    /// Operations of each worker.
+    pub by_thread: Vec<u64>,
+    /// From the start to the end of the last operation, nanoseconds.
+    pub elapsed_ns: u64,
+    /// The longest that a worker's final syncs took, nanoseconds.
+    pub final_sync_ns: u64,
+    /// Number of final syncs.
+    pub final_syncs: u64,
+}
+
+/// Holds workers back until all are ready.
+struct Gate {
+    open: Mutex<Option<Option<Times>>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// The times of the run; absent where it does not take place.
+    fn wait(&self) -> Option<Times> {
+        let open = self.open.lock().expect("no thread panics with the gate");
+        *self
+            .opened
+            .wait_while(open, |open| open.is_none())
+            .expect("no thread panics with the gate")
+            .as_ref()?
+    }
+
+    fn open(&self, times: Option<Times>) {
+        *self.open.lock().expect("no thread panics with the gate") = Some(times);
+        self.opened.notify_all();
+    }
+}
+
+/// How a worker ended.
+struct Ended {
+    end: u64,
+    final_sync: u64,
+    final_syncs: u64,
+}
+
+/// Runs the load and collects it. Intervals are told as they are over.
+///
+/// # Errors
+/// What could not be had before the start, or the first operation that failed.
+pub fn drive<W: Work>(
+    drive: &Drive,
+    work: &W,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Collected, Error> {
+    let chosen = clock::choose();
+    match chosen.tsc {
+        Some(tsc) => drive_by(drive, work, on_interval, tsc, chosen.scale),
+        None => drive_by(drive, work, on_interval, Monotonic, chosen.scale),
+    }
+}
+
+/// What all workers of a run share.
+struct Shared<'a, W> {
+    work: &'a W,
+    drive: &'a Drive<'a>,
+    gate: Gate,
+    stop: AtomicBool,
+    budget: Budget,
+}
+
+fn drive_by<W: Work, C: Clock>(
+    drive: &Drive,
+    work: &W,
+    on_interval: &mut dyn FnMut(&Interval),
+    clock: C,
+    scale: Scale,
+) -> Result<Collected, Error> {
+    let shared = Shared {
+        work,
+        drive,
+        gate: Gate { open: Mutex::new(None), opened: Condvar::new() },
+        stop: AtomicBool::new(false),
+        budget: Budget::new(drive.operations),
+    };
+    std::thread::scope(|scope| {
+        let (out, messages) = mpsc::channel();
+        let (ready, readiness) = mpsc::channel();
+        let (mut workers, mut back) = (vec![], vec![]);
+        for thread in 0..drive.threads {
+            let (give, take) = mpsc::channel();
+            back.push(give);
+            let (shared, out, ready) = (&shared, out.clone(), ready.clone());
+            let link = move || Link { thread, out, back: take, stop: &shared.stop };
+            let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
+            match builder.spawn_scoped(scope, move || worker(shared, thread, link, ready, clock)) {
+                Ok(handle) => workers.push(handle),
+                Err(source) => {
+                    shared.gate.open(None);
+                    let what = format!("no thread number {} of {}", thread + 1, drive.threads);
+                    let advice = "; take fewer threads, or raise `ulimit -u`";
+                    return Err(Error::Resource { what, source, advice });
+                }
+            }
+        }
+        drop((out, ready));
+        if let Some(error) = readiness.iter().take(workers.len()).find_map(Result::err) {
+            shared.gate.open(None);
+            return Err(error);
+        }
+        let start = clock.now();
+        let interval = scale.ticks(drive.interval_ns).max(1);
+        let deadline = drive.at_most_ns.map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
+        shared.gate.open(Some(Times { start, interval, deadline, scale }));
+
+        let mut collector = Collector::new(drive.kinds, drive.interval_ns as f64 / 1e9, back);
+        let told = collect(&mut collector, &messages, &shared, on_interval);
+        let mut ends = vec![];
+        for worker in workers {
+            match worker.join() {
+                Ok(ended) => ends.extend(ended?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let elapsed = ends.iter().map(|ended| ended.end.saturating_sub(start)).max().unwrap_or(0);
+        let elapsed_ns = scale.ns(elapsed);
+        if let Some(last) = collector.finished.last_mut() {
+            last.interval.last((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
+        }
+        collector.finished[told..].iter().for_each(|one| on_interval(&one.interval));
+        Ok(Collected {
+            assessment: collector.assess(),
+            finished: collector.finished,
+            by_thread: collector.by_thread,
+            elapsed_ns,
+            final_sync_ns: scale.ns(ends.iter().map(|ended| ended.final_sync).max().unwrap_or(0)),
+            final_syncs: ends.iter().map(|ended| ended.final_syncs).sum(),
+        })
+    })
+}
+
+/// One worker, from its preparation to its final syncs. Absent where the run did not take place.
+fn worker<'a, W: Work, C: Clock>(
+    shared: &'a Shared<W>,
+    thread: u32,
+    link: impl FnOnce() -> Link<'a>,
+    ready: Sender<Result<(), Error>>,
+    clock: C,
+) -> Result<Option<Ended>, Error> {
+    let drive = shared.drive;
+    let mut hand = match shared.work.prepare(thread) {
+        Ok(hand) => hand,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return Ok(None);
+        }
+    };
+    let tally = Tally::new(drive.kinds, drive.open_loop);
+    let _ = ready.send(Ok(()));
+    drop(ready);
+    let Some(times) = shared.gate.wait() else { return Ok(None) };
+    let mut desk = Desk::new(tally, times, Some(link()), &shared.budget, drive.threads);
+    let done = shared.work.work(&mut hand, &mut desk, clock);
+    let end = clock.now();
+    if done.is_err() {
+        shared.stop.store(true, Ordering::Relaxed);
+    }
+    desk.close();
+    drop(desk);
+    done?;
+    let final_syncs = shared.work.finish(hand)?;
+    Ok(Some(Ended { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
+}
+
+/// Takes in messages until all workers have ended; gives the number of intervals told. The last ones are
+/// told later, when the end is known.
+fn collect<W>(
+    collector: &mut Collector,
+    messages: &Receiver<Message>,
+    shared: &Shared<W>,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> usize {
+    let mut told = 0;
+    for message in messages {
+        if collector.take(message) == 0 || collector.ended() {
+            continue;
+        }
+        for one in &collector.finished[told..] {
+            on_interval(&one.interval);
+        }
+        told = collector.finished.len();
+        if shared.drive.until_steady && collector.assess().steady {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    told
+}

@@ -1,0 +1,124 @@
+//! Why a load could not be made or run.
+
+use fsarena_core::exit::{ExitCode, Exits};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a load could not be made or run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The job contradicts itself.
+    #[error("this load cannot be run: {0}")]
+    Job(String),
+    /// The job does not fit its files.
+    #[error("{path:?} does not fit this load: {why}")]
+    Files {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit, and what to do.
+        why: String,
+    },
+    /// Direct I/O needs larger blocks.
+    #[error(
+        "direct I/O on {path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}, or buffered I/O"
+    )]
+    Alignment {
+        /// The file.
+        path: PathBuf,
+        /// Alignment of offset and length that the file's filesystem and device ask for, in bytes.
+        needed: u32,
+        /// Bytes of a block in the job.
+        block: u32,
+    },
+    /// A file's extents are not what a read should be timed on.
+    #[error(
+        "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
+    )]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// `sparse`, `unwritten`, `shared`, `inline` or `encoded`.
+        kind: &'static str,
+        /// First byte.
+        start: u64,
+        /// The byte after the last.
+        end: u64,
+        /// What that would do to the figures.
+        consequence: &'static str,
+    },
+    /// One operation failed, and with it the job.
+    #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}")]
+    Operation {
+        /// `read`, `write`, `sync`.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// How many bytes were asked for.
+        bytes: u32,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// A block does not hold what was written.
+    #[error("wrong data at byte {offset} of {path:?}: expected {expected}, found {found}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in it the block begins.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A system call outside the measured operations failed.
+    #[error("{doing} {path:?}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Threads, rings or memory could not be had.
+    #[error("{what}: {source}{advice}")]
+    Resource {
+        /// What could not be had.
+        what: String,
+        /// The system's word.
+        source: io::Error,
+        /// What to do, starting with `; `; or nothing.
+        advice: &'static str,
+    },
+}
+
+impl Error {
+    /// Makes an error of a failed system call on a path.
+    pub(super) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(E) -> Error {
+        let path = path.as_ref().to_path_buf();
+        move |source| Error::Io { doing, path, source: source.into() }
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Job(_) | Error::Files { .. } | Error::Alignment { .. } | Error::Layout { .. } => {
+                ExitCode::Usage
+            }
+            Error::Resource { .. } => ExitCode::Missing,
+            Error::Io { source, .. } | Error::Operation { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::NotFound => {
+                    ExitCode::Missing
+                }
+                _ => ExitCode::Internal,
+            },
+            Error::Corrupt { .. } => ExitCode::Internal,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Sets of equal files, prepared so that reading them is work.
+
+use super::error::Error;
+use super::fill::Filler;
+use super::job::{Content, Job};
+use super::verify::Identity;
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How much is written at once while files are prepared.
+const CHUNK: usize = 1 << 20;
+
+/// Files, or one block device, that a job works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) bytes: u64,
+    pub(super) device: bool,
+}
+
+/// Files to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSpec {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub bytes: u64,
+    /// What is in them.
+    pub content: Content,
+    /// Seed of the contents.
+    pub seed: u64,
+    /// Make them of verified blocks of this size, for jobs with [`Job::verify`].
+    pub verify_block: Option<u32>,
+}
+
+impl Files {
+    /// Names files in a directory without making them: for jobs that make them anew.
+    pub fn planned(dir: &Path, count: u32, bytes: u64) -> Files {
+        let paths = (0..count).map(|number| dir.join(format!("test_file.{number}"))).collect();
+        Files { paths, bytes, device: false }
+    }
+
+    /// Makes files: written, never only allocated, and on the device when this returns.
+    ///
+    /// # Errors
+    /// What the system said of which file.
+    pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files, Error> {
+        let files = Files::planned(dir, spec.count, spec.bytes);
+        if let Some(block) = spec.verify_block
+            && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
+        {
+            return Err(Error::Job(format!(
+                "files of {} bytes are not made of whole verified blocks of {block} bytes; blocks need at least 64",
+                spec.bytes
+            )));
+        }
+        let mut filler = Filler::new(spec.content, spec.seed);
+        let mut buffer = vec![0; CHUNK.max(spec.verify_block.unwrap_or(0) as usize)];
+        filler.fill(&mut buffer);
+        for (number, path) in files.paths.iter().enumerate() {
+            write_file(path, number as u32, spec, &mut filler, &mut buffer)?;
+        }
+        Ok(files)
+    }
+
+    /// Files that are there already. They must be of one size.
+    ///
+    /// # Errors
+    /// Where one cannot be looked at, is empty, or differs in size from the first.
+    pub fn existing(paths: Vec<PathBuf>) -> Result<Files, Error> {
+        let mut bytes = None;
+        for path in &paths {
+            let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
+            let why = match bytes {
+                _ if !found.is_file() => "it is no regular file".into(),
+                _ if found.len() == 0 => "it is empty".into(),
+                Some(first) if first != found.len() => {
+                    format!("it has {} bytes and the first file {first}; all must be alike", found.len())
+                }
+                _ => {
+                    bytes = Some(found.len());
+                    continue;
+                }
+            };
+            return Err(Error::Files { path: path.clone(), why });
+        }
+        let bytes = bytes.ok_or_else(|| Error::Job("there are no files to work on".into()))?;
+        Ok(Files { paths, bytes, device: false })
+    }
+
+    /// A block device. Whether it may be written to is for the caller to know: jobs with writes destroy
+    /// what is on it.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn device(path: &Path) -> Result<Files, Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let device = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::io("opening", path))?;
+        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(Error::io("sizing", path))?;
+        Ok(Files { paths: vec![path.into()], bytes, device: true })
+    }
+
+    /// Where they are.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Bytes of each.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Removes them.
+    ///
+    /// # Errors
+    /// What the system said of which file.
+    pub fn remove(&self) -> Result<(), Error> {
+        if !self.device {
+            for path in &self.paths {
+                std::fs::remove_file(path).map_err(Error::io("removing", path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a job's blocks lie in them.
+    ///
+    /// # Errors
+    /// Where a file is smaller than one block.
+    pub(super) fn layout(&self, job: &Job) -> Result<Layout, Error> {
+        let block = u64::from(job.block_bytes);
+        match self.bytes / block {
+            0 => Err(Error::Files {
+                path: self.paths[0].clone(),
+                why: format!("it has {} bytes and a block {block}; take smaller blocks", self.bytes),
+            }),
+            per_file => Ok(Layout { files: self.paths.len() as u32, per_file, block }),
+        }
+    }
+}
+
+fn write_file(
+    path: &Path,
+    number: u32,
+    spec: &FileSpec,
+    filler: &mut Filler,
+    buffer: &mut [u8],
+) -> Result<(), Error> {
+    let mut file = File::create(path).map_err(Error::io("making", path))?;
+    let block = spec.verify_block.map(|block| block as usize);
+    let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);
+    let mut offset = 0;
+    while offset < spec.bytes {
+        let piece = &mut buffer[..chunk.min((spec.bytes - offset) as usize)];
+        match block {
+            None => filler.refresh(piece),
+            Some(block) => {
+                for (at, block) in piece.chunks_exact_mut(block).enumerate() {
+                    let offset = offset + (at * block.len()) as u64;
+                    filler.seal(block, Identity { file: number, offset, generation: 0 });
+                }
+            }
+        }
+        file.write_all(piece).map_err(Error::io("writing", path))?;
+        offset += piece.len() as u64;
+    }
+    file.sync_all().map_err(Error::io("syncing", path))
+}
+
+/// How blocks lie in files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub files: u32,
+    pub per_file: u64,
+    pub block: u64,
+}
+
+impl Layout {
+    /// All blocks of all files.
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.files) * self.per_file
+    }
+
+    /// The file and offset of a block.
+    #[inline(always)]
+    pub fn place(&self, block: u64) -> (u32, u64) {
+        if self.files == 1 {
+            return (0, block * self.block);
+        }
+        ((block / self.per_file) as u32, block % self.per_file * self.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: FileSpec =
+        FileSpec { count: 2, bytes: 10_000, content: Content::Random, seed: 1, verify_block: None };
+
+    #[test]
+    fn prepared_files_are_full_of_noise() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::prepare(dir.path(), &SPEC).unwrap();
+        let contents: Vec<Vec<u8>> = files.paths().iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert!(contents.iter().all(|bytes| bytes.len() == 10_000));
+        assert_ne!(contents[0], contents[1]);
+        for bytes in &contents {
+            let zeros = bytes.iter().filter(|&&byte| byte == 0).count();
+            assert!(zeros < 100, "{zeros} of 10,000");
+        }
+        files.remove().unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_of_verified_blocks_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = FileSpec { bytes: 3 << 20, verify_block: Some(3072), ..SPEC };
+        let files = Files::prepare(dir.path(), &spec).unwrap();
+        for (number, path) in files.paths().iter().enumerate() {
+            for (at, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
+                super::super::verify::check(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn unequal_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = vec![dir.path().join("a"), dir.path().join("b")];
+        std::fs::write(&paths[0], "1234").unwrap();
+        std::fs::write(&paths[1], "123").unwrap();
+        assert!(Files::existing(paths).unwrap_err().to_string().contains("3 bytes and the first file 4"));
+        assert!(Files::existing(vec![]).is_err());
+    }
+
+    #[test]
+    fn blocks_are_placed_over_files() {
+        let layout = Layout { files: 3, per_file: 4, block: 512 };
+        assert_eq!(layout.blocks(), 12);
+        assert_eq!(layout.place(0), (0, 0));
+        assert_eq!(layout.place(5), (1, 512));
+        assert_eq!(layout.place(11), (2, 1536));
+    }
+}

@@ -1,0 +1,145 @@
+//! Buffers of the I/O, and what is in them.
+
+use super::job::Content;
+use super::verify::{self, Identity};
+use fsarena_core::schedule::mix;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Direct I/O takes buffers aligned so; no device asks for more than a page.
+const ALIGN: usize = 4096;
+/// Every piece of this size gets a number of its own with each write: the smallest unit in which any
+/// filesystem or device deduplicates.
+const PIECE: usize = 512;
+
+/// Equal, aligned buffers in one allocation.
+#[derive(Debug)]
+pub struct Slots {
+    memory: NonNull<u8>,
+    layout: Layout,
+    block: usize,
+    stride: usize,
+    count: usize,
+}
+
+// SAFETY: the memory belongs to this value alone.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    /// So many buffers of a size, zeroed. Absent where there is no memory for them.
+    pub fn new(count: u32, block: u32) -> Option<Slots> {
+        let (count, block) = (count as usize, block as usize);
+        let stride = block.next_multiple_of(ALIGN);
+        let layout = Layout::from_size_align(stride.checked_mul(count)?, ALIGN).ok()?;
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: the size is not zero.
+        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        Some(Slots { memory, layout, block, stride, count })
+    }
+
+    /// The address of a buffer, for the kernel.
+    #[inline(always)]
+    pub fn pointer(&mut self, slot: usize) -> *mut u8 {
+        debug_assert!(slot < self.count);
+        // SAFETY: the slot lies within the allocation.
+        unsafe { self.memory.as_ptr().add(slot * self.stride) }
+    }
+
+    /// A buffer. The kernel must not be writing to it.
+    #[inline(always)]
+    pub fn get(&mut self, slot: usize) -> &mut [u8] {
+        let block = self.block;
+        // SAFETY: `pointer` gives the start of `block` initialised bytes that only this value reaches.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), block) }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+/// Gives buffers their contents.
+#[derive(Debug, Clone)]
+pub struct Filler {
+    zeros: bool,
+    next: u64,
+}
+
+impl Filler {
+    /// Contents of a kind; those of different seeds differ.
+    pub fn new(content: Content, seed: u64) -> Filler {
+        Filler { zeros: content == Content::Zeros, next: mix(seed, 0xF111) }
+    }
+
+    /// Fills a buffer for the first time: with noise, or zeros.
+    pub fn fill(&mut self, buffer: &mut [u8]) {
+        if self.zeros {
+            buffer.fill(0);
+        } else {
+            self.next = mix(self.next, 1);
+            Xoshiro256PlusPlus::seed_from_u64(self.next).fill_bytes(buffer);
+        }
+    }
+
+    /// Makes a filled buffer unlike all written before it: one store in each 512 bytes.
+    #[inline(always)]
+    pub fn refresh(&mut self, buffer: &mut [u8]) {
+        if self.zeros {
+            return;
+        }
+        for piece in buffer.chunks_exact_mut(PIECE) {
+            // A Weyl sequence: odd steps, so no number comes twice in 2⁶⁴.
+            self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            piece[..8].copy_from_slice(&self.next.to_le_bytes());
+        }
+    }
+
+    /// Refreshes a buffer and seals it as a verified block.
+    pub fn seal(&mut self, buffer: &mut [u8], identity: Identity) {
+        self.refresh(buffer);
+        verify::seal(buffer, identity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_aligned_and_apart() {
+        let mut slots = Slots::new(3, 512).unwrap();
+        for slot in 0..3 {
+            assert_eq!(slots.pointer(slot) as usize % ALIGN, 0);
+            slots.get(slot).fill(slot as u8 + 1);
+        }
+        assert!((0..3).all(|slot| slots.get(slot) == [slot as u8 + 1; 512]));
+    }
+
+    #[test]
+    fn refreshed_pieces_are_never_alike() {
+        let mut filler = Filler::new(Content::Random, 1);
+        let mut buffer = vec![0; 4096];
+        filler.fill(&mut buffer);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..100 {
+            filler.refresh(&mut buffer);
+            assert!(buffer.chunks(PIECE).all(|piece| seen.insert(piece.to_vec())));
+        }
+    }
+
+    #[test]
+    fn zeros_stay_zeros() {
+        let mut filler = Filler::new(Content::Zeros, 1);
+        let mut buffer = vec![1; 1000];
+        filler.fill(&mut buffer);
+        filler.refresh(&mut buffer);
+        assert!(buffer.iter().all(|&byte| byte == 0));
+    }
+}

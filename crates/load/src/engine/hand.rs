@@ -1,0 +1,265 @@
+//! What each worker of a load has of its own, and what it does with it.
+
+use super::clock::Clock;
+use super::device::{Calls, Device, Null};
+use super::drive::Work;
+use super::error::Error;
+use super::files::{Files, Layout};
+use super::fill::{Filler, Slots};
+use super::job::{Engine, Job};
+use super::mapping::Mappings;
+use super::ring::{Ring, RingUse};
+use super::schedule::Schedule;
+use super::stream::{MIXED, Next, Op, READS, Stream, WRITES, own_share};
+use super::tally::Desk;
+use super::verify::{self, Identity};
+use super::{one, ring_loop};
+use fsarena_core::schedule::mix;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A load on files: all that its workers share.
+pub struct Load<'a> {
+    /// What is asked for.
+    pub job: &'a Job,
+    /// How blocks lie in the files.
+    pub layout: Layout,
+    /// Where the files are.
+    pub paths: &'a [PathBuf],
+    /// The open files.
+    pub files: &'a [BorrowedFd<'a>],
+    /// Their mappings, for the mmap engine.
+    pub mappings: Option<&'a Mappings>,
+    /// Numbers events over all threads, where that is asked for.
+    pub counter: AtomicU64,
+    /// The io_uring features in use, once a worker knows.
+    pub ring_use: Mutex<Option<RingUse>>,
+    /// Blocks that workers found sound.
+    pub verified: AtomicU64,
+}
+
+/// What a worker has of its own.
+pub struct Hand<'a> {
+    /// Its ring. Dropped before the buffers that it knows.
+    pub ring: Option<Ring>,
+    /// Its operations.
+    pub stream: Stream<'a>,
+    /// Its buffers.
+    pub slots: Slots,
+    /// What it writes.
+    pub filler: Filler,
+    /// What it knows of verified blocks.
+    pub verifier: Verifier<'a>,
+    /// When operations are due, in an open loop.
+    pub schedule: Option<Schedule>,
+    thread: u32,
+}
+
+impl<'a> Load<'a> {
+    /// A load on open files.
+    pub fn new(
+        job: &'a Job,
+        files: &'a Files,
+        layout: Layout,
+        open: &'a [BorrowedFd<'a>],
+        mappings: Option<&'a Mappings>,
+    ) -> Load<'a> {
+        Load {
+            job,
+            layout,
+            paths: &files.paths,
+            files: open,
+            mappings,
+            counter: AtomicU64::new(0),
+            ring_use: Mutex::new(None),
+            verified: AtomicU64::new(0),
+        }
+    }
+
+    /// The io_uring features that workers got.
+    pub fn ring_in_use(&self) -> Option<RingUse> {
+        *self.ring_use.lock().expect("nothing panics with it")
+    }
+
+    /// What a worker has before it looks at any file.
+    ///
+    /// # Errors
+    /// Where there is no memory for its buffers.
+    pub fn hand(&self, thread: u32) -> Result<Hand<'_>, Error> {
+        let job = self.job;
+        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
+            what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
+            source: Errno::NOMEM.into(),
+            advice: "; take fewer threads, less depth or smaller blocks",
+        })?;
+        let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
+        (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
+        Ok(Hand {
+            ring: None,
+            stream: Stream::new(job, self.layout, thread, &self.counter),
+            slots,
+            filler,
+            verifier: Verifier { paths: self.paths, first: 0, generations: vec![], sound: 0 },
+            schedule: job.rate.map(|rate| Schedule::new(rate, job.threads, thread, job.seed)),
+            thread,
+        })
+    }
+
+    fn calls(&self) -> Calls<'_> {
+        Calls { files: self.files, data_only: self.job.sync_call == super::job::SyncCall::Fdatasync }
+    }
+
+    /// Reads all blocks that a worker may write, checks them, and hands on their generations.
+    fn read_share(
+        &self,
+        hand: &mut Hand,
+        mut each: impl FnMut(u64, u32) -> Option<u32>,
+    ) -> Result<(), Error> {
+        for block in own_share(self.layout.blocks(), self.job.threads, hand.thread) {
+            let (file, offset) = self.layout.place(block);
+            let buffer = hand.slots.get(0);
+            one::whole(self.calls().read(file, offset, buffer), buffer.len())
+                .map_err(|source| self.failed(Op::Read, file, offset, source))?;
+            let path = &self.paths[file as usize];
+            let generation = verify::check(buffer, path, file, offset, None)?;
+            hand.verifier.sound += 1;
+            if let Some(expected) = each(block, generation) {
+                verify::check(buffer, path, file, offset, Some(expected))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the operation that failed.
+    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> Error {
+        let path = self.paths[file as usize].clone();
+        let bytes = if op == Op::Sync { 0 } else { self.job.block_bytes };
+        Error::Operation { operation: op.name(), path, offset, bytes, source }
+    }
+
+    fn work_on<D: Device, C: Clock>(
+        &self,
+        hand: &mut Hand,
+        desk: &mut Desk,
+        device: &D,
+        clock: C,
+    ) -> Result<(), Error> {
+        macro_rules! compiled {
+            ($requests:expr) => {
+                match (self.job.verify, hand.schedule.is_some()) {
+                    (false, false) => {
+                        one::closed::<D, C, { $requests }, false>(self, hand, desk, device, clock)
+                    }
+                    (true, false) => {
+                        one::closed::<D, C, { $requests }, true>(self, hand, desk, device, clock)
+                    }
+                    (false, true) => one::open::<D, C, { $requests }, false>(self, hand, desk, device, clock),
+                    (true, true) => one::open::<D, C, { $requests }, true>(self, hand, desk, device, clock),
+                }
+            };
+        }
+        match (self.job.reads(), self.job.writes()) {
+            (true, false) => compiled!(READS),
+            (false, true) => compiled!(WRITES),
+            _ => compiled!(MIXED),
+        }
+    }
+
+    /// The worker's loop against a device that moves nothing.
+    ///
+    /// # Errors
+    /// None that a null device could give.
+    pub fn work_on_nothing<C: Clock>(&self, hand: &mut Hand, desk: &mut Desk, clock: C) -> Result<(), Error> {
+        self.work_on(hand, desk, &Null, clock)
+    }
+}
+
+impl Work for Load<'_> {
+    type Hand<'h>
+        = Hand<'h>
+    where
+        Self: 'h;
+
+    fn prepare(&self, thread: u32) -> Result<Hand<'_>, Error> {
+        let mut hand = self.hand(thread)?;
+        if self.job.verify && self.job.writes() {
+            let own = own_share(self.layout.blocks(), self.job.threads, thread);
+            let mut generations = Vec::with_capacity((own.end - own.start) as usize);
+            self.read_share(&mut hand, |_, generation| {
+                generations.push(generation);
+                None
+            })?;
+            hand.verifier = Verifier { first: own.start, generations, ..hand.verifier };
+        }
+        if self.job.engine == Engine::IoUring {
+            let ring = Ring::new(self.job, self.files, &mut hand.slots)?;
+            *self.ring_use.lock().expect("nothing panics with it") = Some(ring.in_use);
+            hand.ring = Some(ring);
+        }
+        if hand.schedule.is_some() {
+            super::pace::exact_timers();
+        }
+        Ok(hand)
+    }
+
+    fn work<'h, C: Clock>(&'h self, hand: &mut Hand<'h>, desk: &mut Desk, clock: C) -> Result<(), Error> {
+        match (self.job.engine, self.mappings) {
+            (Engine::IoUring, _) => ring_loop::run(self, hand, desk, clock, false),
+            (Engine::Mmap, Some(mappings)) => self.work_on(hand, desk, mappings, clock),
+            _ => self.work_on(hand, desk, &self.calls(), clock),
+        }
+    }
+
+    /// Syncs, and reads back what was written where blocks are verified.
+    fn finish<'h>(&'h self, mut hand: Hand<'h>) -> Result<u64, Error> {
+        let mut syncs = 0;
+        if self.job.sync_end && self.job.writes() {
+            for file in 0..self.layout.files {
+                let done = self.calls().sync(file);
+                done.map_err(|source| self.failed(Op::Sync, file, 0, source.into()))?;
+                syncs += 1;
+            }
+        }
+        if self.job.verify && self.job.writes() {
+            let known = std::mem::take(&mut hand.verifier.generations);
+            let first = hand.verifier.first;
+            self.read_share(&mut hand, |block, _| known.get((block - first) as usize).copied())?;
+        }
+        self.verified.fetch_add(hand.verifier.sound, Ordering::Relaxed);
+        Ok(syncs)
+    }
+}
+
+/// What a worker knows of the blocks it writes.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    paths: &'a [PathBuf],
+    first: u64,
+    /// Generation of each block from `first` on; empty where nothing is written, so any will do.
+    generations: Vec<u32>,
+    /// Blocks that were checked and found sound.
+    sound: u64,
+}
+
+impl Verifier<'_> {
+    /// Checks a block that was read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn check(&mut self, buffer: &[u8], next: &Next) -> Result<(), Error> {
+        let expected = self.generations.get((next.block.wrapping_sub(self.first)) as usize).copied();
+        verify::check(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;
+        self.sound += 1;
+        Ok(())
+    }
+
+    /// What a block is that is about to be written; it counts as written from now on.
+    pub fn next_identity(&mut self, next: &Next) -> Identity {
+        let generation = &mut self.generations[(next.block - self.first) as usize];
+        *generation += 1;
+        Identity { file: next.file, offset: next.offset, generation: *generation }
+    }
+}

@@ -1,0 +1,92 @@
+//! Opening files as a job wants them, and the alignment that direct I/O needs.
+
+use super::error::Error;
+use super::files::Files;
+use super::job::{Durability, Job};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Alignment taken for granted where the kernel does not say (before Linux 6.1): the sector.
+const SECTOR: u32 = 512;
+
+/// Opens every file once, for all threads.
+///
+/// # Errors
+/// Where one cannot be opened so, or its blocks need another alignment.
+pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>, Error> {
+    files.paths.iter().map(|path| open(job, path)).collect()
+}
+
+fn open(job: &Job, path: &Path) -> Result<OwnedFd, Error> {
+    let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+    flags |= match job.open.durability {
+        Durability::Plain => OFlags::empty(),
+        Durability::Dsync => OFlags::DSYNC,
+        Durability::Sync => OFlags::SYNC,
+    };
+    if job.open.direct {
+        flags |= OFlags::DIRECT;
+    }
+    if job.open.recreate {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("removing", path)(error));
+            }
+            _ => flags |= OFlags::CREATE | OFlags::EXCL,
+        }
+    }
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+        if error == Errno::INVAL && job.open.direct {
+            let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();
+            return Error::Files { path: path.into(), why };
+        }
+        Error::io("opening", path)(error)
+    })?;
+    if job.open.direct {
+        check_alignment(path, job.block_bytes, dio_align(path))?;
+    }
+    Ok(file)
+}
+
+/// The alignment of offsets and lengths that direct I/O on a file needs, in bytes, as statx tells it.
+pub fn dio_align(path: &Path) -> u32 {
+    match rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN) {
+        Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) => {
+            found.stx_dio_offset_align.max(1)
+        }
+        _ => SECTOR,
+    }
+}
+
+fn check_alignment(path: &Path, block: u32, needed: u32) -> Result<(), Error> {
+    if block.is_multiple_of(needed) {
+        Ok(())
+    } else {
+        Err(Error::Alignment { path: path.into(), needed, block })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_below_the_alignment_is_refused_by_name() {
+        assert!(check_alignment(Path::new("/f"), 4096, 512).is_ok());
+        let said = check_alignment(Path::new("/f"), 512, 4096).unwrap_err().to_string();
+        assert!(said.contains("aligned to 4096 bytes") && said.contains("blocks of 512"), "{said}");
+    }
+
+    #[test]
+    fn files_made_anew_are_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::planned(dir.path(), 2, 4096);
+        std::fs::write(&files.paths[1], "old").unwrap();
+        let mut job = Job { read_share: 0.0, ..Job::default() };
+        job.open.recreate = true;
+        open_all(&job, &files).unwrap();
+        assert!(files.paths.iter().all(|path| std::fs::metadata(path).unwrap().len() == 0));
+    }
+}

@@ -1,0 +1,167 @@
+//! Setting an io_uring up, with what the kernel has, step by step.
+
+use super::error::Error;
+use super::fill::Slots;
+use super::job::{Job, UringUse};
+use io_uring::IoUring;
+use rustix::fd::BorrowedFd;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The features that a ring was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingUse {
+    /// Task work is done when completions are asked for.
+    pub defer_taskrun: bool,
+    /// One thread submits.
+    pub single_issuer: bool,
+    /// No interrupts for task work.
+    pub coop_taskrun: bool,
+    /// Files are registered.
+    pub fixed_files: bool,
+    /// Buffers are registered.
+    pub fixed_buffers: bool,
+    /// Waiting can time out (`IORING_FEAT_EXT_ARG`).
+    pub timed_wait: bool,
+}
+
+/// A worker's ring.
+pub struct Ring {
+    /// The ring itself.
+    pub uring: IoUring,
+    /// What it was given.
+    pub in_use: RingUse,
+}
+
+impl Ring {
+    /// A ring for a job. It must be made by the thread that uses it.
+    ///
+    /// # Errors
+    /// Where the kernel has no io_uring, forbids it, or has no room for another.
+    pub fn new(job: &Job, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring, Error> {
+        let (uring, mut in_use) = set_up(job.depth, job.uring)?;
+        if job.uring.fixed_files && !files.is_empty() {
+            let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
+            in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
+        }
+        if job.uring.fixed_buffers {
+            let buffers: Vec<libc::iovec> = (0..job.depth as usize)
+                .map(|slot| libc::iovec {
+                    iov_base: slots.pointer(slot).cast(),
+                    iov_len: job.block_bytes as usize,
+                })
+                .collect();
+            // SAFETY: a hand drops its ring before its buffers, and operations are drained before that.
+            in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
+        }
+        Ok(Ring { uring, in_use })
+    }
+}
+
+/// The ways to set a ring up, the best first.
+fn ways(allowed: UringUse) -> Vec<RingUse> {
+    let none = RingUse {
+        defer_taskrun: false,
+        single_issuer: false,
+        coop_taskrun: false,
+        fixed_files: false,
+        fixed_buffers: false,
+        timed_wait: false,
+    };
+    let mut ways = vec![];
+    if allowed.single_issuer && allowed.defer_taskrun {
+        ways.push(RingUse { single_issuer: true, defer_taskrun: true, ..none });
+    }
+    if allowed.single_issuer && allowed.coop_taskrun {
+        ways.push(RingUse { single_issuer: true, coop_taskrun: true, ..none });
+    }
+    if allowed.coop_taskrun {
+        ways.push(RingUse { coop_taskrun: true, ..none });
+    }
+    ways.push(none);
+    ways
+}
+
+fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, RingUse), Error> {
+    let mut refused = None;
+    for way in ways(allowed) {
+        let mut builder = IoUring::builder();
+        if way.single_issuer {
+            builder.setup_single_issuer();
+        }
+        if way.defer_taskrun {
+            builder.setup_defer_taskrun();
+        }
+        if way.coop_taskrun {
+            builder.setup_coop_taskrun();
+        }
+        match builder.build(depth) {
+            Ok(uring) => {
+                let timed_wait = uring.params().is_feature_ext_arg();
+                return Ok((uring, RingUse { timed_wait, ..way }));
+            }
+            // The kernel does not know a flag; an older way may do.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
+            Err(error) => return Err(unavailable(error)),
+        }
+    }
+    Err(unavailable(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+}
+
+fn unavailable(source: io::Error) -> Error {
+    let advice = match source.raw_os_error() {
+        Some(libc::ENOSYS) => "; this kernel has no io_uring: take the sync engine",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container): take the sync engine"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "; raise `ulimit -n`, or take fewer threads",
+        Some(libc::ENOMEM) => "; raise `ulimit -l`, or take fewer threads or less depth",
+        _ => "",
+    };
+    Error::Resource { what: "no io_uring".into(), source, advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(bits: [bool; 3]) -> UringUse {
+        let [single_issuer, defer_taskrun, coop_taskrun] = bits;
+        UringUse { single_issuer, defer_taskrun, coop_taskrun, ..UringUse::default() }
+    }
+
+    #[test]
+    fn older_ways_follow_newer_ones() {
+        let shown = |allowed| -> Vec<(bool, bool, bool)> {
+            ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
+        };
+        assert_eq!(
+            shown(allow([true; 3])),
+            [(true, true, false), (true, false, true), (false, false, true), (false, false, false)]
+        );
+        // Deferred task work needs a single issuer.
+        assert_eq!(shown(allow([false, true, true])), [(false, false, true), (false, false, false)]);
+        assert_eq!(shown(allow([false; 3])), [(false, false, false)]);
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_used() {
+        let job = Job {
+            depth: 4,
+            engine: super::super::job::Engine::IoUring,
+            uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
+            ..Job::default()
+        };
+        let mut slots = Slots::new(4, 4096).unwrap();
+        match Ring::new(&job, &[], &mut slots) {
+            Ok(ring) => {
+                let used = ring.in_use;
+                assert!(!used.single_issuer && !used.defer_taskrun && !used.coop_taskrun);
+                assert!(!used.fixed_files && !used.fixed_buffers);
+            }
+            // A machine without io_uring says what to do instead.
+            Err(error) => assert!(error.to_string().contains("take the sync engine"), "{error}"),
+        }
+    }
+}

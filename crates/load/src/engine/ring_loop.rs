@@ -1,0 +1,332 @@
+//! The hot loop of the io_uring engine.
+//!
+//! Each turn submits all that is free and due in one call, which also waits, and reaps all that is done.
+//! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
+
+use super::clock::Clock;
+use super::error::Error;
+use super::hand::{Hand, Load};
+use super::job::SyncCall;
+use super::one::whole;
+use super::pace;
+use super::ring::{Ring, RingUse};
+use super::stream::{MIXED, Next, Op, READS, WRITES};
+use super::tally::{Desk, Lane};
+use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{opcode, squeue};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// An operation in flight.
+#[derive(Clone, Copy)]
+struct Flight {
+    next: Next,
+    start: u64,
+    intended: u64,
+}
+
+/// Runs a worker on its ring. With `nop` each operation is a NOP: what is left is ring and generator.
+///
+/// # Errors
+/// The first operation that failed; all in flight have then ended.
+pub fn run<C: Clock>(
+    load: &Load,
+    hand: &mut Hand,
+    desk: &mut Desk,
+    clock: C,
+    nop: bool,
+) -> Result<(), Error> {
+    let Some(mut ring) = hand.ring.take() else { return Ok(()) };
+    let (verify, open) = (load.job.verify, hand.schedule.is_some());
+    macro_rules! compiled {
+        ($requests:expr) => {
+            match (nop, verify || open) {
+                (true, _) => {
+                    Turns::<C, { $requests }, true, false>::new(load, hand, desk, clock).run(&mut ring)
+                }
+                (false, false) => {
+                    Turns::<C, { $requests }, false, false>::new(load, hand, desk, clock).run(&mut ring)
+                }
+                (false, true) => {
+                    Turns::<C, { $requests }, false, true>::new(load, hand, desk, clock).run(&mut ring)
+                }
+            }
+        };
+    }
+    let done = match (load.job.reads(), load.job.writes()) {
+        (true, false) => compiled!(READS),
+        (false, true) => compiled!(WRITES),
+        _ => compiled!(MIXED),
+    };
+    hand.ring = Some(ring);
+    done
+}
+
+/// The state of a worker's loop. `SPECIAL` compiles in what verification and open loops need.
+struct Turns<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
+    load: &'l Load<'l>,
+    hand: &'h mut Hand<'o>,
+    desk: &'d mut Desk<'t>,
+    clock: C,
+    flights: Vec<Flight>,
+    free: Vec<u16>,
+    /// Operations claimed and not yet submitted.
+    claimed: u64,
+    /// Whether more may be submitted.
+    going: bool,
+    /// Open loops: whether the last wait was only for an operation to become due.
+    idle: bool,
+    failure: Option<Error>,
+}
+
+impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool>
+    Turns<'l, 'h, 'o, 'd, 't, C, REQUESTS, NOP, SPECIAL>
+{
+    fn new(load: &'l Load<'l>, hand: &'h mut Hand<'o>, desk: &'d mut Desk<'t>, clock: C) -> Self {
+        let depth = load.job.depth as u16;
+        let nothing = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
+        let flights = vec![Flight { next: nothing, start: 0, intended: 0 }; depth.into()];
+        let free = (0..depth).rev().collect();
+        Turns { load, hand, desk, clock, flights, free, claimed: 0, going: true, idle: true, failure: None }
+    }
+
+    fn run(mut self, ring: &mut Ring) -> Result<(), Error> {
+        let mut now = self.clock.now();
+        loop {
+            self.submit(ring, now);
+            let in_flight = self.flights.len() - self.free.len();
+            if in_flight == 0 {
+                if !self.going {
+                    return self.failure.map_or(Ok(()), Err);
+                }
+                // Only an open loop has nothing in flight and more to come.
+                let due = self.due();
+                match pace::wait_until(due, self.desk, self.clock) {
+                    Some(woken) => now = woken,
+                    None => self.going = false,
+                }
+                self.idle = true;
+                continue;
+            }
+            let waited = self.wait(ring, in_flight, now);
+            now = self.clock.now();
+            if now >= self.desk.boundary && !self.desk.turn(now) {
+                self.going = false;
+                // What is still in flight belongs to the last interval; there is no other boundary.
+                self.desk.boundary = u64::MAX;
+            }
+            self.reap(ring, now);
+            if let Err(source) = waited {
+                return Err(Error::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
+            }
+        }
+    }
+
+    /// When the next operation is due, in ticks.
+    fn due(&self) -> u64 {
+        let due_ns = self.hand.schedule.as_ref().map_or(0, |schedule| schedule.due_ns());
+        self.desk.times.start.saturating_add(self.desk.times.scale.ticks(due_ns))
+    }
+
+    /// Queues all that is free and due.
+    #[inline(always)]
+    fn submit(&mut self, ring: &mut Ring, now: u64) {
+        let in_use = ring.in_use;
+        let mut queue = ring.uring.submission();
+        while self.going && !self.free.is_empty() {
+            if self.claimed == 0 {
+                self.claimed = self.desk.claim();
+                if self.claimed == 0 {
+                    self.going = false;
+                    break;
+                }
+            }
+            let mut intended = now;
+            if SPECIAL && self.hand.schedule.is_some() {
+                let due = self.due();
+                if due > now {
+                    break;
+                }
+                // A worker that only waited for its time and woke late was not held up by what is measured.
+                intended = if self.idle { now } else { due };
+                if let Some(schedule) = &mut self.hand.schedule {
+                    schedule.advance();
+                }
+            }
+            let Some(slot) = self.free.pop() else { break };
+            self.claimed -= 1;
+            let next = self.draw();
+            if next.op == Op::Write && !NOP {
+                let buffer = self.hand.slots.get(slot.into());
+                if SPECIAL && self.load.job.verify {
+                    self.hand.filler.seal(buffer, self.hand.verifier.next_identity(&next));
+                } else {
+                    self.hand.filler.refresh(buffer);
+                }
+            }
+            let entry = self.entry(&next, slot, in_use).user_data(slot.into());
+            // SAFETY: the buffer of a slot in flight is not touched, and lives until all are drained.
+            // The queue has as many entries as there are slots, so there is room.
+            let pushed = unsafe { queue.push(&entry) };
+            debug_assert!(pushed.is_ok());
+            self.flights[usize::from(slot)] = Flight { next, start: now, intended };
+        }
+        self.idle = false;
+    }
+
+    /// The next operation. Verified blocks in flight are passed over: who overtakes whom there is open.
+    #[inline(always)]
+    fn draw(&mut self) -> Next {
+        loop {
+            let next = self.hand.stream.next::<REQUESTS>();
+            let verified = SPECIAL && self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
+            if !verified || !self.flying(next.block) {
+                return next;
+            }
+        }
+    }
+
+    fn flying(&self, block: u64) -> bool {
+        (0..self.flights.len() as u16).any(|slot| {
+            let next = &self.flights[usize::from(slot)].next;
+            next.block == block && next.op != Op::Sync && !self.free.contains(&slot)
+        })
+    }
+
+    #[inline(always)]
+    fn entry(&mut self, next: &Next, slot: u16, in_use: RingUse) -> squeue::Entry {
+        if NOP {
+            return opcode::Nop::new().build();
+        }
+        let (pointer, length) = (self.hand.slots.pointer(slot.into()), self.load.job.block_bytes);
+        // Registered and plain files are different types, and the trait they share is private.
+        macro_rules! entry_on {
+            ($file:expr) => {
+                match (next.op, in_use.fixed_buffers) {
+                    (Op::Read, true) => {
+                        opcode::ReadFixed::new($file, pointer, length, slot).offset(next.offset).build()
+                    }
+                    (Op::Read, false) => {
+                        opcode::Read::new($file, pointer, length).offset(next.offset).build()
+                    }
+                    (Op::Write, true) => {
+                        opcode::WriteFixed::new($file, pointer, length, slot).offset(next.offset).build()
+                    }
+                    (Op::Write, false) => {
+                        opcode::Write::new($file, pointer, length).offset(next.offset).build()
+                    }
+                    (Op::Sync, _) => opcode::Fsync::new($file).flags(self.sync_flags()).build(),
+                }
+            };
+        }
+        if in_use.fixed_files {
+            entry_on!(Fixed(next.file))
+        } else {
+            entry_on!(Fd(self.load.files[next.file as usize].as_raw_fd()))
+        }
+    }
+
+    fn sync_flags(&self) -> FsyncFlags {
+        match self.load.job.sync_call {
+            SyncCall::Fsync => FsyncFlags::empty(),
+            SyncCall::Fdatasync => FsyncFlags::DATASYNC,
+        }
+    }
+
+    /// Submits what is queued and waits for the batch asked for; in an open loop until the next is due.
+    #[inline(always)]
+    fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> Result<(), io::Error> {
+        let want = in_flight.min(self.load.job.batch as usize);
+        let timed = SPECIAL && self.hand.schedule.is_some() && self.going && !self.free.is_empty();
+        if timed {
+            return self.wait_until_due(ring, now);
+        }
+        loop {
+            match ring.uring.submit_and_wait(want) {
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(()),
+                done => return done.map(drop),
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> Result<(), io::Error> {
+        let until = self.due().min(self.desk.boundary);
+        let left = self.desk.times.scale.ns(until.saturating_sub(now));
+        if !ring.in_use.timed_wait {
+            // Without timed waits the ring is polled.
+            return ring.uring.submit().map(drop);
+        }
+        let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
+        match ring.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)) {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
+                self.idle = true;
+                Ok(())
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    /// Counts all that is done. Those submitted together and reaped together took equally long and are
+    /// counted at once.
+    #[inline(always)]
+    fn reap(&mut self, ring: &mut Ring, end: u64) {
+        let scale = self.desk.times.scale;
+        let mut run = Run { op: Op::Read, start: 0, count: 0 };
+        for completion in ring.uring.completion() {
+            let slot = completion.user_data() as u16;
+            self.free.push(slot);
+            let Flight { next, start, intended } = self.flights[usize::from(slot)];
+            if !NOP && let Err(error) = self.judge(completion.result(), &next, slot) {
+                self.failure.get_or_insert(error);
+                self.going = false;
+                continue;
+            }
+            if (next.op, start) != (run.op, run.start) {
+                run.record(&mut self.desk.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+                run = Run { op: next.op, start, count: 0 };
+            }
+            run.count += 1;
+            if SPECIAL && self.hand.schedule.is_some() {
+                let ns = scale.ns(end.saturating_sub(intended));
+                self.desk.tally.lanes[next.op as usize].corrected.saturating_record(ns);
+            }
+        }
+        run.record(&mut self.desk.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, result: i32, next: &Next, slot: u16) -> Result<(), Error> {
+        let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
+        let done = match next.op {
+            Op::Sync => moved.map(drop).map_err(io::Error::from),
+            _ => whole(moved, self.load.job.block_bytes as usize),
+        };
+        if let Err(source) = done {
+            return Err(self.load.failed(next.op, next.file, next.offset, source));
+        }
+        if SPECIAL && self.load.job.verify && next.op == Op::Read {
+            self.hand.verifier.check(self.hand.slots.get(slot.into()), next)?;
+        }
+        Ok(())
+    }
+}
+
+/// Operations of one kind that were submitted and reaped together.
+struct Run {
+    op: Op,
+    start: u64,
+    count: u32,
+}
+
+impl Run {
+    #[inline(always)]
+    fn record(&self, lanes: &mut [Lane], ns: u64) {
+        if self.count > 0 {
+            lanes[self.op as usize].raw.saturating_record_n(ns, self.count);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! When operations of an open loop are meant to start.
+
+use super::job::{Arrivals, Rate};
+use fsarena_core::schedule::mix;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution, Exp};
+
+/// The intended starts of one thread, in nanoseconds after the start of the run.
+///
+/// A thread's share of a Poisson stream is a Poisson stream of its own, and the threads together are one
+/// again. Threads with fixed gaps start evenly shifted, so that together they have fixed gaps too.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    due_ns: f64,
+    gap_ns: f64,
+    poisson: Option<(Exp<f64>, Xoshiro256PlusPlus)>,
+}
+
+impl Schedule {
+    /// The schedule of one thread of several.
+    ///
+    /// # Panics
+    /// Where the rate has not been checked.
+    pub fn new(rate: Rate, threads: u32, thread: u32, seed: u64) -> Schedule {
+        let gap_ns = 1e9 * f64::from(threads) / rate.per_s;
+        let mut schedule = Schedule { due_ns: 0.0, gap_ns, poisson: None };
+        match rate.arrivals {
+            Arrivals::Fixed => schedule.due_ns = gap_ns * f64::from(thread) / f64::from(threads),
+            Arrivals::Poisson => {
+                let gaps = Exp::new(1.0 / gap_ns).expect("the rate is checked");
+                let seed = mix(seed, u64::from(thread));
+                schedule.poisson = Some((gaps, Xoshiro256PlusPlus::seed_from_u64(seed)));
+                schedule.advance();
+            }
+        }
+        schedule
+    }
+
+    /// When the next operation is due.
+    pub fn due_ns(&self) -> u64 {
+        self.due_ns as u64
+    }
+
+    /// Goes on to the operation after.
+    pub fn advance(&mut self) {
+        self.due_ns += match &mut self.poisson {
+            Some((gaps, rng)) => gaps.sample(rng),
+            None => self.gap_ns,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(arrivals: Arrivals, threads: u32, until_ns: u64) -> Vec<u64> {
+        let rate = Rate { per_s: 10_000.0, arrivals };
+        let mut all = vec![];
+        for thread in 0..threads {
+            let mut schedule = Schedule::new(rate, threads, thread, 3);
+            while schedule.due_ns() < until_ns {
+                all.push(schedule.due_ns());
+                schedule.advance();
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn fixed_gaps_stay_fixed_over_threads() {
+        let all = starts(Arrivals::Fixed, 4, 1_000_000_000);
+        assert_eq!(all.len(), 10_000);
+        assert!(all.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(100_000) <= 1));
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_that_was_asked_for() {
+        // 40 s at 10,000/s: 400,000 expected, standard deviation 632, 1% is 6.3 of them.
+        for threads in [1, 4, 16] {
+            let all = starts(Arrivals::Poisson, threads, 40_000_000_000);
+            assert!((all.len() as f64 / 400_000.0 - 1.0).abs() < 0.01, "{}", all.len());
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_are_exponential_over_threads() {
+        let all = starts(Arrivals::Poisson, 4, 20_000_000_000);
+        let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // Deviation over mean is 1 for exponential gaps, 0 for fixed ones.
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
+        let longer = gaps.iter().filter(|gap| **gap > 100_000.0).count() as f64 / gaps.len() as f64;
+        assert!((longer - (-1.0f64).exp()).abs() < 0.01, "{longer}");
+    }
+}

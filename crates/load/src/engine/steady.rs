@@ -1,0 +1,126 @@
+//! Where warm-up ends, and whether what follows is steady. Pure functions of the interval series.
+
+/// Intervals in one batch of MSER-5 and one round of the steady-state rule.
+pub const BATCH: usize = 5;
+/// Rounds the steady-state rule looks at.
+const ROUNDS: usize = 5;
+
+/// What a series of interval throughputs says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assessment {
+    /// Intervals to leave out; 0 where MSER-5 found no warm-up or rejected its own cut.
+    pub cut: usize,
+    /// Whether the cut was accepted and the rest is steady.
+    pub steady: bool,
+}
+
+/// Assesses a series: MSER-5 finds the warm-up, the SNIA rule judges the last five batches after it.
+pub fn assess(series: &[f64]) -> Assessment {
+    let Some(cut) = mser5(series) else { return Assessment { cut: 0, steady: false } };
+    let rounds = batches(&series[cut..]);
+    let steady = rounds.last_chunk::<ROUNDS>().is_some_and(pts_steady);
+    Assessment { cut, steady }
+}
+
+/// Means of whole batches of five.
+fn batches(series: &[f64]) -> Vec<f64> {
+    series.chunks_exact(BATCH).map(mean).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// MSER-5 (White, Cobb and Spratt 2000): with the batch means y₁…y_m, the warm-up is the d that minimises
+/// Σ_{i>d}(y_i − ȳ_d)² / (m−d)², ȳ_d being the mean of those after d. The last five batches are never cut,
+/// because a few values always lie close together. The result is in intervals.
+///
+/// Absent where the series is shorter than ten batches, or the minimum lies beyond its middle: it has then
+/// not settled.
+pub fn mser5(series: &[f64]) -> Option<usize> {
+    let y = batches(series);
+    let m = y.len();
+    if m < 2 * ROUNDS {
+        return None;
+    }
+    let statistic = |d: usize| {
+        let rest = &y[d..];
+        let mean = mean(rest);
+        rest.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
+    };
+    let best = (0..=m - ROUNDS).map(|d| (d, statistic(d))).reduce(|a, b| if b.1 < a.1 { b } else { a })?;
+    (best.0 * 2 <= m).then_some(best.0 * BATCH)
+}
+
+/// The steady-state rule of the SNIA Solid State Storage Performance Test Specification: over five rounds
+/// the range is at most 20% of the mean, and the least-squares line changes by at most 10% of it.
+pub fn pts_steady(rounds: &[f64; 5]) -> bool {
+    let mean = mean(rounds);
+    let (low, high) =
+        rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    // x = −2 … 2, so Σx² = 10, and the line moves 4 slopes from the first round to the last.
+    let slope = rounds.iter().zip([-2.0, -1.0, 0.0, 1.0, 2.0]).map(|(v, x)| v * x).sum::<f64>() / 10.0;
+    mean > 0.0 && high - low <= 0.2 * mean && (4.0 * slope).abs() <= 0.1 * mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_state_rule_by_hand() {
+        assert!(pts_steady(&[100.0, 100.0, 100.0, 100.0, 100.0]));
+        // Range 20, mean 100, slope 0.
+        assert!(pts_steady(&[90.0, 110.0, 100.0, 110.0, 90.0]));
+        // Range 21.
+        assert!(!pts_steady(&[90.0, 111.0, 99.0, 110.0, 90.0]));
+        // Slope 2.5: the line moves 10 of 100.
+        assert!(pts_steady(&[95.0, 97.5, 100.0, 102.5, 105.0]));
+        // Slope 3: it moves 12.
+        assert!(!pts_steady(&[94.0, 97.0, 100.0, 103.0, 106.0]));
+        assert!(!pts_steady(&[0.0; 5]));
+    }
+
+    /// Noise of ±1 with mean zero in every batch but a wobble between batches.
+    fn noisy(level: f64, i: usize) -> f64 {
+        level + [1.0, -1.0, 0.5, -0.5, 0.3][i % 5] + [0.4, -0.3, 0.1, -0.2][i / 5 % 4]
+    }
+
+    #[test]
+    fn a_warm_up_is_cut_at_its_end() {
+        let series: Vec<f64> =
+            (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
+        let found = assess(&series);
+        assert!(found.steady && (20..=25).contains(&found.cut), "{found:?}");
+    }
+
+    #[test]
+    fn a_flat_series_has_no_warm_up() {
+        let series: Vec<f64> = (0..100).map(|i| noisy(100.0, i)).collect();
+        let found = assess(&series);
+        assert!(found.steady && found.cut <= 10, "{found:?}");
+    }
+
+    #[test]
+    fn a_series_that_keeps_falling_never_settles() {
+        let series: Vec<f64> = (0..100).map(|i| noisy(300.0 - 2.5 * i as f64, i)).collect();
+        assert!(!assess(&series).steady);
+        // Settled only in the last quarter: the cut lies beyond the middle and is rejected.
+        let late: Vec<f64> = (0..100).map(|i| noisy(if i < 75 { 10.0 } else { 100.0 }, i)).collect();
+        assert_eq!(mser5(&late), None);
+    }
+
+    #[test]
+    fn too_few_intervals_say_nothing() {
+        assert_eq!(mser5(&[1.0; 49]), None);
+        assert_eq!(mser5(&[1.0; 50]), Some(0));
+    }
+
+    #[test]
+    fn mser_by_hand() {
+        // Batch means 0, 2, 2, …: d = 1 leaves no variance at all.
+        let mut series = vec![0.0; 5];
+        series.extend([2.0; 45]);
+        assert_eq!(mser5(&series), Some(5));
+    }
+}

@@ -1,0 +1,311 @@
+//! What a worker counts, and how it is handed over without stopping the worker.
+//!
+//! Each worker owns the tally it counts into. When an interval is over it sends that tally away and takes
+//! an empty one that came back; it never waits and shares no memory while it counts. Whether an interval is
+//! over it sees from the stamp it has anyway.
+
+use super::clock::Scale;
+use hdrhistogram::Histogram;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Three significant digits: a value is known to 0.1%.
+pub const DIGITS: u8 = 3;
+/// The longest latency told apart, in nanoseconds: 275 s. Longer ones count as that.
+pub const LONGEST_NS: u64 = 1 << 38;
+
+/// A kind of operation that is counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name in readings.
+    pub name: &'static str,
+    /// Bytes that one operation moves.
+    pub bytes: u64,
+    /// Whether this run has such operations.
+    pub used: bool,
+}
+
+/// The latencies of one kind of operation.
+#[derive(Debug, Clone)]
+pub struct Lane {
+    /// From the start to the end.
+    pub raw: Histogram<u32>,
+    /// From the intended start to the end; open loops only.
+    pub corrected: Histogram<u32>,
+}
+
+/// What a worker counted in one interval.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// One lane for each [`Kind`].
+    pub lanes: Vec<Lane>,
+}
+
+fn histogram(used: bool) -> Histogram<u32> {
+    let (longest, digits) = if used { (LONGEST_NS, DIGITS) } else { (2, 0) };
+    Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound")
+}
+
+impl Tally {
+    /// An empty tally.
+    pub fn new(kinds: &[Kind], open_loop: bool) -> Box<Tally> {
+        let lane =
+            |kind: &Kind| Lane { raw: histogram(kind.used), corrected: histogram(kind.used && open_loop) };
+        Box::new(Tally { lanes: kinds.iter().map(lane).collect() })
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        for lane in &mut self.lanes {
+            for histogram in [&mut lane.raw, &mut lane.corrected] {
+                if !histogram.is_empty() {
+                    histogram.reset();
+                }
+            }
+        }
+    }
+}
+
+/// CPU time of the calling thread, in nanoseconds. The kernel knows the sum exactly; it splits user from
+/// system time by what its ticks met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+}
+
+impl Cpu {
+    /// Up to now.
+    pub fn of_this_thread() -> Cpu {
+        // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+            usage
+        };
+        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        Cpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+    }
+
+    /// What was spent since an earlier moment.
+    pub fn since(self, earlier: Cpu) -> Cpu {
+        Cpu {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+}
+
+/// What workers tell the collector.
+pub enum Message {
+    /// A tally of an interval; the worker is in interval `next` now.
+    Counted {
+        /// Who.
+        thread: u32,
+        /// The interval that the tally belongs to.
+        interval: u32,
+        /// The interval in which the worker goes on; `u32::MAX` where it has ended.
+        next: u32,
+        /// What was counted.
+        tally: Box<Tally>,
+        /// CPU time since the last tally.
+        cpu: Cpu,
+    },
+}
+
+/// The times of a run, in ticks of its clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// The start.
+    pub start: u64,
+    /// Length of an interval.
+    pub interval: u64,
+    /// The end, `u64::MAX` where time does not bound the run.
+    pub deadline: u64,
+    /// Turns ticks into nanoseconds.
+    pub scale: Scale,
+}
+
+/// A worker's way to the collector.
+pub struct Link<'a> {
+    /// The number of the worker.
+    pub thread: u32,
+    /// To the collector.
+    pub out: Sender<Message>,
+    /// Emptied tallies from it.
+    pub back: Receiver<Box<Tally>>,
+    /// Set when the run is to end.
+    pub stop: &'a AtomicBool,
+}
+
+/// Where a worker counts and learns when to stop.
+pub struct Desk<'a> {
+    /// What is counted now.
+    pub tally: Box<Tally>,
+    /// The next moment at which [`Desk::turn`] must be called, in ticks.
+    pub boundary: u64,
+    /// The times of the run.
+    pub times: Times,
+    interval: u32,
+    spare: Box<Tally>,
+    link: Option<Link<'a>>,
+    budget: &'a Budget,
+    threads: u32,
+    processors: u32,
+    cpu: Cpu,
+}
+
+impl<'a> Desk<'a> {
+    /// A desk for one worker of several.
+    pub fn new(
+        tally: Box<Tally>,
+        times: Times,
+        link: Option<Link<'a>>,
+        budget: &'a Budget,
+        threads: u32,
+    ) -> Desk<'a> {
+        let mut spare = tally.clone();
+        spare.clear();
+        let boundary = times.start.saturating_add(times.interval).min(times.deadline);
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let cpu = Cpu::of_this_thread();
+        Desk { tally, boundary, times, interval: 0, spare, link, budget, threads, processors, cpu }
+    }
+
+    /// Whether there are more workers than processors to spare, so that spinning would disturb others.
+    pub fn crowded(&self) -> bool {
+        self.threads >= self.processors
+    }
+
+    /// Operations that the worker may do before it asks again; 0 where there are none left.
+    pub fn claim(&self) -> u64 {
+        self.budget.claim(self.threads)
+    }
+
+    /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
+    /// does not, nothing is handed over: the operation that reached the end still counts.
+    #[cold]
+    #[inline(never)]
+    pub fn turn(&mut self, now: u64) -> bool {
+        let stopped = self.link.as_ref().is_some_and(|link| link.stop.load(Ordering::Relaxed));
+        if stopped || now >= self.times.deadline {
+            return false;
+        }
+        let next = ((now - self.times.start) / self.times.interval) as u32;
+        self.hand_over(next);
+        let boundary = self.times.start + (u64::from(next) + 1) * self.times.interval;
+        self.boundary = boundary.min(self.times.deadline);
+        true
+    }
+
+    /// Hands over what is left at the end.
+    pub fn close(&mut self) {
+        self.hand_over(u32::MAX);
+    }
+
+    fn hand_over(&mut self, next: u32) {
+        let Some(link) = &self.link else { return };
+        let cpu = Cpu::of_this_thread();
+        let tally = std::mem::replace(&mut self.tally, std::mem::take(&mut self.spare));
+        let _ = link.out.send(Message::Counted {
+            thread: link.thread,
+            interval: self.interval,
+            next,
+            tally,
+            cpu: cpu.since(self.cpu),
+        });
+        self.cpu = cpu;
+        self.interval = next;
+        // The collector is rarely a whole interval behind; then a new tally is better than waiting.
+        self.spare = link.back.try_recv().unwrap_or_else(|_| {
+            let mut fresh = self.tally.clone();
+            fresh.clear();
+            fresh
+        });
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { lanes: vec![] }
+    }
+}
+
+/// Operations that all workers may do together. Workers claim them by the handful, so that the counter is
+/// out of the hot loops, and the sum is exact.
+#[derive(Debug)]
+pub struct Budget(Option<AtomicU64>);
+
+impl Budget {
+    /// So many operations, or as many as time allows.
+    pub fn new(operations: Option<u64>) -> Budget {
+        Budget(operations.map(AtomicU64::new))
+    }
+
+    fn claim(&self, threads: u32) -> u64 {
+        let Some(left) = &self.0 else { return u64::MAX };
+        let share = |left: u64| (left / (4 * u64::from(threads))).clamp(1, 1024).min(left);
+        match left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then(|| left - share(left)))
+        {
+            Ok(before) => share(before),
+            Err(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_spent_exactly() {
+        for (operations, threads) in [(1, 8), (7, 3), (100_000, 8)] {
+            let budget = Budget::new(Some(operations));
+            let spent: u64 = std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            std::iter::repeat_with(|| budget.claim(threads))
+                                .take_while(|&n| n > 0)
+                                .sum::<u64>()
+                        })
+                    })
+                    .collect();
+                workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+            });
+            assert_eq!(spent, operations);
+        }
+        assert_eq!(Budget::new(None).claim(4), u64::MAX);
+    }
+
+    #[test]
+    fn a_turn_hands_over_and_the_deadline_ends() {
+        let (out, messages) = std::sync::mpsc::channel();
+        let (_give, back) = std::sync::mpsc::channel();
+        let stop = AtomicBool::new(false);
+        let budget = Budget::new(None);
+        let kinds = [Kind { name: "read", bytes: 1, used: true }];
+        // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
+
+        let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
+        let link = Link { thread: 3, out, back, stop: &stop };
+        let mut desk = Desk::new(Tally::new(&kinds, false), times, Some(link), &budget, 1);
+        assert_eq!(desk.boundary, 1100);
+        desk.tally.lanes[0].raw.record(5).unwrap();
+        assert!(desk.turn(1130));
+        assert_eq!(desk.boundary, 1200);
+        // An operation that took several intervals.
+        assert!(desk.turn(1420));
+        assert_eq!(desk.boundary, 1450);
+        assert!(!desk.turn(1450));
+        desk.close();
+        let told: Vec<(u32, u32, u64)> = messages
+            .try_iter()
+            .map(|Message::Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].raw.len()))
+            .collect();
+        assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
+    }
+}

@@ -1,0 +1,298 @@
+//! The engine as a whole, on files in a temporary directory. No test asserts a timing.
+
+use super::*;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const BLOCK: u32 = 4096;
+
+fn prepared(dir: &Path, count: u32, blocks: u64, verify: bool) -> Files {
+    let spec = FileSpec {
+        count,
+        bytes: blocks * u64::from(BLOCK),
+        content: Content::Random,
+        seed: 3,
+        verify_block: verify.then_some(BLOCK),
+    };
+    Files::prepare(dir, &spec).unwrap()
+}
+
+fn counted(operations: u64) -> Job {
+    Job { bound: Bound::Operations(operations), interval_ms: 1, ..Job::default() }
+}
+
+#[track_caller]
+fn outcome(job: &Job, files: &Files) -> Outcome {
+    let mut told = vec![];
+    let outcome = run(job, files, &mut |interval| told.push(interval.clone())).unwrap();
+    // Every interval was told, in order, and they lose no operation.
+    assert_eq!(told, outcome.intervals);
+    assert!(told.iter().enumerate().all(|(at, one)| one.index as usize == at));
+    let kept = &told[outcome.warmup_intervals..];
+    assert_eq!(kept.iter().map(|one| one.operations).sum::<u64>(), outcome.operations());
+    assert_eq!(kept.iter().map(|one| one.bytes).sum::<u64>(), outcome.bytes());
+    assert_eq!(outcome.kinds.iter().map(|kind| kind.count).sum::<u64>(), outcome.operations());
+    outcome
+}
+
+/// A machine or container may forbid io_uring; then there is nothing to test it on.
+fn has_uring() -> bool {
+    io_uring::IoUring::new(2).is_ok()
+}
+
+#[test]
+fn every_engine_does_exactly_the_operations_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 3, 64, false);
+    let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
+    if has_uring() {
+        engines.extend([(Engine::IoUring, 1), (Engine::IoUring, 7), (Engine::IoUring, 64)]);
+    }
+    for (engine, depth) in engines {
+        for (read_share, threads) in [(1.0, 1), (0.0, 3), (0.5, 4)] {
+            let job = Job { engine, depth, read_share, threads, ..counted(5003) };
+            let outcome = outcome(&job, &files);
+            assert_eq!(outcome.operations(), 5003, "{engine:?} {depth} {read_share}");
+            assert_eq!(outcome.bytes(), 5003 * u64::from(BLOCK));
+            assert_eq!(outcome.kind("read").is_some(), read_share > 0.0);
+            assert_eq!(outcome.kind("write").is_some(), read_share < 1.0);
+            assert_eq!(outcome.used.ring.is_some(), engine == Engine::IoUring);
+        }
+    }
+}
+
+#[test]
+fn bytes_and_time_bound_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let job = Job { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
+    assert_eq!(outcome(&job, &files).operations(), 11);
+    let job = Job { bound: Bound::Seconds(0.05), warmup: Warmup::Seconds(0.02), ..counted(1) };
+    let found = outcome(&job, &files);
+    assert!(found.operations() > 0);
+    assert_eq!(found.warmup_intervals, 20);
+    assert!(found.intervals.len() <= 51, "the operation across the end belongs to the last interval");
+}
+
+#[test]
+fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let job = Job { bound: Bound::Steady { at_most_s: 0.3 }, interval_ms: 2, ..Job::default() };
+    let found = outcome(&job, &files);
+    assert!(found.intervals.len() <= 151);
+    assert!(found.warmup_intervals * 2 <= found.intervals.len() + steady::BATCH);
+}
+
+#[test]
+fn a_thousand_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let job = Job { threads: 1024, interval_ms: 100, ..counted(20_000) };
+    let found = outcome(&job, &files);
+    assert_eq!(found.operations(), 20_000);
+    assert!(found.fairness.most >= found.fairness.least);
+}
+
+#[test]
+fn syncs_are_counted_as_events_and_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 4, 64, false);
+    for engine in [Engine::Sync, Engine::IoUring] {
+        if engine == Engine::IoUring && !has_uring() {
+            continue;
+        }
+        let job = Job {
+            engine,
+            read_share: 0.0,
+            threads: 2,
+            sync_every: Some(SyncEvery { requests: 100, over_all_threads: true }),
+            sync_end: true,
+            // Two whole rounds of 100 writes and 4 syncs, and 10 writes more.
+            ..counted(218)
+        };
+        let found = outcome(&job, &files);
+        assert_eq!(found.kind("write").unwrap().count, 210);
+        assert_eq!(found.kind("sync").unwrap().count, 8);
+        assert_eq!(found.kind("sync").unwrap().bytes, 0);
+        // Each thread syncs each file.
+        assert_eq!(found.final_syncs, 8);
+        assert_eq!(found.readings().get("sync_operations_count"), Some(8.0));
+    }
+}
+
+#[test]
+fn files_made_anew_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 2, 64, false);
+    let mut job = Job {
+        read_share: 0.0,
+        pattern: Pattern::Sequential { shared_cursor: true },
+        threads: 2,
+        ..counted(80)
+    };
+    job.open.recreate = true;
+    assert_eq!(outcome(&job, &files).used.attestation, None);
+    let sizes = files.paths().iter().map(|path| std::fs::metadata(path).unwrap().len());
+    assert_eq!(sizes.collect::<Vec<_>>(), [64 * 4096, 16 * 4096]);
+}
+
+#[test]
+fn verified_blocks_are_written_read_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 2, 100, true);
+    for (engine, depth) in [(Engine::Sync, 1), (Engine::Mmap, 1), (Engine::IoUring, 16)] {
+        if engine == Engine::IoUring && !has_uring() {
+            continue;
+        }
+        let job =
+            Job { engine, depth, verify: true, read_share: 0.5, threads: 3, sync_end: true, ..counted(3000) };
+        let found = outcome(&job, &files);
+        // All 200 blocks before and after, and each read.
+        assert_eq!(found.verified_blocks, 400 + found.kind("read").unwrap().count);
+    }
+}
+
+#[test]
+fn a_planted_corruption_is_found_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 2, 50, true);
+    let file = std::fs::OpenOptions::new().write(true).open(&files.paths()[1]).unwrap();
+    file.write_all_at(b"X", 7 * 4096 + 1234).unwrap();
+    let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
+    if has_uring() {
+        engines.push((Engine::IoUring, 8));
+    }
+    for (engine, depth) in engines {
+        for read_share in [1.0, 0.0] {
+            let pattern = Pattern::Sequential { shared_cursor: false };
+            let job = Job { engine, depth, verify: true, read_share, pattern, ..counted(100) };
+            let said = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
+            assert!(said.contains("byte 28672") && said.contains("test_file.1"), "{said}");
+            assert!(said.contains("expected") && said.contains("checksum"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn sparse_files_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = Files::planned(dir.path(), 1, 1 << 20);
+    std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
+    let said = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
+    assert!(said.contains("sparse from byte 0") && said.contains("test_file.0"), "{said}");
+    let allowed = Job { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
+    assert_eq!(outcome(&allowed, &files).operations(), 10);
+}
+
+#[test]
+fn an_error_ends_the_job_with_file_and_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 2, 8, false);
+    // The set says more than the second file has.
+    let longer = Files { bytes: 16 * 4096, ..files.clone() };
+    let engines = if has_uring() { vec![Engine::Sync, Engine::IoUring] } else { vec![Engine::Sync] };
+    for engine in engines {
+        let job = Job {
+            engine,
+            pattern: Pattern::Sequential { shared_cursor: true },
+            allow: Allow { sparse: true, ..Allow::default() },
+            ..counted(100)
+        };
+        let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+        assert!(said.contains("read of 4096 bytes at byte 32768") && said.contains("test_file.0"), "{said}");
+    }
+    // A mapping raises SIGBUS there; that too is an error of the job.
+    let job = Job { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
+    let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+    assert!(said.contains("test_file") && said.contains("error"), "{said}");
+}
+
+#[test]
+fn every_way_of_an_older_kernel_works() {
+    if !has_uring() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 2, 64, false);
+    for bits in 0..32u8 {
+        let bit = |n: u8| bits >> n & 1 == 1;
+        let uring = UringUse {
+            defer_taskrun: bit(0),
+            single_issuer: bit(1),
+            coop_taskrun: bit(2),
+            fixed_files: bit(3),
+            fixed_buffers: bit(4),
+        };
+        let job = Job { engine: Engine::IoUring, depth: 8, read_share: 0.5, uring, ..counted(200) };
+        let found = outcome(&job, &files);
+        assert_eq!(found.operations(), 200, "{uring:?}");
+        let used = found.used.ring.unwrap();
+        assert!(!used.defer_taskrun || uring.defer_taskrun && uring.single_issuer);
+        assert!(!used.fixed_files || uring.fixed_files);
+        assert!(!used.fixed_buffers || uring.fixed_buffers);
+    }
+}
+
+#[test]
+fn open_loops_keep_both_latencies() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let mut engines = vec![(Engine::Sync, 1)];
+    if has_uring() {
+        engines.push((Engine::IoUring, 4));
+    }
+    for (engine, depth) in engines {
+        for arrivals in [Arrivals::Poisson, Arrivals::Fixed] {
+            let rate = Some(Rate { per_s: 20_000.0, arrivals });
+            let job = Job { engine, depth, rate, threads: 2, ..counted(1000) };
+            let found = outcome(&job, &files);
+            let corrected = found.corrected.as_ref().unwrap();
+            assert_eq!((found.latency.len(), corrected.len()), (1000, 1000));
+            // An operation cannot start before it is meant to.
+            assert!(corrected.mean() >= found.latency.mean() * 0.999);
+            assert_eq!(found.readings().get("asked_iops_per_s"), Some(20_000.0));
+        }
+    }
+}
+
+#[test]
+fn a_stall_shows_in_the_corrected_latency() {
+    // Far more than any machine does: all operations are due in the first millisecond or so, and wait for
+    // one another.
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let rate = Some(Rate { per_s: 1e9, arrivals: Arrivals::Fixed });
+    let found = outcome(&Job { rate, ..counted(20_000) }, &files);
+    let corrected = found.corrected.as_ref().unwrap();
+    assert!(corrected.value_at_quantile(0.5) > 10 * found.latency.value_at_quantile(0.5));
+}
+
+#[test]
+fn readings_are_defined() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = prepared(dir.path(), 1, 64, false);
+    let job = Job { read_share: 0.5, ..counted(1000) };
+    let readings = outcome(&job, &files).readings();
+    for id in readings.0.keys() {
+        assert!(readings::defs().any(|def| def.id == id), "{id}");
+    }
+    assert_eq!(readings.get("operations_count"), Some(1000.0));
+    let total =
+        readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();
+    assert_eq!(total, 1000.0);
+    assert!(readings.get("latency_p50_ns").unwrap() <= readings.get("latency_max_ns").unwrap());
+}
+
+#[test]
+fn a_job_survives_being_stored() {
+    let job = Job {
+        pattern: Pattern::Zipf { theta: 0.9 },
+        rate: Some(Rate { per_s: 5.0, arrivals: Arrivals::Fixed }),
+        bound: Bound::Steady { at_most_s: 60.0 },
+        ..Job::default()
+    };
+    let text = serde_json::to_string(&job).unwrap();
+    assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
+    assert!(serde_json::from_str::<Job>(r#"{"thread": 3}"#).unwrap_err().to_string().contains("thread"));
+}
