@@ -1,0 +1,126 @@
+//! What fsarena itself costs: start-up, reports of large runs, and time outside what is measured.
+//!
+//! `cargo bench -p fsarena`. Prints figures and ratios against peers measured in the same run; asserts nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
+const ROWS: &str = "1000000";
+
+/// What a peer does for comparison: read every row of the database and nothing else.
+const READ_ALL: &str = "import sqlite3, sys
+n = 0
+for (value,) in sqlite3.connect(sys.argv[1]).execute('select value from value'):
+    n += 1
+print(n)";
+
+fn main() {
+    let dir = tempfile::tempdir().expect("a directory for the runs");
+    println!("{:<44} {:>10} {:>10} {:>8}", "", "fsarena", "peer", "ratio");
+    start_up();
+    large_report(dir.path());
+    overhead(dir.path());
+}
+
+/// Against the cheapest program there is.
+fn start_up() {
+    let (ours, peer) = pair(20, &mut || command(FSARENA, &["--help"]), &mut || command("true", &[]));
+    row("fsarena --help / true, ms", ours * 1e3, peer * 1e3);
+}
+
+/// Against Python's sqlite3 reading the same rows without analysing them.
+fn large_report(dir: &Path) {
+    let runs = dir.join("big");
+    let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];
+    let made = Command::new(env!("CARGO")).args(args).arg(&runs).arg(ROWS).stdout(Stdio::null()).status();
+    assert!(made.is_ok_and(|status| status.success()), "the large run could not be made");
+    let run = std::fs::read_dir(&runs).expect("runs").next().expect("one run").expect("readable").path();
+    for format in ["term", "md", "csv"] {
+        let mut report = || {
+            let mut command = command(FSARENA, &["report", "--format", format]);
+            command.arg(&run);
+            command
+        };
+        let mut peer = || {
+            let mut command = command("python3", &["-c", READ_ALL]);
+            command.arg(run.join("run.db"));
+            command
+        };
+        let (ours, peer) = pair(5, &mut report, &mut peer);
+        row(&format!("report of {ROWS} rows, {format} / python reads, s"), ours, peer);
+    }
+    let peak = peak_memory_mb(command(FSARENA, &["report"]).arg(&run));
+    println!("{:<44} {peak:>10.1}", "peak memory of that report, MB");
+}
+
+/// The share of a run that is neither timed, mkfs, mount nor settling.
+fn overhead(dir: &Path) {
+    if !rustix::process::geteuid().is_root() {
+        println!("overhead of a run: skipped, it needs root");
+        return;
+    }
+    let runs = dir.join("runs");
+    let mut run = command(FSARENA, &["run", "--blocks", "4", "--quiet", "--runs"]);
+    run.arg(&runs);
+    let wall = seconds(run);
+    let shown = Command::new(FSARENA).args(["report", "--format", "json", "--runs"]).arg(&runs).output();
+    let text = shown.expect("a report").stdout;
+    let report: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    // [["total", ns], ["timed", ns], …] of every cell.
+    let parts = report["cells"].as_array().into_iter().flatten().flat_map(|cell| cell["spent"].as_array());
+    let accounted: f64 =
+        parts.flatten().filter(|part| part[0] != "total").filter_map(|part| part[1].as_f64()).sum::<f64>()
+            / 1e9;
+    let share = 100.0 * (wall - accounted) / wall;
+    println!("{:<44} {share:>9.1}%   of {wall:.1} s", "neither timed, mkfs, mount nor settling");
+}
+
+/// Medians of alternating runs, in seconds.
+fn pair(times: usize, ours: &mut dyn FnMut() -> Command, peer: &mut dyn FnMut() -> Command) -> (f64, f64) {
+    let mut taken = (Vec::new(), Vec::new());
+    for _ in 0..times {
+        taken.0.push(seconds(ours()));
+        taken.1.push(seconds(peer()));
+    }
+    (median(taken.0), median(taken.1))
+}
+
+fn command(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn seconds(mut command: Command) -> f64 {
+    let begun = Instant::now();
+    let status = command.status();
+    let took = begun.elapsed().as_secs_f64();
+    assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
+    took
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Peak memory of a command, as the kernel counted it for our children.
+fn peak_memory_mb(command: &mut Command) -> f64 {
+    let mut child = command.spawn().expect("fsarena starts");
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0.0_f64;
+    while child.try_wait().expect("our child").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let kib = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        peak = peak.max(kib.unwrap_or(0.0) / 1024.0);
+    }
+    peak
+}
+
+fn row(what: &str, ours: f64, peer: f64) {
+    println!("{what:<44} {ours:>10.2} {peer:>10.2} {:>8.2}", ours / peer);
+}
