@@ -18,7 +18,7 @@ pub struct Cli {
 
 const AFTER: &str = "\
 Examples:
-  fsarena run                                  the default study on every filesystem this kernel mounts
+  fsarena run                                  the default study on every filesystem there is here
   fsarena run --fs ext4,xfs --blocks 12        two filesystems, twelve blocks
   fsarena run --fs ext4 --options default,noatime,writeback
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
@@ -27,26 +27,19 @@ Examples:
 
 Exit codes are a contract: `fsarena help exit-codes`.";
 
+/// Each is described beside its code.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a study or a plan and answer its question
-    Run(run::Args),
-    /// Render a stored run again
+    Run(Box<run::Args>),
     Report(report::Args),
-    /// Compare a run with another, or with published figures
     Compare(compare::Args),
-    /// List studies, filesystems, workloads, metrics or runs
     List(list::Args),
-    /// Show a run, a study or published figures
     Show(show::Args),
-    /// Say what this machine can do, and how it could do more
     Doctor(doctor::Args),
-    /// Undo what a killed fsarena left: mounts, loop devices, images
     Recover(recover::Args),
     /// The exit codes that scripts rely on
     #[command(name = "exit-codes", long_about = EXIT_CODES)]
     ExitCodes,
-    /// Run one cell: a request on standard input, events on standard output
     #[command(hide = true)]
     Agent(agent::Args),
 }
@@ -60,8 +53,8 @@ pub const EXIT_CODES: &str = "\
 5  refused for safety: going on could destroy something
 6  something this machine lacks; the message says what to install or to free
 
-A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that signal
-(a shell shows 130, 143, 129). These codes change only with a major version.";
+A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that
+signal (a shell shows 130, 143, 129). These codes change only with a major version.";
 
 /// How a listing is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -17,7 +17,7 @@ use std::io::Write;
 /// Does what was asked.
 pub fn dispatch(cli: Cli) -> Outcome {
     match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::List(args) => list::run(args),

@@ -2,6 +2,7 @@
 
 use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
+use crate::terminal;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::Write;
@@ -25,6 +26,9 @@ pub fn print<R: Row>(rows: &[R], format: ListFormat) -> Result<(), Failure> {
         ListFormat::Term => {
             let mut table = Table::new();
             table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+            if let Some(columns) = terminal::width() {
+                table.set_width(columns);
+            }
             table.set_header(R::HEADS);
             for row in rows {
                 table.add_row(row.columns());

@@ -1,8 +1,7 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
 use crate::child;
-use crate::executor::{Executor, Fatal};
-use crate::local::Tell;
+use crate::executor::{Executor, Fatal, Tell};
 use crate::other::inputs;
 use crate::protocol::Request;
 use fsarena_core::cell::Cell;
@@ -23,7 +22,7 @@ pub struct Directories {
     journal: Journal,
     run_id: String,
     other: PathBuf,
-    _made: Armed,
+    made: Armed,
 }
 
 impl Directories {
@@ -56,7 +55,7 @@ impl Directories {
             journal: journal.clone(),
             run_id,
             other,
-            _made: made,
+            made,
         })
     }
 }
@@ -86,6 +85,10 @@ impl Executor for Directories {
             Note::new(NoteKind::Fairness, text)
                 .fix("as root, without --on, every block starts on a fresh mkfs"),
         ]
+    }
+
+    fn finish(self: Box<Self>, _: Tell) -> Result<(), Fatal> {
+        Ok(self.made.undo()?)
     }
 }
 

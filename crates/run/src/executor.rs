@@ -1,8 +1,11 @@
 //! The seam: cell in, samples out.
 
 use fsarena_core::cell::Cell;
-use fsarena_core::event::{CellEvent, Note, Outcome};
+use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
+
+/// Says something of the whole run.
+pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
 
 /// Where cells run: this kernel, a directory as it is, a guest kernel, a rank.
 pub trait Executor {
@@ -14,6 +17,13 @@ pub trait Executor {
 
     /// What a reader of the comparison should know, once every arm has run.
     fn remarks(&self) -> Vec<Note>;
+
+    /// Takes down what was set up for the whole run, and tells of the commands that this takes. Dropping
+    /// an executor takes it down too, silently.
+    ///
+    /// # Errors
+    /// Where something is still in use; it stays in the undo journal.
+    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal>;
 }
 
 /// A failure that ends the run. What was measured until then is kept.

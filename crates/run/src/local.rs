@@ -1,9 +1,9 @@
 //! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
 
 use crate::bench::Bench;
-use crate::executor::{Executor, Fatal};
+use crate::executor::{Executor, Fatal, Tell};
 use crate::other::OtherDisk;
-use crate::preflight::Check;
+use crate::preflight::{Check, RAM};
 use crate::protocol::{MountRequest, Request};
 use crate::{agent, child, preflight};
 use fsarena_core::cell::Cell;
@@ -18,12 +18,10 @@ use fsarena_fs::safety::{ScratchDevice, WrittenLog};
 use fsarena_sys::image;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopOptions};
+use fsarena_sys::mount;
 use fsarena_sys::undo::{self, Armed, Journal, Undo};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Says something of the whole run.
-pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
 
 /// The executor of this kernel.
 pub struct Local {
@@ -35,7 +33,7 @@ pub struct Local {
     other: OtherDisk,
     device: ScratchDevice,
     target: PathBuf,
-    _directories: Vec<Armed>,
+    directories: Vec<Armed>,
 }
 
 impl Local {
@@ -70,7 +68,7 @@ impl Local {
             other,
             device,
             target,
-            _directories: directories,
+            directories,
         })
     }
 
@@ -157,7 +155,8 @@ impl Executor for Local {
             event => emit(event),
         });
         // The agent unmounts by itself; this is for one that could not.
-        mounted.undo()?;
+        mount::unmount(&self.target, &mut |record| emit(CellEvent::Command(record)))?;
+        mounted.forget()?;
         if !known && matches!(outcome, Ok(Outcome::Done)) {
             self.facts.insert(cell.arm.name.clone(), facts);
         }
@@ -170,6 +169,16 @@ impl Executor for Local {
         let may_clone = self.plan.workloads.iter().any(clones);
         fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone)
     }
+
+    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
+        // Where something fails, the rest is dropped in the same order: the reverse of these lines.
+        let this = *self;
+        let directories = this.directories;
+        let device = this.device;
+        this.other.finish(tell)?;
+        logged(tell, |log| device.release(log))??;
+        directories.into_iter().try_for_each(|dir| Ok(dir.undo()?))
+    }
 }
 
 /// Where the images lie.
@@ -177,7 +186,7 @@ fn image_dir(plan: &Plan, run_dir: &Path) -> PathBuf {
     let id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match &plan.device.backing {
         Backing::Loop { path: Some(dir) } => dir.join(format!("fsarena-{id}")),
-        Backing::Ram => PathBuf::from(format!("/dev/shm/fsarena-{id}")),
+        Backing::Ram => Path::new(RAM).join(format!("fsarena-{id}")),
         _ => run_dir.join("images"),
     }
 }

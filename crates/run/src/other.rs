@@ -1,7 +1,7 @@
 //! The other disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::executor::Fatal;
-use crate::local::{Tell, logged};
+use crate::executor::{Fatal, Tell};
+use crate::local::logged;
 use crate::preflight::{self, Check};
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct OtherDisk {
     // Dropped in this order: unmounted first, then detached and removed.
     mounted: Mounted,
-    _device: ScratchDevice,
+    device: ScratchDevice,
 }
 
 impl OtherDisk {
@@ -48,7 +48,7 @@ impl OtherDisk {
         let mounted = logged(tell, |log| {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
         })??;
-        let other = OtherDisk { mounted, _device: device };
+        let other = OtherDisk { mounted, device };
         other.fill(plan)?;
         Ok(other)
     }
@@ -56,6 +56,15 @@ impl OtherDisk {
     /// Its mount point.
     pub fn root(&self) -> PathBuf {
         self.mounted.target().to_path_buf()
+    }
+
+    /// Unmounts it, detaches it and removes its image.
+    ///
+    /// # Errors
+    /// Where it is still in use; it stays in the undo journal.
+    pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
+        logged(tell, |log| self.mounted.unmount(log))??;
+        Ok(logged(tell, |log| self.device.release(log))??)
     }
 
     fn fill(&self, plan: &Plan) -> Result<(), Fatal> {

@@ -8,7 +8,7 @@ use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
-use fsarena_fs::safety::check_image_path;
+use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_load::workload::{Job, Room, Workload};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::state_dir;
@@ -21,6 +21,8 @@ const SIZE_STEP: u64 = 256 << 20;
 const OTHER_STEP: u64 = 64 << 20;
 /// Files on the other disk: archives, and copies of them.
 const OTHER_FILES: u64 = 100;
+/// Where images in memory lie.
+pub const RAM: &str = "/dev/shm";
 
 /// What a run needs.
 #[derive(Debug, Clone)]
@@ -35,27 +37,25 @@ pub struct Check {
     pub remarks: Vec<Note>,
     /// Timed steps of all workloads.
     pub steps: u32,
-    /// Whether filesystems are made and mounted.
-    formats: bool,
+    /// What carries the filesystems.
+    backing: Backing,
 }
 
 impl Check {
     /// Samples of one cell, lifecycle included: for progress.
     pub fn steps_per_cell(&self) -> u32 {
-        self.steps + if self.formats { 3 } else { 0 }
+        self.steps + if self.backing == Backing::Dir { 0 } else { 3 }
     }
 
     /// For people: what it takes.
     pub fn describe(&self) -> String {
-        match self.size_bytes {
-            0 => format!("{} tasks a cell, in a directory", self.steps),
-            size => format!(
-                "{} tasks a cell; image of {}, other disk of {}",
-                self.steps,
-                ByteSize(size),
-                ByteSize(self.other_bytes)
-            ),
-        }
+        let what = match &self.backing {
+            Backing::Dir => return format!("{} tasks a cell, in a directory", self.steps),
+            Backing::Erase { path, .. } => path.display().to_string(),
+            Backing::Loop { .. } | Backing::Ram => "image".into(),
+        };
+        let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
+        format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.steps)
     }
 }
 
@@ -66,11 +66,15 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
     Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
 }
 
-/// Checks a plan against this machine.
+/// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet.
 ///
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
-pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal> {
+pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<Check, Fatal> {
+    let backing = plan.device.backing.clone();
+    if backing != Backing::Dir {
+        root_only()?;
+    }
     if arms.is_empty() {
         return Err(Fatal::Missing(
             "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
@@ -90,24 +94,24 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Check, Fatal>
         remarks.extend(workload.remarks(&job));
         steps += workload.outline(&job).len() as u32;
     }
-    let formats = plan.device.backing != Backing::Dir;
     let (mut size_bytes, mut other_bytes) = (0, 0);
-    match &plan.device.backing {
+    match &backing {
         Backing::Dir => directories(arms, room)?,
-        backing => {
-            root_only()?;
+        carrier => {
             let defs = mountable(kernel, plan, arms)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             programs.extend(["mount", "umount", "losetup"].map(String::from));
-            size_bytes = image_size(plan, &defs, room)?;
             other_bytes = other_size(plan, room);
-            if let Backing::Loop { path: Some(dir) } = backing {
-                image_dir(kernel, dir)?;
-            }
+            let needed = needed(&defs, room);
+            size_bytes = match carrier {
+                Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
+                _ => image_size(plan, needed)?,
+            };
+            images(kernel, carrier, runs, (size_bytes, other_bytes))?;
         }
     }
     all_installed(&programs)?;
-    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), remarks, steps, formats })
+    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), remarks, steps, backing })
 }
 
 fn root_only() -> Result<(), Fatal> {
@@ -156,10 +160,28 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
     Ok(())
 }
 
+/// The size that the filesystem which needs most needs for the work: all arms get the same.
+fn needed(defs: &[&FsDef], room: Room) -> u64 {
+    defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
+}
+
+/// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
+fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64, Fatal> {
+    let written = WrittenLog::open(&state_dir());
+    let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
+    if size < needed {
+        return Err(Fatal::Missing(format!(
+            "{} has {} and these filesystems need {} for this work; take a smaller --scale",
+            path.display(),
+            ByteSize(size),
+            ByteSize(needed)
+        )));
+    }
+    Ok(size)
+}
+
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
-fn image_size(plan: &Plan, defs: &[&FsDef], room: Room) -> Result<u64, Fatal> {
-    // All arms get the same size: that of the filesystem which needs most.
-    let needed = defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0);
+fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
     let needed = needed.next_multiple_of(SIZE_STEP);
     match plan.device.size {
         None => Ok(needed),
@@ -172,14 +194,43 @@ fn image_size(plan: &Plan, defs: &[&FsDef], room: Room) -> Result<u64, Fatal> {
     }
 }
 
-/// Images go into a directory that exists, and not onto a filesystem under test.
+/// Images go into a directory that exists, not onto a filesystem under test, and there is room for them.
+fn images(kernel: &Kernel, carrier: &Backing, runs: &Path, sizes: (u64, u64)) -> Result<(), Fatal> {
+    let (size, other) = sizes;
+    let (dir, needed) = match carrier {
+        Backing::Loop { path: Some(dir) } => (dir.as_path(), size + other),
+        Backing::Ram => (Path::new(RAM), size + other),
+        Backing::Erase { .. } => (existing(runs), other),
+        Backing::Loop { path: None } | Backing::Dir => (existing(runs), size + other),
+    };
+    image_dir(kernel, dir)?;
+    let free = fsarena_sys::image::free_bytes(dir)?;
+    if free < needed {
+        return Err(Fatal::Missing(format!(
+            "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or \
+             put them elsewhere: --on loop:DIR",
+            ByteSize(needed),
+            ByteSize(free)
+        )));
+    }
+    Ok(())
+}
+
+/// The directory, or the nearest above it that exists.
+fn existing(dir: &Path) -> &Path {
+    let above = dir.ancestors().find(|dir| dir.is_dir());
+    above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, and the guard says so.
         Ok(_) => dir.to_path_buf(),
         Err(error) => {
-            return Err(fsarena_sys::Error::io("looking for the directory of images", dir)(error).into());
+            return Err(Fatal::Plan(format!(
+                "{dir:?}: {error}; --on loop:DIR needs a directory that exists"
+            )));
         }
     };
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
@@ -194,7 +245,7 @@ fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {
     for dir in arms.iter().map(|arm| arm.level(factor::DIR)) {
         let path = Path::new(dir);
         if !path.is_dir() {
-            return Err(Fatal::Missing(format!(
+            return Err(Fatal::Plan(format!(
                 "{path:?} is no directory; --on dir:PATH needs one that exists"
             )));
         }

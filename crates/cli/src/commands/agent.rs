@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
 
-/// The agent takes its request from standard input.
+/// Run one cell: a request on standard input, events on standard output
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

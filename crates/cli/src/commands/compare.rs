@@ -7,7 +7,7 @@ use fsarena_core::exit::ExitCode;
 use fsarena_report::compare::{compare_published, compare_runs};
 use fsarena_store::RunDir;
 
-/// Compare a run with another run, or with published figures.
+/// Compare a run with another, or with published figures
 ///
 /// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
 /// Against published figures it says who won then, who wins here, and where the order changed.

@@ -11,7 +11,7 @@ use fsarena_sys::argv::Argv;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
-/// Say what this machine can do, and how it could do more.
+/// Say what this machine can do, and how it could do more
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Install the missing mkfs programs of all filesystems that this kernel mounts, with apt-get (root)

@@ -6,13 +6,13 @@ use crate::listing::{self, Row};
 use clap::ValueEnum;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::FACTORS;
-use fsarena_core::metric::{METRICS, TIMER};
+use fsarena_core::metric::{LIFECYCLE, METRICS, TIMER};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
-/// List what there is: studies, filesystems, workloads, their settings, metrics, factors, report formats, runs.
+/// List what there is: studies, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to list
@@ -214,7 +214,9 @@ fn metrics() -> Vec<MetricRow> {
         better: metric.direction,
         help: metric.help,
     });
-    let raw = TIMER.iter().copied().chain(fsarena_probe::probes::readings()).map(|reading| MetricRow {
+    let taken =
+        TIMER.iter().copied().chain(fsarena_probe::probes::readings()).chain(LIFECYCLE.iter().copied());
+    let raw = taken.map(|reading| MetricRow {
         metric: reading.id,
         kind: "reading",
         unit: reading.unit,

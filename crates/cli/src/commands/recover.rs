@@ -5,6 +5,8 @@ use fsarena_core::exit::ExitCode;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo;
 
+/// Undo what a killed fsarena left: mounts, loop devices, images
+///
 /// Every run writes down what it sets up before it does so. This undoes what runs that are no longer
 /// alive have left: it ends their processes, unmounts, detaches loop devices, and removes images.
 /// It touches nothing else, and running it twice does no harm.

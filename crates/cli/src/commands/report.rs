@@ -2,6 +2,7 @@
 
 use crate::args::Runs;
 use crate::failure::{Failure, Outcome, printing};
+use crate::terminal;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::exporter::Exporter;
@@ -9,10 +10,10 @@ use fsarena_report::exporters;
 use fsarena_report::page::Page;
 use fsarena_report::report::Report;
 use fsarena_store::RunDir;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Render a stored run again, without running anything.
+/// Render a stored run again, without running anything
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run: its id, the beginning of it, its directory, or `latest`
@@ -45,14 +46,7 @@ pub struct Options {
 impl Options {
     /// What standard output can show.
     pub fn for_stdout() -> Options {
-        let terminal = std::io::stdout().is_terminal();
-        let width =
-            rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|&w| w > 0);
-        Options {
-            metrics: vec![],
-            width: if terminal { width } else { None },
-            colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        }
+        Options { metrics: vec![], width: terminal::width(), colour: terminal::colour() }
     }
 }
 

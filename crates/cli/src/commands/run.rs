@@ -31,8 +31,9 @@ pub fn run(args: Args) -> Outcome {
         }
         None => (load(&args, &kernel)?, None),
     };
+    args.check_outputs()?;
     let arms = matrix::expand(&plan);
-    let check = preflight::check(&kernel, &plan, &arms)?;
+    let check = preflight::check(&kernel, &plan, &arms, &args.runs.runs)?;
     if args.dry_run {
         return flags::print_plan(&plan, &arms, &check);
     }
@@ -57,10 +58,14 @@ fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
 
 fn read(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
-    if !path.exists() {
+    let meta = path.metadata().map_err(|error| {
         let studies: Vec<&str> = study::STUDIES.iter().map(|study| study.name).collect();
-        let message = format!("{name}: neither a study ({}) nor a plan file", studies.join(", "));
-        return Err(Failure::new(ExitCode::Usage, message));
+        let message = format!("{name}: neither a study ({}) nor a plan file: {error}", studies.join(", "));
+        Failure::new(ExitCode::Usage, message)
+    })?;
+    if !meta.is_file() {
+        // Opening a named pipe could wait for ever.
+        return Err(Failure::new(ExitCode::Usage, format!("{name}: not a regular file, so not a plan")));
     }
     // Read no more than shows that it is too large.
     let mut bytes = Vec::new();

@@ -5,10 +5,10 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::published::Published;
-use fsarena_core::study;
+use fsarena_core::study::{self, Study};
 use fsarena_store::RunDir;
 
-/// Show what there is to know of a run, a study, or published figures.
+/// Show a run, a study or published figures
 ///
 /// For a run: its plan as resolved and every command it executed. For a study: its plan, ready to be copied and
 /// changed. For published figures: the tables as their author printed them, totals computed from them.
@@ -28,7 +28,7 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         report::print_page(&fsarena_report::published::show(&published(name)?), &args.format)?;
     } else if let Some(study) = study::find(&args.what) {
-        report::print(study.plan.as_bytes())?;
+        report::print(study_text(study, &args.format)?.as_bytes())?;
     } else {
         let run = RunDir::find(&args.runs.runs, &args.what)?;
         report::print(run_text(&run, &args.format)?.as_bytes())?;
@@ -49,6 +49,28 @@ pub fn published(name: &str) -> Result<Published, Failure> {
     }
     let message = format!("no published figures `{name}`; there are {}", known.join(", "));
     Err(Failure::new(ExitCode::Usage, message))
+}
+
+fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
+    match format {
+        "term" => Ok(study.plan.to_string()),
+        "json" => {
+            let plan: toml::Value = toml::from_str(study.plan).map_err(|error| {
+                Failure::new(ExitCode::Internal, format!("study {}: {error}", study.name))
+            })?;
+            let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
+            let value = serde_json::json!({
+                "study": study.name, "source": study.source, "published": published, "plan": plan,
+            });
+            Ok(format!("{value:#}\n"))
+        }
+        other => Err(no_format("a study", other)),
+    }
+}
+
+fn no_format(what: &str, format: &str) -> Failure {
+    let message = format!("{what} is shown as term or json, not as {format}");
+    Failure::new(ExitCode::Usage, message)
 }
 
 fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
@@ -74,11 +96,7 @@ fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
                 serde_json::json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": lines });
             Ok(format!("{value:#}\n"))
         }
-        other => {
-            let message =
-                format!("a run is shown as term or json, not as {other}; `fsarena report` has {other}");
-            Err(Failure::new(ExitCode::Usage, message))
-        }
+        other => Err(no_format("a run", other)),
     }
 }
 

@@ -6,16 +6,18 @@ use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
+use fsarena_core::metric::{self, LIFECYCLE, TIMER};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::scale::Scale;
+use fsarena_probe::probes;
 use fsarena_run::preflight::Check;
 use fsarena_sys::kernel::Kernel;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Run a study or a plan and answer its question.
+/// Run a study or a plan and answer its question
 ///
 /// Every filesystem is made on a loop image that fsarena creates and removes again; no other device is
 /// touched. Once a block each filesystem is made afresh and does the work, in random order. Blocks are the
@@ -48,7 +50,7 @@ pub struct Args {
     pub scale: Option<Scale>,
     /// A real tree to work on, in place of the generated one
     #[arg(long, value_name = "DIR", help_heading = "How much work")]
-    pub tree: Option<String>,
+    pub tree: Option<PathBuf>,
     /// A setting of the workload (`fsarena list workloads`)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
     pub set: Vec<(String, String)>,
@@ -63,7 +65,7 @@ pub struct Args {
     pub seed: Option<u64>,
 
     /// Size of the image [default: what the work needs]
-    #[arg(long, value_name = "SIZE", help_heading = "Devices")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "erase", help_heading = "Devices")]
     pub size: Option<ByteSize>,
     /// Use this block device, and ERASE it; its name under /dev/disk/by-id/
     #[arg(long, value_name = "DEVICE", conflicts_with = "on", help_heading = "Devices")]
@@ -152,11 +154,12 @@ impl Args {
             }
         }
         let (backing, directories) = self.backing()?;
+        let tree = self.tree.as_deref().map(absolute_text).transpose()?;
         if !directories.is_empty() {
             factors.push((factor::DIR.into(), directories));
         }
         let mut settings = self.set.clone();
-        settings.extend(self.tree.clone().map(|tree| ("tree".to_string(), tree)));
+        settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
         Ok(Overrides {
             scale: self.scale,
             seed: self.seed,
@@ -166,24 +169,51 @@ impl Args {
             settings,
             backing,
             size: self.size,
-            other_dir: self.other.clone(),
+            other_dir: self.other.as_deref().map(absolute).transpose()?,
             fresh_seed: fresh_seed(kernel),
         })
+    }
+
+    /// Finds before a run what would keep its answer from being written after it.
+    pub fn check_outputs(&self) -> Result<(), Failure> {
+        let known = |id: &str| {
+            let mut readings =
+                TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied());
+            metric::find(id).is_some() || readings.any(|reading| reading.id == id)
+        };
+        if let Some(unknown) = self.metric.iter().find(|id| !known(id)) {
+            let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
+        for (_, path) in &self.export {
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if !dir.is_dir() || path.is_dir() {
+                let message = format!(
+                    "--export: {} cannot be written: name a file in a directory that exists",
+                    path.display()
+                );
+                return Err(Failure::new(ExitCode::Usage, message));
+            }
+        }
+        Ok(())
     }
 
     fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
-            return Ok((Some(Backing::Erase { path: path.clone(), signature }), vec![]));
+            return Ok((Some(Backing::Erase { path: absolute(path)?, signature }), vec![]));
         }
         let mut directories = Vec::new();
         for on in &self.on {
             match on {
-                On::Dir(path) => directories.push(path_text(path)?),
+                On::Dir(path) => directories.push(absolute_text(path)?),
                 _ if self.on.len() > 1 => {
                     return Err(Failure::new(ExitCode::Usage, "--on can be repeated for `dir:PATH` only"));
                 }
-                On::Loop(path) => return Ok((Some(Backing::Loop { path: path.clone() }), vec![])),
+                On::Loop(path) => {
+                    let path = path.as_deref().map(absolute).transpose()?;
+                    return Ok((Some(Backing::Loop { path }), vec![]));
+                }
                 On::Ram => return Ok((Some(Backing::Ram), vec![])),
             }
         }
@@ -191,14 +221,17 @@ impl Args {
     }
 }
 
-fn path_text(path: &std::path::Path) -> Result<String, Failure> {
-    let text = path.to_str().ok_or_else(|| {
-        Failure::new(
-            ExitCode::Usage,
-            format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display()),
-        )
-    })?;
-    Ok(text.to_string())
+/// A run is resumed and recovered from whatever directory, so its paths are absolute.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::file(path))
+}
+
+fn absolute_text(path: &Path) -> Result<String, Failure> {
+    let not_text = |path: PathBuf| {
+        let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
+        Failure::new(ExitCode::Usage, message)
+    };
+    absolute(path)?.into_os_string().into_string().map_err(|path| not_text(path.into()))
 }
 
 /// A seed nobody chose: the clock, and the boot.

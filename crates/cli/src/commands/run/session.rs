@@ -5,10 +5,11 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use fsarena_core::cell::Arm;
-use fsarena_core::event::Event;
+use fsarena_core::event::{Event, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::metric::{LIFECYCLE, TIMER};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::record::RunRecord;
 use fsarena_probe::probes;
 use fsarena_run::dir::Directories;
 use fsarena_run::executor::{Executor, Fatal};
@@ -37,15 +38,14 @@ impl Session {
         self.progress.say(&format!("run {}; {}", self.run.path().display(), self.check.describe()));
         let ended = self.measure();
         let record = fsarena_store::read(&self.run)?;
-        if record.samples.is_empty() {
-            return ended.map(|_| ExitCode::Done);
-        }
-        let options = report::Options { metrics: args.metric.clone(), ..report::Options::for_stdout() };
-        let answer = report::write_all(record, &options, &args.export, &self.run)?;
+        let failed = failures(&record);
+        let answered = self.answer(record, args);
+        // What ended the run matters more than a report that could not be written.
         match ended? {
             End::Done => {}
             End::NothingLeft => {
-                return Err(Failure::new(ExitCode::Internal, "every arm has failed; see the report"));
+                let message = format!("every arm has failed:\n  {}", failed.join("\n  "));
+                return Err(Failure::new(ExitCode::Internal, message));
             }
             End::Interrupted => {
                 let id = self.run.id();
@@ -53,8 +53,16 @@ impl Session {
                     .say(&format!("what was measured is kept; go on with: fsarena run --resume {id}"));
             }
         }
-        report::print(&answer)?;
-        Ok(ExitCode::Done)
+        answered.map(|()| ExitCode::Done)
+    }
+
+    /// Writes the reports and prints the answer, where anything was measured.
+    fn answer(&self, record: RunRecord, args: &Args) -> Result<(), Failure> {
+        if record.samples.is_empty() {
+            return Ok(());
+        }
+        let options = report::Options { metrics: args.metric.clone(), ..report::Options::for_stdout() };
+        report::print(&report::write_all(record, &options, &args.export, &self.run)?)
     }
 
     fn measure(&mut self) -> Result<End, Failure> {
@@ -69,25 +77,16 @@ impl Session {
             progress.borrow_mut().show(event);
             Ok(())
         };
-        let journal = Journal::create(&undo::state_dir(), &self.run.path().to_string_lossy())?;
         let mut tell = |event: Event| consume(&event).map_err(Fatal::Consumer);
-        let mut executor: Box<dyn Executor> = match &self.plan.device.backing {
-            Backing::Dir => Box::new(Directories::start(
-                &self.kernel,
-                &self.plan,
-                &self.arms,
-                &journal,
-                self.run.path(),
-                &mut tell,
-            )?),
-            _ => Box::new(Local::start(
-                &self.kernel,
-                &self.plan,
-                &self.check,
-                &journal,
-                self.run.path(),
-                &mut tell,
-            )?),
+        // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
+        let dir = self.run.path().canonicalize().map_err(Failure::file(self.run.path()))?;
+        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+        let (kernel, plan) = (&self.kernel, &self.plan);
+        let mut executor: Box<dyn Executor> = match plan.device.backing {
+            Backing::Dir => {
+                Box::new(Directories::start(kernel, plan, &self.arms, &journal, &dir, &mut tell)?)
+            }
+            _ => Box::new(Local::start(kernel, plan, &self.check, &journal, &dir, &mut tell)?),
         };
         for note in self.check.remarks.iter().cloned() {
             consume(&Event::Note(note)).map_err(Fatal::Consumer)?;
@@ -97,10 +96,16 @@ impl Session {
             failed: fsarena_store::dead_arms(&self.run)?,
         };
         let steps = self.check.steps_per_cell();
-        let end =
-            runner::run(&self.plan, &self.arms, steps, earlier, &mut *executor, &mut |event| consume(event))?;
+        let end = runner::run(plan, &self.arms, steps, earlier, &mut *executor, &mut |event| consume(event))?;
+        executor.finish(&mut tell)?;
         Ok(end)
     }
+}
+
+/// Why arms left the run.
+fn failures(record: &RunRecord) -> Vec<String> {
+    let left = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::ArmFailed);
+    left.map(|(_, note)| note.text.clone()).collect()
 }
 
 /// The machine, with the versions of all programs that this run uses.
