@@ -1,6 +1,7 @@
 //! Statistics: pure functions of samples.
 
 pub mod analyse;
+pub mod bca;
 pub mod comparison;
 pub mod composite;
 pub mod ebh;
@@ -9,12 +10,15 @@ pub mod grid;
 pub mod letters;
 pub mod pairs;
 pub mod rank;
+pub mod ranksets;
 pub mod ratio;
 mod select;
 pub mod sequential;
 pub mod shift;
 pub mod sign;
 pub mod simulate;
+pub mod simultaneous;
 pub mod table;
 pub mod verdict;
 pub mod walsh;
+pub mod weights;

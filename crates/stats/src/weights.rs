@@ -1,0 +1,124 @@
+//! Composites under the user's own weights.
+
+use crate::simulate::stream;
+use crate::walsh::Walsh;
+use fsarena_core::sample::Direction;
+use rand::RngExt;
+
+/// Resamples of blocks.
+const RESAMPLES: usize = 4_000;
+
+/// The weighted composite of each block, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[step][block]`. NaN where a
+/// step with weight is missing. It is a log ratio like any other d.
+pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+    let blocks = d.iter().map(Vec::len).min().unwrap_or(0);
+    let total: f64 = weights.iter().sum();
+    let sum = |block: usize| {
+        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+        parts.map(|(step, weight)| weight * step[block]).sum::<f64>() / total
+    };
+    (0..blocks).map(sum).collect()
+}
+
+/// The smallest and the largest Hodges–Lehmann estimate of the composite when any one step is left out: how
+/// much the answer hangs on a single task. As θ. None where leaving one out leaves nothing.
+pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
+    let without = |left: usize| {
+        let mut weights = weights.to_vec();
+        weights[left] = 0.0;
+        let known = composite(d, &weights).into_iter().filter(|g| g.is_finite()).collect();
+        Walsh::new(known).map(|walsh| walsh.estimate())
+    };
+    let weighed = (0..d.len().min(weights.len())).filter(|step| weights[*step] != 0.0);
+    let estimates: Vec<f64> = weighed.map(without).collect::<Option<_>>()?;
+    let low = estimates.iter().copied().min_by(f64::total_cmp)?;
+    Some((low, estimates.iter().copied().max_by(f64::total_cmp)?))
+}
+
+/// The probability that each arm is the best under these weights: the share of bootstrap resamples of blocks
+/// in which its weighted mean log is. From `values[step][arm][block]`; only blocks that have every arm in
+/// every step with weight count. It says how often the order would come out so again, not how much is gained.
+///
+/// None where no block is complete or neither way is better. Arms that tie share.
+pub fn probability_best(
+    values: &[Vec<Vec<f64>>],
+    weights: &[f64],
+    direction: Direction,
+    seed: u64,
+) -> Option<Vec<f64>> {
+    let sign = match direction {
+        Direction::Lower => 1.0,
+        Direction::Higher => -1.0,
+        Direction::Neutral => return None,
+    };
+    let arms = values.first()?.len();
+    let scores: Vec<Vec<f64>> = (0..arms)
+        .map(|arm| {
+            let logs: Vec<Vec<f64>> =
+                values.iter().map(|step| step[arm].iter().map(|value| sign * value.ln()).collect()).collect();
+            composite(&logs, weights)
+        })
+        .collect();
+    let complete: Vec<usize> = (0..scores.first()?.len())
+        .filter(|block| scores.iter().all(|arm| arm.get(*block).is_some_and(|score| score.is_finite())))
+        .collect();
+    if complete.is_empty() {
+        return None;
+    }
+    let mut rng = stream(seed, 0);
+    let mut wins = vec![0.0; arms];
+    for _ in 0..RESAMPLES {
+        let mut sums = vec![0.0; arms];
+        for _ in 0..complete.len() {
+            let block = complete[rng.random_range(0..complete.len())];
+            sums.iter_mut().zip(&scores).for_each(|(sum, arm)| *sum += arm[block]);
+        }
+        let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
+        let winners: Vec<usize> = (0..arms).filter(|arm| sums[*arm] == best).collect();
+        winners.iter().for_each(|arm| wins[*arm] += 1.0 / winners.len() as f64);
+    }
+    Some(wins.into_iter().map(|wins| wins / RESAMPLES as f64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn composites_by_hand() {
+        let d = [vec![0.1, 0.2, 0.3], vec![0.4, f64::NAN, 0.0], vec![9.0, 9.0, 9.0]];
+        let g = composite(&d, &[3.0, 1.0, 0.0]);
+        assert!((g[0] - 0.175).abs() < 1e-12 && g[1].is_nan() && (g[2] - 0.225).abs() < 1e-12, "{g:?}");
+    }
+
+    #[test]
+    fn leaving_out_each_task_in_turn() {
+        let d = [vec![0.1; 8], vec![0.3; 8], vec![-0.5; 8], vec![7.0; 8]];
+        let (low, high) = leave_one_out(&d, &[1.0, 1.0, 1.0, 0.0]).unwrap();
+        assert!((low + 0.2).abs() < 1e-12 && (high - 0.2).abs() < 1e-12, "{low} {high}");
+        assert_eq!(leave_one_out(&d[..1], &[1.0]), None);
+    }
+
+    #[test]
+    fn the_best_depends_on_the_weights() {
+        // Arm 0 wins the first step by a factor of 2, arm 1 the second by 1.5.
+        let values = [vec![vec![1.0; 8], vec![2.0; 8]], vec![vec![1.5; 8], vec![1.0; 8]]];
+        let best = |weights: [f64; 2], direction| probability_best(&values, &weights, direction, 1);
+        assert_eq!(best([1.0, 1.0], Direction::Lower), Some(vec![1.0, 0.0]));
+        assert_eq!(best([1.0, 3.0], Direction::Lower), Some(vec![0.0, 1.0]));
+        assert_eq!(best([1.0, 1.0], Direction::Higher), Some(vec![0.0, 1.0]));
+        assert_eq!(best([1.0, 1.0], Direction::Neutral), None);
+        let equal = [vec![vec![1.0; 4], vec![1.0; 4]]];
+        assert_eq!(probability_best(&equal, &[1.0], Direction::Lower, 1), Some(vec![0.5, 0.5]));
+    }
+
+    #[test]
+    fn blocks_that_disagree_make_it_a_matter_of_chance() {
+        // d = +1 in five blocks, −1 in three: P(mean of 8 resampled > 0) + P(= 0)/2, each + with p = 5/8.
+        // scipy: binom.sf(4, 8, 0.625) + binom.pmf(4, 8, 0.625)/2.
+        let a = vec![1.0; 8];
+        let b = (0..8).map(|block| if block < 5 { 1f64.exp() } else { (-1f64).exp() }).collect();
+        let p = probability_best(&[vec![a, b]], &[1.0], Direction::Lower, 1).unwrap();
+        assert!((p[0] - 0.7570).abs() < 0.03, "{p:?}");
+    }
+}
