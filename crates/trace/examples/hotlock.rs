@@ -2,9 +2,20 @@
 
 use fsarena_trace::{Options, Target, Tracer};
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match trace() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hotlock: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trace() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let target = match args.next().ok_or("usage: hotlock PID|all [SECONDS]")?.as_str() {
         "all" => Target::WholeMachine,

@@ -38,7 +38,7 @@ pub enum Unavailable {
     },
     /// The kernel does not tell the addresses of its functions.
     #[error(
-        "the kernel hides the addresses of its functions in {path:?} (kernel.kptr_restrict is {restrict}), so no lock could be named: run as root, or, as root, `sysctl kernel.kptr_restrict=0`; a kernel without CONFIG_KALLSYMS cannot"
+        "the kernel hides the addresses of its functions in {path:?} (kernel.kptr_restrict is {restrict}), so no lock could be named: run as root or with CAP_SYSLOG and kernel.kptr_restrict below 2 (as root, `sysctl kernel.kptr_restrict=1`); a kernel without CONFIG_KALLSYMS lists none"
     )]
     NoSymbols {
         /// The list of symbols.
@@ -68,6 +68,12 @@ pub enum Unavailable {
         /// The system's word.
         source: std::io::Error,
     },
+    /// There is no such process.
+    #[error("there is no process {pid}: it ended, or the number is wrong")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+    },
     /// The reader could not be set up.
     #[error("the thread that reads the trace could not be set up: {0}")]
     Reader(#[source] std::io::Error),
@@ -77,6 +83,7 @@ impl Exits for Unavailable {
     fn exit_code(&self) -> ExitCode {
         match self {
             Unavailable::Reader(_) => ExitCode::Internal,
+            Unavailable::NoProcess { .. } => ExitCode::Usage,
             _ => ExitCode::Missing,
         }
     }

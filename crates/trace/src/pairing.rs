@@ -1,7 +1,9 @@
 //! Pairs the beginning and the end of each wait.
 
 use crate::chains::ChainId;
+use crate::kind::LockKind;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Who waits: a thread or, for the idle task, of which each CPU has one under the same number, a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,9 +40,16 @@ pub struct Pairing {
 
 impl Pairing {
     /// A task begins to wait. A mutex says so again when it changes between spinning and sleeping: the
-    /// first time counts.
+    /// first time counts. With any other lock, the end of the wait before was lost.
     pub fn begin(&mut self, task: Task, lock: u64, begun: Begun) {
-        self.open.entry((task, lock)).or_insert(begun);
+        match self.open.entry((task, lock)) {
+            Entry::Occupied(_) if LockKind::from_flags(begun.flags) == LockKind::Mutex => {}
+            Entry::Occupied(mut before) => {
+                before.insert(begun);
+                self.without_end += 1;
+            }
+            Entry::Vacant(free) => drop(free.insert(begun)),
+        }
     }
 
     /// A task's wait is over: when and where it began, where that was seen.
@@ -73,8 +82,16 @@ mod tests {
     const A: Task = Task::Thread(1);
     const B: Task = Task::Thread(2);
 
+    const RWSEM_READ: u32 = 2;
+    const MUTEX: u32 = 0x20;
+    const MUTEX_SPINNING: u32 = 0x21;
+
     fn begun(time: u64) -> Begun {
-        Begun { time, flags: 0, chain: Chains::default().intern(&[]) }
+        flagged(time, RWSEM_READ)
+    }
+
+    fn flagged(time: u64, flags: u32) -> Begun {
+        Begun { time, flags, chain: Chains::default().intern(&[]) }
     }
 
     #[test]
@@ -93,10 +110,20 @@ mod tests {
     #[test]
     fn a_mutex_that_goes_from_spinning_to_sleeping_began_when_it_first_said_so() {
         let mut pairing = Pairing::default();
+        pairing.begin(A, 100, flagged(1, MUTEX_SPINNING));
+        pairing.begin(A, 100, flagged(9, MUTEX));
+        assert_eq!(pairing.end(A, 100), Some(flagged(1, MUTEX_SPINNING)));
+        assert_eq!(pairing.end(A, 100), None);
+        assert_eq!((pairing.without_begin, pairing.without_end), (1, 0));
+    }
+
+    #[test]
+    fn a_wait_that_begins_anew_has_lost_its_end() {
+        let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
         pairing.begin(A, 100, begun(9));
-        assert_eq!(pairing.end(A, 100), Some(begun(1)));
-        assert_eq!(pairing.end(A, 100), None);
+        assert_eq!(pairing.end(A, 100), Some(begun(9)));
+        assert_eq!((pairing.without_begin, pairing.without_end), (0, 1));
     }
 
     #[test]

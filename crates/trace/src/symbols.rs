@@ -105,7 +105,7 @@ mod tests {
         let error = Symbols::read(&Kernel::at(dir.path())).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("kptr_restrict is 2") && text.contains("sysctl kernel.kptr_restrict=0"),
+            text.contains("kptr_restrict is 2") && text.contains("sysctl kernel.kptr_restrict=1"),
             "{text}"
         );
     }

@@ -51,22 +51,23 @@ impl Tracer {
     /// Starts a trace on this machine.
     ///
     /// # Errors
-    /// What this kernel or user lacks, and how to get it.
+    /// What this kernel or user lacks, and how to get it; or that there is no such process.
     pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
         let kernel = Kernel::host();
-        // First, because waits without names are of no use.
-        let symbols = Symbols::read(&kernel)?;
+        all_there(&kernel, &options.target)?;
         let mut rings = rings::open(&kernel, options)?;
+        // Now, because waits without names would be of no use.
+        let symbols = Symbols::read(&kernel)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| Unavailable::Reader(error.into()))?;
         let stop = Arc::new(stop);
         let tally = Tally::new(&options.target, UserMaps::new(&kernel));
         let cpu_event = rings.cpu_event;
+        let begun = reader::now();
         for ring in &mut rings.rings {
             let refused = |error| not_permitted(&kernel, "switching a perf event on", error);
             ring.sampler.enable().map_err(refused)?;
         }
-        let begun = reader::now();
         let reader = std::thread::Builder::new().name("lock-trace".into()).spawn({
             let stop = stop.clone();
             move || reader::run(rings, begun, &stop, tally)
@@ -103,8 +104,33 @@ impl Tracer {
     }
 }
 
+/// A process that is not there would look like one that waits for nothing.
+fn all_there(kernel: &Kernel, target: &Target) -> Result<(), Unavailable> {
+    let Target::Pids(pids) = target else { return Ok(()) };
+    match pids.iter().find(|pid| !kernel.path(&format!("proc/{pid}")).exists()) {
+        Some(pid) => Err(Unavailable::NoProcess { pid: *pid }),
+        None => Ok(()),
+    }
+}
+
 impl Drop for Tracer {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
+        let kernel = Kernel::at(dir.path());
+        all_there(&kernel, &Target::Pids(vec![7])).unwrap();
+        all_there(&kernel, &Target::WholeMachine).unwrap();
+        let error = all_there(&kernel, &Target::Pids(vec![7, 8])).unwrap_err();
+        assert!(matches!(error, Unavailable::NoProcess { pid: 8 }), "{error}");
     }
 }
