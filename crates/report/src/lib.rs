@@ -8,6 +8,7 @@ pub mod document;
 pub mod error;
 pub mod exporter;
 pub mod exporters;
+pub mod findings;
 pub mod number;
 pub mod page;
 pub mod published;

@@ -8,6 +8,7 @@ pub mod ebh;
 pub mod evalue;
 pub mod grid;
 pub mod letters;
+pub mod matrix;
 pub mod pairs;
 pub mod rank;
 pub mod ranksets;

@@ -1,0 +1,82 @@
+//! Anomalies of a block-size × threads matrix, for people and for programs.
+
+mod figures;
+mod json;
+mod tables;
+mod words;
+
+use crate::document::{Document, Part};
+use crate::number::plural;
+use crate::page::Page;
+use fsarena_stats::matrix::Analysis;
+use fsarena_stats::matrix::cells::Matrix;
+use fsarena_stats::matrix::finding::{Finding, Standing};
+use fsarena_stats::matrix::limits::ALPHA;
+use words::Speaker;
+
+/// The findings of a run or of a published set (`source`: `run X`, `published:Y`). With `tables` the document
+/// shows the figures too; the JSON always has them.
+pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) -> Page {
+    let mut document = Document::default();
+    document.heading(1, format!("Anomalies in {source}"));
+    document.text(summary(matrix, analysis));
+    document.text(grounds(analysis));
+    if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
+        document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
+    }
+    let speaker = Speaker { matrix };
+    for (number, finding) in analysis.findings.iter().enumerate() {
+        document.heading(2, format!("{}. {}{}", number + 1, speaker.title(finding), tag(finding)));
+        document.list(speaker.sentences(finding));
+    }
+    if tables {
+        tables::add(&mut document, matrix, &analysis.findings);
+    }
+    Page { document, json: json::whole(source, matrix, analysis) }
+}
+
+fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
+    let cells = matrix.places().filter(|at| !matrix.arms[at.arm].raw).count();
+    let searched = format!(
+        "{} of {}: {}, {}, {}",
+        plural(cells, "cell"),
+        matrix.arms.iter().filter(|arm| !arm.raw).map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", "),
+        plural(matrix.modes.len(), "mode"),
+        plural(matrix.sizes.len(), "block size"),
+        plural(matrix.threads.len(), "thread count"),
+    );
+    match analysis.findings.len() {
+        0 => format!("No anomaly in {searched}."),
+        found => format!(
+            "{} in {searched}. The largest over the most cells comes first.",
+            plural(found, "finding")
+        ),
+    }
+}
+
+/// What the findings stand on.
+fn grounds(analysis: &Analysis) -> String {
+    match analysis.blocks {
+        0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
+                  tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
+            .into(),
+        blocks => format!(
+            "Up to {blocks} blocks a cell. Every flag is a 95% interval within blocks that lies beyond its \
+             tolerance, not corrected for the {} comparisons made; e-BH at {:.0}% selects {} of them. A finding \
+             is unconfirmed until fresh blocks show it again.",
+            analysis.trials,
+            100.0 * ALPHA,
+            analysis.selected
+        ),
+    }
+}
+
+fn tag(finding: &Finding) -> &'static str {
+    match finding.standing {
+        Standing::Table => "",
+        Standing::Provisional => " (provisional)",
+        Standing::Unconfirmed => " (unconfirmed)",
+        Standing::Confirmed => " (confirmed on fresh blocks)",
+        Standing::NotConfirmed => " (NOT confirmed on fresh blocks)",
+    }
+}

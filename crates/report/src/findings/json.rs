@@ -1,0 +1,97 @@
+//! Findings and heat-map data as one JSON document.
+
+use super::words::Speaker;
+use fsarena_stats::matrix::Analysis;
+use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::finding::{Finding, Part, Standing};
+use fsarena_stats::matrix::rule::Flag;
+use serde_json::{Value, json};
+
+/// The whole document. Rows of the matrices are block sizes, columns are thread counts; null is a hole.
+pub fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
+    let speaker = Speaker { matrix };
+    json!({
+        "format": 1,
+        "source": source,
+        "blocks": analysis.blocks,
+        "comparisons": analysis.trials,
+        "selected_by_e_bh": analysis.selected,
+        "findings": analysis.findings.iter().map(|f| finding(&speaker, f)).collect::<Vec<_>>(),
+        "block_size_bytes": matrix.sizes,
+        "threads": matrix.threads,
+        "matrices": matrices(matrix),
+    })
+}
+
+fn finding(speaker: &Speaker, finding: &Finding) -> Value {
+    let matrix = speaker.matrix;
+    json!({
+        "arm": matrix.arms[finding.arm].name,
+        "mode": matrix.modes[finding.mode].name,
+        "title": speaker.title(finding),
+        "sentences": speaker.sentences(finding),
+        "standing": standing(finding.standing),
+        "selected_by_e_bh": finding.selected,
+        "weight": finding.weight(),
+        "cells": finding.cells().len(),
+        "parts": finding.parts.iter().map(|p| part(matrix, p)).collect::<Vec<_>>(),
+    })
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Table => "single-values",
+        Standing::Provisional => "provisional",
+        Standing::Unconfirmed => "unconfirmed",
+        Standing::Confirmed => "confirmed",
+        Standing::NotConfirmed => "not-confirmed",
+    }
+}
+
+fn part(matrix: &Matrix, part: &Part) -> Value {
+    json!({
+        "rule": part.rule.id(),
+        "worst": flag(matrix, part.worst()),
+        "cells": part.flags.iter().map(|f| flag(matrix, f)).collect::<Vec<_>>(),
+    })
+}
+
+fn flag(matrix: &Matrix, flag: &Flag) -> Value {
+    let interval = (flag.ratio.blocks > 1).then_some([flag.ratio.low, flag.ratio.high]);
+    json!({
+        "cell": place(matrix, flag.at),
+        "against": flag.against.map(|at| place(matrix, at)),
+        "ratio": flag.ratio.value,
+        "interval": interval,
+        "blocks": flag.ratio.blocks,
+    })
+}
+
+fn place(matrix: &Matrix, at: At) -> Value {
+    json!({
+        "arm": matrix.arms[at.arm].name,
+        "mode": matrix.modes[at.mode].name,
+        "block_size_bytes": matrix.sizes[at.size],
+        "threads": matrix.threads[at.threads],
+        "iops": matrix.iops(at),
+    })
+}
+
+fn matrices(matrix: &Matrix) -> Vec<Value> {
+    let rows = |arm: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        let row =
+            |size| (0..matrix.threads.len()).map(|threads| figure(At { arm, mode, size, threads })).collect();
+        (0..matrix.sizes.len()).map(row).collect()
+    };
+    let one = |(mode, arm): (usize, usize)| {
+        json!({
+            "arm": matrix.arms[arm].name,
+            "raw_device": matrix.arms[arm].raw,
+            "mode": matrix.modes[mode].name,
+            "iops": rows(arm, mode, &|at| matrix.iops(at)),
+            "mb_per_s": rows(arm, mode, &|at| matrix.bandwidth(at).map(|moved| moved / 1e6)),
+        })
+    };
+    let modes = 0..matrix.modes.len();
+    modes.flat_map(|mode| (0..matrix.arms.len()).map(move |arm| (mode, arm))).map(one).collect()
+}

@@ -1,0 +1,47 @@
+//! The matrices themselves: for each mode and arm a table of block sizes by threads.
+
+use super::figures::{iops, megabytes, size, threads};
+use crate::document::{Cell, Document, Table};
+use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::finding::Finding;
+use std::collections::BTreeMap;
+
+/// Adds the tables. A cell shows operations and megabytes a second, and in brackets the findings it is in.
+pub fn add(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
+    let mut marks: BTreeMap<At, Vec<String>> = BTreeMap::new();
+    for (number, finding) in findings.iter().enumerate() {
+        for at in finding.cells() {
+            marks.entry(at).or_default().push((number + 1).to_string());
+        }
+    }
+    document.heading(2, "The figures");
+    document
+        .text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
+    for (mode, named) in matrix.modes.iter().enumerate() {
+        document.heading(3, named.name.as_str());
+        for (arm, subject) in matrix.arms.iter().enumerate() {
+            document.table(table(matrix, &marks, arm, mode, &subject.name));
+        }
+    }
+}
+
+fn table(matrix: &Matrix, marks: &BTreeMap<At, Vec<String>>, arm: usize, mode: usize, name: &str) -> Table {
+    let heads = matrix.threads.iter().map(|count| threads(*count));
+    let mut table = Table::figures(std::iter::once(name.to_string()).chain(heads).collect());
+    for (at_size, bytes) in matrix.sizes.iter().enumerate() {
+        let cells = (0..matrix.threads.len()).map(|threads| At { arm, mode, size: at_size, threads });
+        let shown: Vec<Cell> = cells.map(|at| cell(matrix, marks, at)).collect();
+        if shown.iter().any(|cell| !cell.lines.is_empty()) {
+            table.rows.push(std::iter::once(Cell::from(size(*bytes))).chain(shown).collect());
+        }
+    }
+    table
+}
+
+fn cell(matrix: &Matrix, marks: &BTreeMap<At, Vec<String>>, at: At) -> Cell {
+    let (Some(operations), Some(moved)) = (matrix.iops(at), matrix.bandwidth(at)) else {
+        return Cell::default();
+    };
+    let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
+    Cell::two(format!("{}{mark}", iops(operations)), megabytes(moved))
+}

@@ -1,0 +1,298 @@
+//! The matrix: operations a second by arm, mode, block size, threads and block.
+
+use crate::walsh::Walsh;
+use fsarena_core::exit::{ExitCode, Exits};
+use std::collections::BTreeMap;
+
+/// One line of input: a cell with its replicates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What was measured: the name of an arm, or of the bare device.
+    pub arm: String,
+    /// Whether it is the bare device: the yardstick, and no subject.
+    pub raw: bool,
+    /// The mode: `seqrd`, `rndwr` (see [`Mode`]).
+    pub mode: String,
+    /// Bytes a request.
+    pub block_size: u64,
+    /// Threads at work.
+    pub threads: u32,
+    /// Operations a second, by block; None in a block that lacks the cell. One value for a published table.
+    pub iops: Vec<Option<f64>>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the bare device.
+    pub raw: bool,
+}
+
+/// The order of offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// One request after the other.
+    Sequential,
+    /// Anywhere.
+    Random,
+}
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+    /// Both ways.
+    Mixed,
+}
+
+/// A mode by its name: `seq` or `rnd`, then `rd`, `wr`, `rewr` or `rw`, as sysbench has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mode {
+    /// The name.
+    pub name: String,
+    /// Its order and direction; None for a name that does not say.
+    pub kind: Option<(Order, Direction)>,
+}
+
+impl Mode {
+    /// The mode of this name.
+    pub fn named(name: &str) -> Mode {
+        let order = |prefix| match prefix {
+            "seq" => Some(Order::Sequential),
+            "rnd" => Some(Order::Random),
+            _ => None,
+        };
+        let direction = |rest| match rest {
+            "rd" => Some(Direction::Read),
+            "wr" | "rewr" => Some(Direction::Write),
+            "rw" => Some(Direction::Mixed),
+            _ => None,
+        };
+        let kind =
+            name.split_at_checked(3).and_then(|(prefix, rest)| Some((order(prefix)?, direction(rest)?)));
+        Mode { name: name.to_string(), kind }
+    }
+
+    /// Which way data goes, where the name says so.
+    pub fn direction(&self) -> Option<Direction> {
+        self.kind.map(|(_, direction)| direction)
+    }
+}
+
+/// A place in the matrix: indices into its arms, modes, block sizes and thread counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct At {
+    /// Into [`Matrix::arms`].
+    pub arm: usize,
+    /// Into [`Matrix::modes`].
+    pub mode: usize,
+    /// Into [`Matrix::sizes`].
+    pub size: usize,
+    /// Into [`Matrix::threads`].
+    pub threads: usize,
+}
+
+/// The matrix. Any cell may be missing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Matrix {
+    /// What was measured, in the order of the input.
+    pub arms: Vec<Arm>,
+    /// The modes, in the order of the input.
+    pub modes: Vec<Mode>,
+    /// Block sizes in bytes, ascending.
+    pub sizes: Vec<u64>,
+    /// Thread counts, ascending.
+    pub threads: Vec<u32>,
+    /// Operations a second by block; NaN in a block without the cell.
+    cells: BTreeMap<At, Vec<f64>>,
+    /// The centre of every cell that has a value.
+    centres: BTreeMap<At, f64>,
+}
+
+/// Why rows are no matrix.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A cell is given twice.
+    #[error("{arm} {mode} with {block_size}-byte blocks and {threads} threads is given twice")]
+    Twice {
+        /// The arm.
+        arm: String,
+        /// The mode.
+        mode: String,
+        /// The block size in bytes.
+        block_size: u64,
+        /// The threads.
+        threads: u32,
+    },
+    /// A block size or a thread count of zero.
+    #[error("{arm} {mode}: a cell needs a block size and threads above zero")]
+    Zero {
+        /// The arm.
+        arm: String,
+        /// The mode.
+        mode: String,
+    },
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
+
+impl Matrix {
+    /// Sorts rows into a matrix. A value that is zero, negative or not finite counts as missing: it has
+    /// no logarithm.
+    ///
+    /// # Errors
+    /// A cell that is given twice; a block size or thread count of zero.
+    pub fn new(rows: &[Row]) -> Result<Matrix, Error> {
+        let mut matrix = Matrix::default();
+        for row in rows {
+            if row.block_size == 0 || row.threads == 0 {
+                return Err(Error::Zero { arm: row.arm.clone(), mode: row.mode.clone() });
+            }
+            matrix.sizes.push(row.block_size);
+            matrix.threads.push(row.threads);
+            if matrix.arms.iter().all(|arm| arm.name != row.arm) {
+                matrix.arms.push(Arm { name: row.arm.clone(), raw: row.raw });
+            }
+            if matrix.modes.iter().all(|mode| mode.name != row.mode) {
+                matrix.modes.push(Mode::named(&row.mode));
+            }
+        }
+        matrix.sizes.sort_unstable();
+        matrix.sizes.dedup();
+        matrix.threads.sort_unstable();
+        matrix.threads.dedup();
+        for row in rows {
+            let at =
+                matrix.find(&row.arm, &row.mode, row.block_size, row.threads).expect("its axes are there");
+            let usable = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0).unwrap_or(f64::NAN);
+            let values: Vec<f64> = row.iops.iter().copied().map(usable).collect();
+            if let Some(centre) = centre(&values) {
+                matrix.centres.insert(at, centre);
+            }
+            if matrix.cells.insert(at, values).is_some() {
+                return Err(Error::Twice {
+                    arm: row.arm.clone(),
+                    mode: row.mode.clone(),
+                    block_size: row.block_size,
+                    threads: row.threads,
+                });
+            }
+        }
+        Ok(matrix)
+    }
+
+    /// The place of a cell by names and numbers, where all of them occur in the matrix.
+    pub fn find(&self, arm: &str, mode: &str, block_size: u64, threads: u32) -> Option<At> {
+        Some(At {
+            arm: self.arms.iter().position(|a| a.name == arm)?,
+            mode: self.modes.iter().position(|m| m.name == mode)?,
+            size: self.sizes.binary_search(&block_size).ok()?,
+            threads: self.threads.binary_search(&threads).ok()?,
+        })
+    }
+
+    /// Operations a second by block; empty for a hole.
+    pub fn values(&self, at: At) -> &[f64] {
+        self.cells.get(&at).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every cell that has a value.
+    pub fn places(&self) -> impl Iterator<Item = At> + '_ {
+        self.centres.keys().copied()
+    }
+
+    /// The most replicates of a cell.
+    pub fn blocks(&self) -> usize {
+        self.cells.values().map(|values| values.iter().filter(|v| !v.is_nan()).count()).max().unwrap_or(0)
+    }
+
+    /// The centre of a cell's operations a second: the value itself, or the Hodges–Lehmann estimate of the
+    /// logarithm.
+    pub fn iops(&self, at: At) -> Option<f64> {
+        self.centres.get(&at).copied()
+    }
+
+    /// The centre of a cell's throughput, in bytes a second.
+    pub fn bandwidth(&self, at: At) -> Option<f64> {
+        self.iops(at).map(|iops| iops * self.sizes[at.size] as f64)
+    }
+
+    /// The bare device's cell in the same mode, with the same block size and threads.
+    pub fn raw(&self, at: At) -> Option<At> {
+        let arm = self.arms.iter().position(|arm| arm.raw)?;
+        let raw = At { arm, ..at };
+        (arm != at.arm && self.iops(raw).is_some()).then_some(raw)
+    }
+
+    /// The cells of an arm and mode with a value at one thread count, by ascending block size.
+    pub fn along_size(&self, arm: usize, mode: usize, threads: usize) -> Vec<At> {
+        let cell = |size| At { arm, mode, size, threads };
+        (0..self.sizes.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
+    }
+
+    /// The cells of an arm and mode with a value at one block size, by ascending threads.
+    pub fn along_threads(&self, arm: usize, mode: usize, size: usize) -> Vec<At> {
+        let cell = |threads| At { arm, mode, size, threads };
+        (0..self.threads.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
+    }
+}
+
+fn centre(values: &[f64]) -> Option<f64> {
+    let known: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
+    match known.as_slice() {
+        [one] => Some(*one),
+        many => Some(Walsh::new(many.iter().map(|v| v.ln()).collect())?.estimate().exp()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(block_size: u64, threads: u32, iops: &[Option<f64>]) -> Row {
+        Row { arm: "a".into(), raw: false, mode: "seqrd".into(), block_size, threads, iops: iops.to_vec() }
+    }
+
+    #[test]
+    fn axes_are_sorted_and_holes_stay_holes() {
+        let matrix = Matrix::new(&[
+            row(4096, 2, &[Some(10.0)]),
+            row(512, 1, &[Some(40.0)]),
+            row(512, 2, &[Some(0.0)]),
+        ])
+        .unwrap();
+        assert_eq!(
+            (matrix.sizes.as_slice(), matrix.threads.as_slice()),
+            ([512, 4096].as_slice(), [1, 2].as_slice())
+        );
+        let at = matrix.find("a", "seqrd", 4096, 2).unwrap();
+        assert_eq!((matrix.iops(at), matrix.bandwidth(at)), (Some(10.0), Some(40_960.0)));
+        assert_eq!(matrix.iops(At { threads: 0, ..at }), None, "never measured");
+        assert_eq!(matrix.iops(At { size: 0, ..at }), None, "zero has no logarithm");
+        assert_eq!(matrix.places().count(), 2);
+    }
+
+    #[test]
+    fn a_cell_twice_and_zero_threads_are_refused() {
+        let twice = Matrix::new(&[row(512, 1, &[Some(1.0)]), row(512, 1, &[Some(2.0)])]).unwrap_err();
+        assert_eq!(twice.to_string(), "a seqrd with 512-byte blocks and 1 threads is given twice");
+        assert!(Matrix::new(&[row(512, 0, &[Some(1.0)])]).is_err());
+    }
+
+    #[test]
+    fn modes_say_what_they_are() {
+        assert_eq!(Mode::named("seqrewr").kind, Some((Order::Sequential, Direction::Write)));
+        assert_eq!(Mode::named("rndrw").kind, Some((Order::Random, Direction::Mixed)));
+        assert_eq!(Mode::named("mmap").kind, None);
+        assert_eq!(Mode::named("é").kind, None);
+    }
+}

@@ -1,0 +1,210 @@
+//! Findings: regions of flags with one cause.
+
+use super::cells::At;
+use super::region::regions;
+use super::rule::{Flag, Rule};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one rule flagged in one region.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The rule.
+    pub rule: Rule,
+    /// The cells, by block size and threads.
+    pub flags: Vec<Flag>,
+}
+
+/// How well a finding is founded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Single values against a tolerance: nothing is known of their spread.
+    Table,
+    /// Fewer than eight blocks: no interval is exact.
+    Provisional,
+    /// Intervals of the run that suggested it; fresh blocks have not been asked.
+    Unconfirmed,
+    /// Fresh blocks say the same.
+    Confirmed,
+    /// Fresh blocks do not say the same.
+    NotConfirmed,
+}
+
+/// One anomaly: cells of one arm and mode that have one cause as far as the matrix can tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The arm, by index.
+    pub arm: usize,
+    /// The mode, by index.
+    pub mode: usize,
+    /// What the rules say of it; the one that describes it best comes first.
+    pub parts: Vec<Part>,
+    /// How well it is founded.
+    pub standing: Standing,
+    /// Whether e-BH over all comparisons of the run selected its first part's worst cell.
+    pub selected: bool,
+}
+
+impl Part {
+    /// The cell that is furthest off.
+    pub fn worst(&self) -> &Flag {
+        let by_size = |a: &&Flag, b: &&Flag| a.size().total_cmp(&b.size());
+        // Of equals the last is taken by max_by; the first reads better.
+        self.flags.iter().rev().max_by(by_size).expect("a part has a cell")
+    }
+
+    /// The cell that is least off.
+    pub fn least(&self) -> &Flag {
+        let by_size = |a: &&Flag, b: &&Flag| a.size().total_cmp(&b.size());
+        self.flags.iter().min_by(by_size).expect("a part has a cell")
+    }
+
+    /// The cells.
+    pub fn cells(&self) -> BTreeSet<At> {
+        self.flags.iter().map(|flag| flag.at).collect()
+    }
+
+    /// Size × extent: the sum of |ln ratio| over the cells.
+    pub fn weight(&self) -> f64 {
+        self.flags.iter().map(Flag::size).sum()
+    }
+}
+
+impl Finding {
+    /// The part that describes it best.
+    pub fn first(&self) -> &Part {
+        &self.parts[0]
+    }
+
+    /// Every cell that any part flags.
+    pub fn cells(&self) -> BTreeSet<At> {
+        self.parts.iter().flat_map(Part::cells).collect()
+    }
+
+    /// Size × extent: for each cell the largest |ln ratio| of any part, summed.
+    pub fn weight(&self) -> f64 {
+        let mut most: BTreeMap<At, f64> = BTreeMap::new();
+        for flag in self.parts.iter().flat_map(|part| &part.flags) {
+            let size = most.entry(flag.at).or_default();
+            *size = size.max(flag.size());
+        }
+        most.values().sum()
+    }
+}
+
+/// Groups flags into findings, largest first. `chosen` are the trials that e-BH selected.
+pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> Vec<Finding> {
+    let mut tables: BTreeMap<(usize, usize), BTreeMap<Rule, Vec<Flag>>> = BTreeMap::new();
+    for flag in flags {
+        tables.entry((flag.at.arm, flag.at.mode)).or_default().entry(flag.rule).or_default().push(flag);
+    }
+    let mut findings = Vec::new();
+    for by_rule in tables.into_values() {
+        let parts = by_rule.into_iter().flat_map(|(rule, flags)| {
+            // A break runs along its own borders; a level that is off on both sides of one has two causes.
+            let borders = if rule.breaks() { &BTreeSet::new() } else { borders };
+            regions(flags, borders).into_iter().map(move |flags| Part { rule, flags }).collect::<Vec<_>>()
+        });
+        findings.extend(merged(parts.collect()).into_iter().map(|parts| finding(parts, chosen)));
+    }
+    findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    findings
+}
+
+fn finding(mut parts: Vec<Part>, chosen: &[usize]) -> Finding {
+    let all: BTreeSet<At> = parts.iter().flat_map(Part::cells).collect();
+    // A break that bounds the whole region says best what it is.
+    let bounds = |part: &Part| part.rule.bounds() && 3 * part.flags.len() >= 2 * all.len();
+    parts.sort_by(|a, b| bounds(b).cmp(&bounds(a)).then(b.weight().total_cmp(&a.weight())));
+    let worst = parts[0].worst();
+    let standing = match (worst.ratio.blocks, worst.ratio.provisional) {
+        (1, _) => Standing::Table,
+        (_, true) => Standing::Provisional,
+        (_, false) => Standing::Unconfirmed,
+    };
+    let selected = chosen.contains(&worst.trial);
+    Finding { arm: worst.at.arm, mode: worst.at.mode, standing, selected, parts }
+}
+
+/// Parts that describe the same cells, together. The heaviest come first, and a part joins only one group, of
+/// its own kind where it can: a single cell must not tie together what is apart.
+fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
+    // Last the breaks that only bear out another rule's: they join what that one has joined.
+    let bears_out = |part: &Part| part.rule.breaks() && !part.rule.bounds();
+    parts.sort_by(|a, b| bears_out(a).cmp(&bears_out(b)).then(b.weight().total_cmp(&a.weight())));
+    let mut groups: Vec<Vec<Part>> = Vec::new();
+    for part in parts {
+        let mut alike = [true, false].into_iter().filter_map(|same_kind| {
+            let joins = |other: &Part| {
+                (part.rule.breaks() == other.rule.breaks()) == same_kind && one_cause(&part, other)
+            };
+            groups.iter().position(|group| group.iter().any(joins))
+        });
+        match alike.next() {
+            Some(group) => groups[group].push(part),
+            None => groups.push(vec![part]),
+        }
+    }
+    groups
+}
+
+/// Whether two regions of one arm and mode describe one thing.
+///
+/// Two rules of a kind do where half of the smaller region lies in the larger. A break and a level do where
+/// two thirds of their cells are the same, or where one is a detail: inside the other, and under a third
+/// of its size.
+fn one_cause(a: &Part, b: &Part) -> bool {
+    let (cells, others) = (a.cells(), b.cells());
+    let common = cells.intersection(&others).count();
+    if a.rule.breaks() == b.rule.breaks() {
+        return a.rule != b.rule && 2 * common >= cells.len().min(others.len());
+    }
+    let all = cells.len() + others.len() - common;
+    let detail = |part: &Part, whole: &Part| {
+        common == part.flags.len() && 3.0 * part.worst().size() < whole.worst().size()
+    };
+    3 * common >= 2 * all || detail(a, b) || detail(b, a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ratio::Ratio;
+
+    fn part(rule: Rule, ratio: f64, places: &[(usize, usize)]) -> Part {
+        let flag = |(size, threads): &(usize, usize)| Flag {
+            rule,
+            at: At { arm: 0, mode: 0, size: *size, threads: *threads },
+            against: None,
+            ratio: Ratio { value: ratio, low: ratio, high: ratio, blocks: 1, provisional: true },
+            tests: vec![],
+            trial: 0,
+        };
+        Part { rule, flags: places.iter().map(flag).collect() }
+    }
+
+    #[test]
+    fn levels_over_the_same_cells_are_one() {
+        let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
+        let behind = part(Rule::FarBehind, 0.2, &row[1..]);
+        assert!(one_cause(&behind, &part(Rule::Serialised, 0.3, &row)));
+        assert!(!one_cause(&behind, &part(Rule::Serialised, 0.3, &[(0, 1), (1, 1), (1, 2)])));
+    }
+
+    #[test]
+    fn a_break_joins_a_level_only_as_a_detail_or_over_the_same_cells() {
+        let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
+        let level = part(Rule::Serialised, 0.3, &row);
+        assert!(one_cause(&part(Rule::ScalingCollapse, 0.9, &row[2..]), &level), "a detail");
+        assert!(!one_cause(&part(Rule::ScalingCollapse, 0.3, &row[2..]), &level), "large, and elsewhere too");
+        assert!(one_cause(&part(Rule::ScalingCollapse, 0.3, &row[1..]), &level), "the same cells");
+    }
+
+    #[test]
+    fn weight_counts_each_cell_once() {
+        let (a, b) = (part(Rule::Serialised, 0.5, &[(0, 0)]), part(Rule::FarBehind, 0.25, &[(0, 0), (0, 1)]));
+        let finding = finding(vec![a, b], &[]);
+        assert_eq!(finding.first().rule, Rule::FarBehind);
+        assert!((finding.weight() - 2.0 * 4f64.ln()).abs() < 1e-12);
+        assert_eq!(finding.standing, Standing::Table);
+    }
+}

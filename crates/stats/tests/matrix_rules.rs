@@ -1,0 +1,306 @@
+//! Each rule on matrices made by hand, where what is planted is known; and on clean ones.
+
+use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::matrix::confirm::{confirm, rerun};
+use fsarena_stats::matrix::finding::{Finding, Standing};
+use fsarena_stats::matrix::rule::Rule;
+use fsarena_stats::matrix::{Analysis, analyse};
+use std::collections::BTreeSet;
+
+const SIZES: [u64; 6] = [512, 1024, 2048, 4096, 8192, 16384];
+const THREADS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+const MODES: [&str; 4] = ["seqrd", "rndrd", "seqwr", "rndwr"];
+/// Bytes a second.
+const DEVICE: f64 = 600e6;
+
+/// A sound device behind a sound filesystem: threads wait 50 µs each and share the bandwidth. The flow of
+/// a closed loop that is limited by both.
+fn sound(size: u64, threads: u32) -> f64 {
+    let (waiting, moving) = (50e-6, size as f64 / DEVICE);
+    let waits: f64 = f64::from(threads) / (waiting + moving);
+    (waits.powi(-4) + moving.powi(4)).powf(-0.25)
+}
+
+/// One planted cell: which arm, mode, size and threads have what share of the sound value.
+type Share = fn(&str, &str, u64, u32) -> f64;
+
+fn rows(arms: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, blocks: u32) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for arm in arms {
+        for mode in MODES {
+            for size in SIZES {
+                for threads in THREADS {
+                    let value = sound(size, threads) * share(arm, mode, size, threads);
+                    rows.push(Row {
+                        arm: arm.to_string(),
+                        raw: *arm == "device",
+                        mode: mode.to_string(),
+                        block_size: size,
+                        threads,
+                        iops: (0..blocks).map(|block| Some(value * noise(block))).collect(),
+                    });
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// One value a cell, without noise.
+fn table(arms: &[&str], share: Share) -> Matrix {
+    Matrix::new(&rows(arms, share, &mut |_| 1.0, 1)).unwrap()
+}
+
+fn rules(finding: &Finding) -> Vec<Rule> {
+    finding.parts.iter().map(|part| part.rule).collect()
+}
+
+/// The cells of the first part, as (bytes, threads).
+fn cells(matrix: &Matrix, finding: &Finding) -> BTreeSet<(u64, u32)> {
+    finding.first().cells().iter().map(|at| (matrix.sizes[at.size], matrix.threads[at.threads])).collect()
+}
+
+fn only(analysis: &Analysis) -> &Finding {
+    assert_eq!(analysis.findings.len(), 1, "{:#?}", analysis.findings.iter().map(rules).collect::<Vec<_>>());
+    &analysis.findings[0]
+}
+
+fn grid(sizes: &[u64], threads: &[u32]) -> BTreeSet<(u64, u32)> {
+    sizes.iter().flat_map(|size| threads.iter().map(|threads| (*size, *threads))).collect()
+}
+
+#[test]
+fn a_sound_matrix_gives_nothing() {
+    for arms in [vec!["a"], vec!["a", "b", "c"], vec!["a", "b", "device"]] {
+        let matrix = table(&arms, |arm, _, _, _| if arm == "b" { 0.9 } else { 1.0 });
+        for device in [None, Some(DEVICE)] {
+            assert_eq!(analyse(&matrix, device).findings, [], "{arms:?} {device:?}");
+        }
+    }
+}
+
+#[test]
+fn a_saturated_matrix_gives_nothing() {
+    // Every cell at the ceiling, some 7% over it and some under, as real ceilings are.
+    let saturated: Share = |_, mode, size, threads| {
+        let wobble = if (size / 512 + u64::from(threads)).is_multiple_of(3) { 0.93 } else { 1.0 };
+        let order = if mode.starts_with("seq") { 0.94 } else { 1.0 };
+        wobble * order * DEVICE / size as f64 / sound(size, threads)
+    };
+    assert_eq!(analyse(&table(&["a", "b"], saturated), Some(DEVICE)).findings, []);
+}
+
+#[test]
+fn sequential_below_random_is_one_region() {
+    let matrix = table(&["a", "b"], |arm, mode, size, threads| {
+        if (arm, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
+    });
+    let analysis = analyse(&matrix, Some(DEVICE));
+    let finding = only(&analysis);
+    assert_eq!(rules(finding), [Rule::SequentialBelowRandom]);
+    assert_eq!(cells(&matrix, finding), grid(&[512, 1024], &[16, 32, 64]));
+    assert!((finding.first().worst().ratio.value - 0.8).abs() < 1e-9);
+    assert_eq!(finding.standing, Standing::Table);
+}
+
+#[test]
+fn a_collapse_reaches_as_far_as_the_loss_lasts() {
+    // 512 B to 2 KiB lose 60% from 8 to 16 threads, and gain nothing further; random is as bad.
+    let matrix = table(&["a", "b", "c"], |arm, mode, size, threads| {
+        let hit = arm == "a" && mode.ends_with("rd") && size <= 2048 && threads >= 16;
+        if hit { 0.4 * sound(size, 8) / sound(size, threads) } else { 1.0 }
+    });
+    let analysis = analyse(&matrix, Some(DEVICE));
+    assert_eq!(analysis.findings.len(), 2, "one a mode");
+    for finding in &analysis.findings {
+        assert_eq!(finding.first().rule, Rule::ScalingCollapse);
+        assert_eq!(cells(&matrix, finding), grid(&[512, 1024, 2048], &[16, 32, 64]));
+        let worst = finding.first().worst();
+        assert!((worst.ratio.value - 0.4).abs() < 1e-9);
+        assert_eq!(worst.against.map(|at| matrix.threads[at.threads]), Some(8));
+    }
+}
+
+#[test]
+fn a_lone_dip_of_a_published_table_is_not_claimed_and_a_deep_one_is() {
+    let dip = |share: f64| {
+        let mut rows =
+            rows(&["a"], |_, _, size, threads| 1e5 / sound(size, threads) / size as f64, &mut |_| 1.0, 1);
+        let cell =
+            rows.iter_mut().find(|r| (r.mode.as_str(), r.block_size, r.threads) == ("rndwr", 1024, 16));
+        let value = &mut cell.unwrap().iops[0];
+        *value = value.map(|v| v * share);
+        analyse(&Matrix::new(&rows).unwrap(), None)
+    };
+    assert_eq!(dip(0.9).findings, []);
+    assert!(rules(only(&dip(0.6))).contains(&Rule::ScalingCollapse));
+}
+
+#[test]
+fn small_blocks_that_collapse_are_one_finding_with_its_border() {
+    // Under 4 KiB every request costs what a 4 KiB one costs, tenfold.
+    let matrix = table(&["a", "b", "c"], |arm, mode, size, threads| {
+        let hit = arm == "c" && mode.ends_with("wr") && size < 4096;
+        if hit { 0.1 * sound(4096, threads) / sound(size, threads) } else { 1.0 }
+    });
+    let analysis = analyse(&matrix, Some(DEVICE));
+    assert_eq!(analysis.findings.len(), 2, "one a mode");
+    for finding in &analysis.findings {
+        assert_eq!(finding.first().rule, Rule::IopsRise);
+        assert!(rules(finding).contains(&Rule::FarBehind) && rules(finding).contains(&Rule::Cliff));
+        assert_eq!(cells(&matrix, finding), grid(&[512, 1024, 2048], &THREADS));
+        assert!(finding.first().flags.iter().all(|f| matrix.sizes[f.against.unwrap().size] == 4096));
+    }
+}
+
+#[test]
+fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
+    let cached: Share = |arm, mode, size, threads| {
+        let hit = arm == "b" && mode == "rndrd" && size < 2048;
+        if hit { DEVICE / size as f64 / sound(size, threads) } else { 1.0 }
+    };
+    let matrix = table(&["a", "b"], cached);
+    let high = |analysis: &Analysis| {
+        let found =
+            analysis.findings.iter().find(|f| f.first().rule == Rule::BandwidthFalls).unwrap().clone();
+        assert!(found.first().worst().ratio.value > 10.0);
+        assert!(cells(&matrix, &found).iter().all(|(size, _)| *size < 2048));
+    };
+    let analysis = analyse(&matrix, Some(DEVICE));
+    high(&analysis);
+    // The other arm is not blamed for being slower than a cache.
+    assert!(
+        analysis
+            .findings
+            .iter()
+            .all(|f| matrix.arms[f.arm].name == "b" || !rules(f).contains(&Rule::FarBehind))
+    );
+}
+
+#[test]
+fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
+    let matrix = table(&["a", "b"], |arm, mode, size, threads| {
+        if (arm, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
+    });
+    let analysis = analyse(&matrix, Some(DEVICE));
+    let finding = only(&analysis);
+    let serialised = finding.parts.iter().find(|part| part.rule == Rule::Serialised).unwrap();
+    assert!(serialised.flags.iter().all(|flag| flag.at.threads > 0));
+    assert_eq!(serialised.flags.len(), SIZES.len() * (THREADS.len() - 1));
+    // A disk with one head: nothing gains from threads, and sequential requests are no witness for random.
+    let disk = table(&["a"], |_, mode, size, threads| {
+        let rate = if mode.starts_with("seq") { 100e6 / size as f64 } else { 120.0 };
+        rate / sound(size, threads)
+    });
+    assert_eq!(analyse(&disk, None).findings, []);
+}
+
+#[test]
+fn the_bare_device_is_ceiling_and_excuse() {
+    // Reads above the device, and writes under 70% of it.
+    let matrix = table(&["a", "device"], |arm, mode, _, _| match (arm, mode) {
+        ("a", "seqrd") => 1.2,
+        ("a", "seqwr" | "rndwr") => 0.6,
+        _ => 1.0,
+    });
+    let found: Vec<_> = analyse(&matrix, None).findings.iter().map(|f| (f.mode, rules(f))).collect();
+    assert_eq!(found.len(), 3);
+    assert!(found.contains(&(0, vec![Rule::AboveDevice])) && found.contains(&(3, vec![Rule::BelowDevice])));
+    // What the device does by itself is not the filesystem's doing.
+    let weak = table(&["a", "device"], |_, mode, size, threads| {
+        let slow = mode == "seqwr" && size < 4096;
+        if slow {
+            0.3
+        } else if threads > 16 && mode == "rndrd" {
+            0.05
+        } else {
+            1.0
+        }
+    });
+    assert_eq!(analyse(&weak, None).findings, []);
+}
+
+#[test]
+fn a_pit_in_a_rising_table_is_worth_a_look() {
+    // At 70% one cell still gains from threads and keeps its place between its neighbours in size.
+    let rising: Share =
+        |_, _, size, threads| f64::from(threads).powf(0.9) * (size as f64).powf(-0.5) / sound(size, threads);
+    let mut rows = rows(&["a"], rising, &mut |_| 1.0, 8);
+    for row in rows.iter_mut().filter(|r| r.mode == "rndrd" && (r.block_size, r.threads) == (2048, 8)) {
+        row.iops = row.iops.iter().map(|v| v.map(|v| v * 0.7)).collect();
+    }
+    let matrix = Matrix::new(&rows).unwrap();
+    let analysis = analyse(&matrix, None);
+    let pit = only(&analysis);
+    assert_eq!((pit.first().rule, pit.standing), (Rule::Interaction, Standing::Unconfirmed));
+    assert_eq!(cells(&matrix, pit), grid(&[2048], &[8]));
+}
+
+#[test]
+fn clean_runs_with_noise_raise_no_flags() {
+    let mut noise = Noise(7);
+    let mut flagged = 0;
+    for _ in 0..200 {
+        let matrix =
+            Matrix::new(&rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
+        flagged += usize::from(!analyse(&matrix, Some(DEVICE)).findings.is_empty());
+    }
+    assert!(flagged <= 20, "{flagged} of 200 clean runs");
+}
+
+#[test]
+fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_blocks() {
+    let locked: Share = |arm, mode, size, threads| {
+        let hit = (arm, mode) == ("a", "seqwr") && size <= 2048;
+        if hit { sound(size, 1) / sound(size, threads) } else { 1.0 }
+    };
+    let mut noise = Noise(11);
+    // Blocks differ by up to three times: only differences within a block are sound.
+    let mut drift = |block: u32| noise.factor(0.02) * (1.0 + f64::from(block) / 4.0);
+    let first = Matrix::new(&rows(&["a", "b"], locked, &mut drift, 8)).unwrap();
+    let mut analysis = analyse(&first, None);
+    let finding = only(&analysis);
+    assert_eq!((finding.standing, first.arms[finding.arm].name.as_str()), (Standing::Unconfirmed, "a"));
+
+    let wanted = rerun(&analysis.findings);
+    assert!(wanted.len() >= 2 && wanted.len() < 20, "{}", wanted.len());
+    let fresh = |share: Share, drift: &mut dyn FnMut(u32) -> f64, blocks| {
+        let mut rows = rows(&["b", "a"], share, &mut |block| drift(block), blocks);
+        rows.retain(|r| {
+            first.find(&r.arm, &r.mode, r.block_size, r.threads).is_some_and(|at| wanted.contains(&at))
+        });
+        Matrix::new(&rows).unwrap()
+    };
+    confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 7));
+    assert_eq!(analysis.findings[0].standing, Standing::Unconfirmed, "seven blocks decide nothing");
+    confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 8));
+    assert_eq!(analysis.findings[0].standing, Standing::Confirmed);
+    confirm(&mut analysis.findings, &first, &fresh(|_, _, _, _| 1.0, &mut drift, 8));
+    assert_eq!(analysis.findings[0].standing, Standing::NotConfirmed);
+}
+
+#[test]
+fn holes_and_single_cells_do_no_harm() {
+    let mut rows = rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| 1.0, 1);
+    rows.retain(|r| {
+        !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.arm == "b"
+    });
+    rows[5].iops = vec![None];
+    assert_eq!(analyse(&Matrix::new(&rows).unwrap(), None).findings, []);
+    assert_eq!(analyse(&Matrix::new(&rows[..1]).unwrap(), None).findings, []);
+    assert_eq!(analyse(&Matrix::default(), Some(DEVICE)).findings, []);
+}
+
+/// Log-normal noise from a small generator (PCG multiplier; sum of twelve uniforms).
+struct Noise(u64);
+
+impl Noise {
+    fn factor(&mut self, deviation: f64) -> f64 {
+        let mut uniform = || {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let normal = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        (deviation * normal).exp()
+    }
+}
