@@ -10,6 +10,7 @@ pub mod grid;
 pub mod letters;
 pub mod matrix;
 pub mod pairs;
+pub mod power;
 pub mod rank;
 pub mod ranksets;
 pub mod ratio;

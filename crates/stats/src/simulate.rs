@@ -2,6 +2,7 @@
 
 pub mod boundary;
 pub mod noise;
+pub mod power;
 pub mod rules;
 
 mod selftest;

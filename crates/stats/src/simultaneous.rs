@@ -74,9 +74,9 @@ fn largest_t(logs: &[Vec<f64>]) -> f64 {
     let arms = logs[0].len();
     (0..arms)
         .flat_map(|i| (i + 1..arms).map(move |j| (i, j)))
-        .map(|(i, j)| match difference(logs, i, j) {
-            (mean, _) if mean == 0.0 => 0.0,
-            (mean, error) => (mean / error).abs(),
+        .map(|(i, j)| {
+            let (mean, error) = difference(logs, i, j);
+            if mean == 0.0 { 0.0 } else { (mean / error).abs() }
         })
         .fold(0.0, f64::max)
 }

@@ -1,0 +1,157 @@
+//! What a budget can resolve, before it is spent.
+
+use crate::table::{self, LOOKS};
+use std::fmt;
+
+/// For each look the effect, in standard deviations of d, that the sequential test has found by then in four
+/// of five runs. Simulated under normal noise; `examples/power.rs` computes it again.
+pub const RATIOS: [f64; LOOKS.len()] = [
+    1.915, 1.613, 1.306, 1.111, 0.926, 0.799, 0.702, 0.610, 0.535, 0.474, 0.417, 0.368, 0.326, 0.289, 0.257,
+    0.228, 0.202, 0.176,
+];
+
+/// The spread of d from a pilot of a few blocks: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos
+/// 1976; Rousseeuw and Croux 1993, section 3). It estimates the standard deviation of normal noise, with 86%
+/// of its efficiency, and a spike in the pilot does not ruin it. None under three blocks.
+pub fn spread(d: &[f64]) -> Option<f64> {
+    if d.len() < 3 || d.iter().any(|d| !d.is_finite()) {
+        return None;
+    }
+    let mut gaps: Vec<f64> =
+        (0..d.len()).flat_map(|i| (i + 1..d.len()).map(move |j| (d[i] - d[j]).abs())).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    Some(1.0483 * crate::comparison::median(&gaps)?)
+}
+
+/// The effect that `blocks` blocks can resolve where d has this spread, as a fraction: found in four of five
+/// runs. None under 8 blocks.
+pub fn resolvable(spread: f64, blocks: usize) -> Option<f64> {
+    let look = LOOKS.iter().position(|look| Some(*look) == table::at(blocks))?;
+    Some((RATIOS[look] * spread).exp_m1())
+}
+
+/// The blocks needed to find an effect, a fraction, in four of five runs. None where 400 are not enough.
+pub fn blocks_for(spread: f64, effect: f64) -> Option<usize> {
+    let look = RATIOS.iter().position(|ratio| ratio * spread <= effect.ln_1p())?;
+    Some(LOOKS[look].n)
+}
+
+/// What a budget can do on this machine, said before the run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    /// The budget, in seconds.
+    pub budget_s: f64,
+    /// The blocks that it has time for.
+    pub blocks: usize,
+    /// The effect that those can resolve, as a fraction. None under 8 blocks.
+    pub resolves: Option<f64>,
+    /// The effect that was asked for, as a fraction.
+    pub wanted: f64,
+    /// How long that takes, in seconds. None where 400 blocks are not enough.
+    pub wanted_s: Option<f64>,
+    /// How long the fewest blocks with a verdict take, in seconds.
+    pub least_s: f64,
+}
+
+/// Forecasts from the d of a pilot and the seconds that one of its blocks took. None where the pilot is under
+/// three blocks or took no time.
+pub fn forecast(pilot: &[f64], block_s: f64, budget_s: f64, wanted: f64) -> Option<Forecast> {
+    if !(block_s > 0.0 && budget_s >= 0.0) {
+        return None;
+    }
+    let spread = spread(pilot)?;
+    let blocks = (budget_s / block_s) as usize;
+    Some(Forecast {
+        budget_s,
+        blocks,
+        resolves: resolvable(spread, blocks),
+        wanted,
+        wanted_s: blocks_for(spread, wanted).map(|blocks| blocks as f64 * block_s),
+        least_s: table::FIRST_LOOK as f64 * block_s,
+    })
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let budget = duration(self.budget_s);
+        let Some(resolves) = self.resolves else {
+            let (blocks, least) = (self.blocks, duration(self.least_s));
+            return write!(f, "{budget} are {blocks} blocks, and a verdict takes 8: allow {least}");
+        };
+        let wanted = percent(self.wanted);
+        write!(f, "in {budget} this machine can resolve about {}; ", percent(resolves))?;
+        match self.wanted_s {
+            Some(seconds) => write!(f, "for {wanted} allow {}", duration(seconds)),
+            None => write!(f, "{wanted} would take more than 400 blocks"),
+        }
+    }
+}
+
+/// Two digits that count.
+fn percent(fraction: f64) -> String {
+    let percent = 100.0 * fraction;
+    let digits = (1.0 - percent.abs().max(1e-9).log10().floor()).clamp(0.0, 4.0) as usize;
+    let text = format!("{percent:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}%")
+}
+
+fn duration(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        s if s < 99.5 => (s.ceil(), "second"),
+        s if s < 99.5 * 60.0 => ((s / 60.0).ceil(), "minute"),
+        s => ((s / 3600.0).ceil(), "hour"),
+    };
+    format!("{number} {unit}{}", if number == 1.0 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_by_hand() {
+        // Gaps of 1, 2, 4, 8: 1, 2, 3, 4, 6, 7; their median is 3.5.
+        assert!((spread(&[1.0, 8.0, 2.0, 4.0]).unwrap() - 1.0483 * 3.5).abs() < 1e-12);
+        assert_eq!(spread(&[1.0, 2.0]), None);
+        assert_eq!(spread(&[1.0, 2.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn more_blocks_resolve_less() {
+        assert_eq!(resolvable(0.01, 7), None);
+        assert_eq!(resolvable(0.01, 9), resolvable(0.01, 8));
+        assert!(RATIOS.windows(2).all(|pair| pair[1] < pair[0]));
+        assert!((resolvable(0.01, 8).unwrap() - (0.01 * RATIOS[0]).exp_m1()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn blocks_and_effect_are_each_other_s_inverse() {
+        for look in LOOKS {
+            let effect = resolvable(0.02, look.n).unwrap() * 1.000_001;
+            assert_eq!(blocks_for(0.02, effect), Some(look.n));
+        }
+        assert_eq!(blocks_for(0.02, 1e-5), None);
+    }
+
+    #[test]
+    fn the_forecast_in_words() {
+        // A spread of 0.010483, 30 s a block.
+        let pilot = [0.01, 0.02, 0.0, 0.01, 0.02];
+        let said = |budget, wanted| forecast(&pilot, 30.0, budget, wanted).unwrap().to_string();
+        assert_eq!(
+            said(600.0, 0.01),
+            "in 10 minutes this machine can resolve about 0.98%; for 1% allow 10 minutes"
+        );
+        assert_eq!(said(100.0, 0.01), "2 minutes are 3 blocks, and a verdict takes 8: allow 4 minutes");
+        assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 blocks"));
+        assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
+        assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
+    }
+
+    #[test]
+    fn percentages_with_two_digits() {
+        let texts = [0.0233, 0.01, 0.105, 0.000_123, 1.5].map(percent);
+        assert_eq!(texts, ["2.3%", "1%", "10%", "0.012%", "150%"]);
+    }
+}
