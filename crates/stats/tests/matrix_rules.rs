@@ -240,10 +240,12 @@ fn a_pit_in_a_rising_table_is_worth_a_look() {
 fn clean_runs_with_noise_raise_no_flags() {
     let mut noise = Noise(7);
     let mut flagged = 0;
-    for _ in 0..200 {
-        let matrix =
-            Matrix::new(&rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
-        flagged += usize::from(!analyse(&matrix, Some(DEVICE)).findings.is_empty());
+    for run in 0..200 {
+        // With another arm or the bare device beside it, with a stated ceiling and without.
+        let arms = if run % 2 == 0 { ["a", "b"] } else { ["a", "device"] };
+        let device = (run % 4 < 2).then_some(DEVICE);
+        let matrix = Matrix::new(&rows(&arms, |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
+        flagged += usize::from(!analyse(&matrix, device).findings.is_empty());
     }
     assert!(flagged <= 20, "{flagged} of 200 clean runs");
 }
