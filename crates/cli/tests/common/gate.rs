@@ -1,0 +1,137 @@
+//! Stopping a run at one moment: a program on `PATH` that waits until the test lets it go on.
+
+use super::Place;
+use rustix::fs::{CWD, FileType, Mode};
+use rustix::process::{Pid, Signal};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes: a test that hangs fails.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// Whether a program waits before it does its work or after it.
+#[derive(Clone, Copy)]
+pub enum When {
+    Before,
+    After,
+}
+
+/// A program that stops once.
+pub struct Gate {
+    reached: File,
+    go: File,
+}
+
+impl Gate {
+    /// The program stops when its arguments fit a shell pattern, after so many times that they did.
+    pub fn new(place: &Place, when: When, program: &str, pattern: &str, skip: u32) -> Gate {
+        let dir = place.dir.join(format!("gate-{program}"));
+        std::fs::create_dir(&dir).unwrap();
+        let (reached, go) = (fifo(&dir.join("reached")), fifo(&dir.join("go")));
+        let stop = "echo $PPID > \"$GATE/reached\"; read -r _ < \"$GATE/go\"";
+        let act = match when {
+            When::Before => format!("{stop}; exec \"$REAL\" \"$@\""),
+            When::After => format!("\"$REAL\" \"$@\"; code=$?; {stop}; exit $code"),
+        };
+        // Each time takes the first number that is free.
+        let script = format!(
+            "GATE=\"$DIR/gate-{program}\"\ncase \"$*\" in {pattern})\n  time=0\n  \
+             until mkdir \"$GATE/$time\" 2>/dev/null; do time=$((time + 1)); done\n  \
+             if [ $time -eq {skip} ]; then {act}; fi;;\nesac\nexec \"$REAL\" \"$@\""
+        );
+        place.shim(program, &script);
+        Gate { reached, go }
+    }
+
+    /// Waits until the program stands still. The process that started it.
+    pub fn wait(&mut self, run: &mut Running) -> i32 {
+        let mut text = String::new();
+        run.until("a command comes to the gate", || {
+            let mut bytes = [0; 32];
+            match self.reached.read(&mut bytes) {
+                Ok(length) => text.push_str(&String::from_utf8_lossy(&bytes[..length])),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}"),
+            }
+            text.ends_with('\n')
+        });
+        text.trim().parse().unwrap()
+    }
+
+    /// Lets it go on, if it is still there.
+    pub fn open(&mut self) {
+        self.go.write_all(b"\n").unwrap();
+    }
+}
+
+/// A named pipe that is never closed, so that opening it never waits.
+pub fn fifo(path: &Path) -> File {
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    rustix::io::ioctl_fionbio(&file, true).unwrap();
+    file
+}
+
+/// A run that goes on beside the test.
+pub struct Running {
+    pub child: Child,
+    said: PathBuf,
+}
+
+impl Running {
+    /// Starts it. What it prints and says goes into a file.
+    pub fn start(place: &Place, mut command: Command) -> Running {
+        let said = place.dir.join("said");
+        let file = File::options().append(true).create(true).open(&said).unwrap();
+        command.stdin(std::process::Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Running { child: command.spawn().unwrap(), said }
+    }
+
+    /// What it has printed and said.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until something is so, while the run goes on.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, mut so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !so() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "ended ({ended:?}) before {what}:\n{}", self.said());
+            assert!(begun.elapsed() < HANGING, "waited in vain until {what}:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until it ends.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => return status,
+                None if begun.elapsed() > HANGING => {
+                    self.signal(Signal::KILL);
+                    panic!("does not end:\n{}", self.said());
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// Waits until it ends, which has to be by this signal.
+    #[track_caller]
+    pub fn ended_by(&mut self, signal: Signal) {
+        let status = self.ended();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status}\n{}", self.said());
+    }
+}
