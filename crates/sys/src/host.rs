@@ -2,6 +2,7 @@
 
 use crate::argv::Argv;
 use crate::kernel::Kernel;
+use fsarena_core::event::CommandRecord;
 use fsarena_core::host::Host;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,10 +71,12 @@ pub fn collect(kernel: &Kernel) -> Host {
 }
 
 /// The version a program says it has: the first line of what it prints. None where it is not installed.
-pub fn tool_version(program: &str) -> Option<String> {
+pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
     // Some know only -V, and some print it on standard error and fail: any word of a version counts.
     ["--version", "-V"].iter().find_map(|flag| {
-        let finished = Argv::new(program).arg(flag).env("LC_ALL", "C").run().ok()?;
+        let argv = Argv::new(program).arg(flag).env("LC_ALL", "C");
+        let finished = argv.run().ok()?;
+        log(argv.record(&finished));
         let said = [finished.stdout, finished.stderr];
         let mut lines = said.iter().flat_map(|text| text.lines());
         let known = |line: &&str| line.contains(|c: char| c.is_ascii_digit()) && !line.contains("option");
@@ -196,7 +199,10 @@ mod tests {
 
     #[test]
     fn versions_of_tools() {
-        assert!(tool_version("losetup").unwrap().contains("util-linux"));
-        assert_eq!(tool_version("no-such-program-anywhere"), None);
+        let mut asked = vec![];
+        let version = tool_version("losetup", &mut |record| asked.push(record.argv));
+        assert!(version.unwrap().contains("util-linux"));
+        assert_eq!(tool_version("no-such-program-anywhere", &mut |record| asked.push(record.argv)), None);
+        assert_eq!(asked, [["losetup", "--version"]]);
     }
 }

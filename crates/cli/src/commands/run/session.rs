@@ -5,8 +5,9 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use fsarena_core::cell::Arm;
-use fsarena_core::event::{Event, NoteKind};
+use fsarena_core::event::{CommandRecord, Event, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::host::Host;
 use fsarena_core::metric::{LIFECYCLE, TIMER};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
@@ -17,6 +18,7 @@ use fsarena_run::local::Local;
 use fsarena_run::preflight::Check;
 use fsarena_run::runner::{self, Earlier, End};
 use fsarena_store::{RunDir, Writer};
+use fsarena_sys::host;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Journal};
 use std::cell::RefCell;
@@ -68,7 +70,7 @@ impl Session {
     fn measure(&mut self) -> Result<End, Failure> {
         let readings: Vec<_> =
             TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).collect();
-        let host = host_facts(&self.kernel, &self.check);
+        let (host, asked) = host_facts(&self.kernel, &self.check);
         let writer = RefCell::new(Writer::open(&self.run, &host, &readings)?);
         let progress = RefCell::new(&mut self.progress);
         // The store first: what is shown is also kept.
@@ -78,6 +80,7 @@ impl Session {
             Ok(())
         };
         let mut tell = |event: Event| consume(&event).map_err(Fatal::Consumer);
+        asked.into_iter().try_for_each(|command| tell(Event::Command(command)))?;
         // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
         let dir = self.run.path().canonicalize().map_err(Failure::file(self.run.path()))?;
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
@@ -108,13 +111,14 @@ fn failures(record: &RunRecord) -> Vec<String> {
     left.map(|(_, note)| note.text.clone()).collect()
 }
 
-/// The machine, with the versions of all programs that this run uses.
-fn host_facts(kernel: &Kernel, check: &Check) -> fsarena_core::host::Host {
-    let mut host = fsarena_sys::host::collect(kernel);
+/// The machine, with the versions of all programs that this run uses, and the commands that told them.
+fn host_facts(kernel: &Kernel, check: &Check) -> (Host, Vec<CommandRecord>) {
+    let mut host = host::collect(kernel);
+    let mut asked = Vec::new();
     for program in &check.programs {
-        if let Some(version) = fsarena_sys::host::tool_version(program) {
+        if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {
             host.facts.insert(format!("version of {program}"), version);
         }
     }
-    host
+    (host, asked)
 }
