@@ -5,6 +5,7 @@
 
 pub mod engine;
 pub mod payload;
+mod program;
 pub mod source;
 pub mod step;
 pub mod tarball;

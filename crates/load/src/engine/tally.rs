@@ -35,7 +35,7 @@ pub struct Lane {
 }
 
 /// What a worker counted in one interval.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// One lane for each [`Kind`].
     pub lanes: Vec<Lane>,
@@ -224,12 +224,6 @@ impl<'a> Desk<'a> {
             fresh.clear();
             fresh
         });
-    }
-}
-
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { lanes: vec![] }
     }
 }
 

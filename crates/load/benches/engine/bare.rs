@@ -1,0 +1,76 @@
+//! Loops that do the work and nothing else: no clock, no histogram, no choice.
+
+use crate::scratch::Failure;
+use crate::table::Run;
+use io_uring::{IoUring, opcode};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// CPU time of this process or of its ended children so far: user and all, nanoseconds.
+pub fn cpu_ns(whose: libc::c_int) -> (f64, f64) {
+    // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(whose, &mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+    (ns(usage.ru_utime), ns(usage.ru_utime) + ns(usage.ru_stime))
+}
+
+/// Measures what this process does; `work` gives its operations.
+pub fn measured(work: impl FnOnce() -> Result<u64, Failure>) -> Result<Option<Run>, Failure> {
+    let (user, all) = cpu_ns(libc::RUSAGE_SELF);
+    let begun = Instant::now();
+    let operations = work()? as f64;
+    let elapsed = begun.elapsed().as_secs_f64();
+    let (user_after, all_after) = cpu_ns(libc::RUSAGE_SELF);
+    Ok(Some(Run {
+        per_s: operations / elapsed,
+        cpu_ns: (all_after - all) / operations,
+        user_ns: (user_after - user) / operations,
+    }))
+}
+
+/// Random `pread`s for a time; the time is looked at every 1024 of them.
+pub fn pread(path: &Path, bytes: u64, seconds: f64) -> Result<Option<Run>, Failure> {
+    let file = File::open(path)?;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut block = vec![0; 4096];
+    measured(|| {
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        let mut operations = 0;
+        while Instant::now() < until {
+            for _ in 0..1024 {
+                let at = rng.random_range(0..bytes / 4096) * 4096;
+                file.read_exact_at(&mut block, at)?;
+            }
+            operations += 1024;
+        }
+        Ok(operations)
+    })
+}
+
+/// NOPs through a ring, so many at once: the best of three rounds as the engine's calibration takes it.
+pub fn nops(depth: u32) -> Result<Option<Run>, Failure> {
+    let mut ring: IoUring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth)?;
+    let entry = opcode::Nop::new().build();
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        for _ in 0..20_000 / depth {
+            for _ in 0..depth {
+                // SAFETY: a NOP has no buffers.
+                unsafe { ring.submission().push(&entry)? };
+            }
+            ring.submit_and_wait(depth as usize)?;
+            ring.completion().for_each(drop);
+        }
+        best = best.min(begun.elapsed().as_nanos() as f64 / f64::from(20_000 / depth * depth));
+    }
+    Ok(Some(Run { per_s: 1e9 / best, cpu_ns: 0.0, user_ns: 0.0 }))
+}

@@ -1,0 +1,64 @@
+//! Files and a loop image to measure on, taken away when a row is done.
+
+use fsarena_load::engine::{Content, FileSpec, Files};
+use fsarena_sys::argv::Argv;
+use fsarena_sys::image::{self, Image};
+use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
+use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::undo::Journal;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Anything that ends the benchmark.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// Bytes of the file that is read: more than processor caches hold, less than the page cache.
+pub const FILE_BYTES: u64 = 256 << 20;
+
+/// A prepared file in a temporary directory; in the page cache once it is written.
+pub struct Cached {
+    /// The file.
+    pub files: Files,
+    _dir: TempDir,
+}
+
+impl Cached {
+    /// Prepares it.
+    pub fn new() -> Result<Cached, Failure> {
+        let dir = tempfile::tempdir()?;
+        Ok(Cached { files: prepare(dir.path())?, _dir: dir })
+    }
+}
+
+fn prepare(dir: &Path) -> Result<Files, Failure> {
+    let spec =
+        FileSpec { count: 1, bytes: FILE_BYTES, content: Content::Random, seed: 1, verify_block: None };
+    Ok(Files::prepare(dir, &spec)?)
+}
+
+/// A prepared file on ext4 on a loop image.
+pub struct OnLoop {
+    /// The file.
+    pub files: Files,
+    // Dropped in this order: unmounted, detached, removed.
+    _mounted: Mounted,
+    _device: LoopDevice,
+    _image: Image,
+    _dirs: [TempDir; 2],
+}
+
+impl OnLoop {
+    /// Makes the image, and the filesystem and file on it.
+    pub fn new() -> Result<OnLoop, Failure> {
+        let (images, target) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let journal = Journal::create(images.path(), "engine benchmark")?;
+        let log = &mut |_| {};
+        let image = image::create(&journal, &images.path().join("image"), FILE_BYTES * 2, true)?;
+        let device =
+            loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
+        Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log)?;
+        let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
+        let files = prepare(mounted.target())?;
+        Ok(OnLoop { files, _mounted: mounted, _device: device, _image: image, _dirs: [images, target] })
+    }
+}
