@@ -18,35 +18,44 @@ pub struct Study {
 }
 
 /// Every study.
-pub const STUDIES: &[Study] = &[Study {
-    name: "piszcz",
-    plan: include_str!("../../../studies/piszcz/plan.toml"),
-    figures: Some(include_str!("../../../studies/piszcz/published.csv")),
-    tasks: &[
-        ("001", "touch"),
-        ("002", "find-files"),
-        ("003", "rm-files"),
-        ("004", "mkdir"),
-        ("005", "find-dirs"),
-        ("006", "rm-dirs"),
-        ("007", "copy-in"),
-        ("008", "copy-out"),
-        ("009", "untar"),
-        ("010", "tar"),
-        ("011", "rm-tree"),
-        ("012", "copy-10"),
-        ("013", "create"),
-        ("014", "copy-file"),
-        ("015", "split-1000"),
-        ("016", "split-1024"),
-        ("017", "split-2048"),
-        ("018", "split-4096"),
-        ("019", "split-8192"),
-        ("020", "copy-tree"),
-        ("021", "cat"),
-    ],
-    source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
-}];
+pub const STUDIES: &[Study] = &[
+    Study {
+        name: "piszcz",
+        plan: include_str!("../../../studies/piszcz/plan.toml"),
+        figures: Some(include_str!("../../../studies/piszcz/published.csv")),
+        tasks: &[
+            ("001", "touch"),
+            ("002", "find-files"),
+            ("003", "rm-files"),
+            ("004", "mkdir"),
+            ("005", "find-dirs"),
+            ("006", "rm-dirs"),
+            ("007", "copy-in"),
+            ("008", "copy-out"),
+            ("009", "untar"),
+            ("010", "tar"),
+            ("011", "rm-tree"),
+            ("012", "copy-10"),
+            ("013", "create"),
+            ("014", "copy-file"),
+            ("015", "split-1000"),
+            ("016", "split-1024"),
+            ("017", "split-2048"),
+            ("018", "split-4096"),
+            ("019", "split-8192"),
+            ("020", "copy-tree"),
+            ("021", "cat"),
+        ],
+        source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
+    },
+    Study {
+        name: "peiffer",
+        plan: include_str!("../../../studies/peiffer/plan.toml"),
+        figures: Some(include_str!("../../../studies/peiffer/published.csv")),
+        tasks: &[("cp", "cp"), ("rm", "rm")],
+        source: "Stefan Peiffer, ext3 with and without three phases of a patch (2005)",
+    },
+];
 
 impl Study {
     /// The figures its author published, set by set; none where there are none.

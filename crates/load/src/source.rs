@@ -4,7 +4,10 @@ use crate::payload::Payload;
 use crate::step::Error;
 use crate::tarball::{self, Counted};
 use crate::tree::{self, TOP};
+use crate::workload::Job;
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
+use fsarena_core::setting::{Default, Kind, SettingDef};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -28,6 +31,43 @@ pub enum Source {
     Directory(PathBuf),
 }
 
+/// The setting that names a real tree.
+pub const TREE: SettingDef = SettingDef {
+    id: "tree",
+    kind: Kind::Path,
+    default: Default::Text(""),
+    help: "directory whose tree is worked on; empty for a generated tree like the kernel's",
+};
+
+/// The setting for the size of the generated tree.
+pub const TREE_FILES: SettingDef = SettingDef {
+    id: "tree_files",
+    kind: Kind::Int { min: 0, max: 10_000_000 },
+    default: Default::Int(0),
+    help: "files of the generated tree; 0 for 20,000 shrunk by the scale",
+};
+
+/// The setting for the contents of the generated tree.
+pub const COMPRESSIBLE: SettingDef = SettingDef {
+    id: "compressible",
+    kind: Kind::Int { min: 0, max: 100 },
+    default: Default::Int(50),
+    help: "per cent of each generated file that is text; the rest cannot be compressed",
+};
+
+/// How many files the generated tree of a job has.
+pub fn generated_files(job: &Job) -> u64 {
+    match job.settings.int(TREE_FILES.id) {
+        0 => job.scale.count(20_000, 40),
+        files => files as u64,
+    }
+}
+
+/// How much of each generated file of a job is text, in per cent.
+pub fn compressible(job: &Job) -> u8 {
+    job.settings.int(COMPRESSIBLE.id) as u8
+}
+
 /// What a tree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
@@ -46,6 +86,31 @@ pub struct Contents {
 }
 
 impl Source {
+    /// The tree that a job asks for by [`TREE`], [`TREE_FILES`] and [`COMPRESSIBLE`].
+    pub fn of(job: &Job) -> Source {
+        match job.settings.text(TREE.id) {
+            "" => Source::Generated {
+                seed: job.seed,
+                files: generated_files(job),
+                compressible: compressible(job),
+            },
+            path => Source::Directory(path.into()),
+        }
+    }
+
+    /// What a report must say of it.
+    pub fn remark(&self) -> Note {
+        let text = match self {
+            Source::Directory(path) => {
+                format!("the tree is that of {} as it was at the start of the run", path.display())
+            }
+            Source::Generated { files, compressible, .. } => format!(
+                "the tree is generated: {files} files shaped like the kernel's, {compressible}% of each compressible text, the rest incompressible"
+            ),
+        };
+        Note::new(NoteKind::Remark, text)
+    }
+
     /// What is in the tree.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 //! Every workload, one file each.
 
 mod coreutils;
+mod tree;
 
 use crate::workload::Workload;
 
 /// Every workload fsarena knows.
-pub const WORKLOADS: &[&dyn Workload] = &[&coreutils::Coreutils];
+pub const WORKLOADS: &[&dyn Workload] = &[&coreutils::Coreutils, &tree::Tree];
 
 /// Finds a workload by its name.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {

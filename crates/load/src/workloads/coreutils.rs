@@ -1,16 +1,15 @@
 //! `coreutils`: the 21 tasks that Justin Piszcz timed in 2004 and 2006, with touch, find, rm, mkdir, cp,
 //! tar, split, dd and cat.
 
-mod commands;
 mod layout;
-mod native;
-mod op;
 mod remarks;
 mod room;
 mod settings;
 mod tasks;
 
 use crate::payload::Payload;
+use crate::program::{self, Driver, Op, Reflink, clear_the_way};
+use crate::source::compressible;
 use crate::step::{Action, Before, Call, Error, Step};
 use crate::workload::{Job, Place, Room, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
@@ -18,8 +17,7 @@ use fsarena_core::event::Note;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
 use layout::{Layout, Sizes};
-use op::Op;
-use settings::{Chosen, Driver};
+use settings::Chosen;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -84,6 +82,7 @@ impl Workload for Coreutils {
             sizes: Sizes::of(job),
             chosen: &chosen,
             seed: job.seed,
+            compressible: compressible(job),
         };
         let input = maker.at.input();
         if tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.needs == Thing::Input)
@@ -99,7 +98,7 @@ impl Workload for Coreutils {
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        settings::Chosen::of(job).reflink == settings::Reflink::Auto
+        settings::Chosen::of(job).reflink == Reflink::Auto
     }
 
     fn remarks(&self, job: &Job) -> Vec<Note> {
@@ -122,6 +121,7 @@ struct Maker<'a> {
     sizes: Sizes,
     chosen: &'a Chosen,
     seed: u64,
+    compressible: u8,
 }
 
 impl Maker<'_> {
@@ -160,16 +160,13 @@ impl Maker<'_> {
     }
 
     fn action(&self, op: &Op) -> Action {
-        match self.chosen.driver {
-            Driver::Commands => commands::action(op, self.chosen.reflink),
-            Driver::Native => native::action(op, self.chosen.reflink),
-        }
+        program::action(op, self.chosen.driver, self.chosen.reflink)
     }
 
     /// Writes the file that is split. No task makes it.
     fn write_small(&self) -> Action {
         let (path, bytes) = (self.at.small(), self.sizes.small_bytes);
-        let (seed, compressible) = (self.seed, self.chosen.compressible);
+        let (seed, compressible) = (self.seed, self.compressible);
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
             Payload::new(seed, compressible).fill(&mut contents);
@@ -178,24 +175,4 @@ impl Maker<'_> {
             Ok(Readings::default())
         }))
     }
-}
-
-/// Untimed, makes the directory that an operation writes into, and removes what an earlier cell left on the
-/// other disk.
-fn clear_the_way(op: &Op) -> Option<Action> {
-    let (words, path, doing): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
-        Op::Touch { dir, .. } | Op::MakeDirs { dir, .. } => {
-            ("mkdir", dir.clone(), |dir| std::fs::create_dir(dir))
-        }
-        Op::Split { into, .. } | Op::CopyInto { into, .. } => {
-            ("mkdir", into.clone(), |dir| std::fs::create_dir(dir))
-        }
-        Op::Copy { to, .. } if to.exists() => ("rm", to.clone(), |file| std::fs::remove_file(file)),
-        _ => return None,
-    };
-    let words = [words.to_string(), path.display().to_string()];
-    Some(Action::Call(Call::new(words.clone(), move || {
-        doing(&path).map_err(Error::io(words.join(" ")))?;
-        Ok(Readings::default())
-    })))
 }

@@ -1,6 +1,6 @@
 //! Where the files of the workload are, and how many and how large they are.
 
-use super::settings::generated_files;
+use crate::source::generated_files;
 use crate::tree::TOP;
 use crate::workload::Job;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,14 @@
 //! What every report of the workload must say.
 
 use super::Coreutils;
-use super::settings::{Chosen, Driver, Reflink};
-use crate::source::Source;
+use super::settings::Chosen;
 use crate::workload::{Job, Workload};
 use fsarena_core::event::{Note, NoteKind};
 
 /// The remarks on a job on this machine.
 pub fn of(job: &Job) -> Vec<Note> {
     let chosen = Chosen::of(job);
-    let mut notes = vec![driver(chosen.driver), reflink(chosen.reflink), payload(&chosen)];
+    let mut notes = vec![chosen.driver.remark(), chosen.reflink.remark(), chosen.source.remark()];
     if let Ok(contents) = chosen.source.contents()
         && contents.left_out > 0
     {
@@ -30,44 +29,6 @@ pub fn of(job: &Job) -> Vec<Note> {
         notes.extend(memory(chosen.cold, room.bytes, rustix::system::sysinfo().totalram as u64));
     }
     notes
-}
-
-fn driver(driver: Driver) -> Note {
-    let text = match driver {
-        Driver::Commands => {
-            "driver=commands: the real programs ran; starting a process is part of every time"
-        }
-        Driver::Native => {
-            "driver=native: the system calls of the programs were done in-process, without starting any"
-        }
-    };
-    Note::new(NoteKind::Remark, text)
-}
-
-fn reflink(reflink: Reflink) -> Note {
-    match reflink {
-        Reflink::Never => {
-            Note::new(NoteKind::Remark, "reflink=never: every copy reads and writes all bytes, on every filesystem")
-        }
-        Reflink::Auto => Note::new(
-            NoteKind::Fairness,
-            "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
-        )
-        .fix("--set reflink=never"),
-    }
-}
-
-fn payload(chosen: &Chosen) -> Note {
-    let text = match &chosen.source {
-        Source::Directory(path) => {
-            format!("the tree is a copy of {} as it was at the start of the run", path.display())
-        }
-        Source::Generated { files, .. } => format!(
-            "the tree is generated: {files} files shaped like the kernel's, {}% of each compressible text, the rest incompressible",
-            chosen.compressible
-        ),
-    };
-    Note::new(NoteKind::Remark, text)
 }
 
 /// Whether reading tasks read from memory, and what that means.

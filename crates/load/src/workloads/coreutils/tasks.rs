@@ -1,7 +1,7 @@
 //! The 21 tasks, in the order in which they run.
 
 use super::layout::{Layout, Sizes};
-use super::op::Op;
+use crate::program::Op;
 use crate::tree::TOP;
 
 /// Something a task needs or makes.

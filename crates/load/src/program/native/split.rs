@@ -2,8 +2,8 @@
 
 use super::create::write_all;
 use super::{BUFFER, at};
+use crate::program::SPLIT_LETTERS;
 use crate::step::Error;
-use crate::workloads::coreutils::op::SPLIT_LETTERS;
 use rustix::fs::{CWD, Mode, OFlags, fstat, ftruncate, openat};
 use rustix::io::read;
 use std::os::fd::OwnedFd;

@@ -13,8 +13,7 @@ mod split;
 mod untar;
 
 use super::commands;
-use super::op::Op;
-use super::settings::Reflink;
+use super::{Op, Reflink};
 use crate::step::{Action, Call, Error};
 use fsarena_core::sample::Readings;
 use rustix::io::Errno;

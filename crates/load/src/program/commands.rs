@@ -1,7 +1,6 @@
 //! The tasks as the author did them: with the real programs.
 
-use super::op::{Op, SPLIT_LETTERS, nth};
-use super::settings::Reflink;
+use super::{Op, Reflink, SPLIT_LETTERS, nth};
 use crate::step::Action;
 use fsarena_sys::argv::Argv;
 use std::ffi::OsString;

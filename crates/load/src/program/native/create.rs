@@ -1,8 +1,8 @@
 //! `touch`, `mkdir`, and `dd if=/dev/zero`.
 
 use super::at;
+use crate::program::nth;
 use crate::step::Error;
-use crate::workloads::coreutils::op::nth;
 use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, futimens, mkdirat, openat};
 use std::os::fd::AsFd;
 use std::path::Path;

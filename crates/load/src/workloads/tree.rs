@@ -1,0 +1,159 @@
+//! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
+
+use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
+use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
+use crate::step::{Before, Error, Step};
+use crate::tree::TOP;
+use crate::workload::{Job, Place, Room, Workload};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::Note;
+use fsarena_core::setting::WorkloadDef;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct Tree;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "tree",
+    help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
+    settings: &[DRIVER, TREE, TREE_FILES, COMPRESSIBLE, REFLINK],
+};
+
+/// Blocks that a directory or a symbolic link may take.
+const SMALL: u64 = 4096;
+
+impl Workload for Tree {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<StepInfo> {
+        let info = |name: &str, title: &str| StepInfo {
+            id: StepId::new(name),
+            title: title.into(),
+            number: None,
+            in_composite: true,
+        };
+        vec![info("cp", "Copy the tree"), info("rm", "Remove the tree after a remount")]
+    }
+
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let source = Source::of(job);
+        let contents = source.contents()?;
+        let inodes = contents.files + contents.directories + contents.links;
+        let bytes = contents.block_bytes + SMALL * (contents.directories + contents.links);
+        let other_bytes = match source {
+            // Copied from where it is.
+            Source::Directory(_) => 0,
+            // The archive it is unpacked from is there until it is unpacked.
+            Source::Generated { .. } => bytes + contents.archive_bytes,
+        };
+        Ok(Room { bytes, inodes, other_bytes })
+    }
+
+    fn programs(&self, job: &Job) -> Vec<&'static str> {
+        match Driver::of(&job.settings) {
+            Driver::Native => vec![],
+            Driver::Commands => vec!["cp", "rm"],
+        }
+    }
+
+    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
+        let source = Source::of(job);
+        let Source::Generated { .. } = source else { return Ok(()) };
+        let archive = place.other.join("tree.tar");
+        let failed = || Error::io(format!("write {}", archive.display()));
+        let mut out = BufWriter::new(File::create(&archive).map_err(failed())?);
+        source.archive(&mut out)?;
+        out.into_inner().map_err(|error| failed()(error.into_error()))?;
+        let unpack = Op::Untar { archive: archive.clone(), into: place.other.clone() };
+        program::action(&unpack, Driver::Native, Reflink::Never).perform(&mut |_| {})?;
+        std::fs::remove_file(&archive).map_err(Error::io(format!("remove {}", archive.display())))
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let from = origin(job, &place.other);
+        if !from.is_dir() {
+            return Err(Error::Unfit(format!("{} is no directory; the tree to copy is one", from.display())));
+        }
+        let to = place.root.join(TOP);
+        let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
+        let (driver, reflink) = (Driver::of(&job.settings), Reflink::of(&job.settings));
+        let steps = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
+        Ok(steps
+            .map(|((info, op), before)| Step {
+                info,
+                before,
+                prepare: vec![],
+                work: vec![program::action(&op, driver, reflink)],
+            })
+            .collect())
+    }
+
+    fn may_clone(&self, job: &Job) -> bool {
+        Reflink::of(&job.settings) == Reflink::Auto
+    }
+
+    fn remarks(&self, job: &Job) -> Vec<Note> {
+        vec![
+            Driver::of(&job.settings).remark(),
+            Reflink::of(&job.settings).remark(),
+            Source::of(job).remark(),
+        ]
+    }
+}
+
+/// The tree that is copied.
+fn origin(job: &Job, other: &Path) -> PathBuf {
+    match Source::of(job) {
+        Source::Directory(path) => path,
+        Source::Generated { .. } => other.join(TOP),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job(driver: &str) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.insert("driver".into(), Value::Text(driver.into()));
+        Job { settings, scale: Scale::Tiny, seed: 7 }
+    }
+
+    #[test]
+    fn the_tree_is_copied_and_removed_by_both_drivers() {
+        for driver in ["commands", "native"] {
+            let dir = tempfile::tempdir().unwrap();
+            let place = Place { root: dir.path().join("root"), other: dir.path().join("other") };
+            std::fs::create_dir(&place.root).unwrap();
+            std::fs::create_dir(&place.other).unwrap();
+            Tree.inputs(&job(driver), &place).unwrap();
+            let files = |of: &Path| {
+                walkdir::WalkDir::new(of)
+                    .into_iter()
+                    .filter(|e| e.as_ref().unwrap().file_type().is_file())
+                    .count()
+            };
+            assert_eq!(files(&place.other), 40);
+            let mut steps = Tree.steps(&job(driver), &place).unwrap().into_iter();
+            for after in [40, 0] {
+                for action in steps.next().unwrap().work {
+                    action.perform(&mut |_| {}).unwrap();
+                }
+                assert_eq!(files(&place.root), after, "{driver}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_that_is_not_there_is_said() {
+        let mut job = job("native");
+        job.settings.0.insert("tree".into(), Value::Text("/nowhere".into()));
+        assert!(Tree.room(&job).unwrap_err().to_string().contains("/nowhere"));
+    }
+}
