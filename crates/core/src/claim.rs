@@ -21,6 +21,7 @@
 //! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
 //! unquoted `step.metric` is another quantity of the arm on the left; in quotes it is an arm.
 
+mod cursor;
 mod display;
 mod error;
 mod parse;

@@ -1,6 +1,7 @@
 //! The canonical form of a claim.
 
-use super::parse::{KEYWORDS, in_name, reads_as_quantity};
+use super::cursor::{in_name, in_value};
+use super::parse::{KEYWORDS, reads_as_quantity};
 use super::{Claim, End, Extreme, Op, Pair, Quantity, Relation, Right};
 use std::fmt::{Display, Formatter, Result};
 
@@ -114,7 +115,7 @@ struct Value<'a>(&'a str);
 
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        if !self.0.is_empty() && self.0.chars().all(super::parse::in_value) {
+        if !self.0.is_empty() && self.0.chars().all(in_value) {
             f.write_str(self.0)
         } else {
             quote(self.0, f)

@@ -1,26 +1,12 @@
 //! The parser of claims: recursive descent over characters.
 
+use super::cursor::{Cursor, Parsed, in_name, in_value, in_word};
 use super::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Words with a meaning of their own; an arm of that name is written in quotes.
 pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];
-
-/// Whether a character may be part of an arm's name without quotes.
-pub(super) fn in_name(c: char) -> bool {
-    !c.is_whitespace() && !c.is_control() && !"<>!\"#*[]".contains(c)
-}
-
-/// Whether a character may be part of a parameter's value without quotes.
-pub(super) fn in_value(c: char) -> bool {
-    in_name(c) && c != ','
-}
-
-/// Whether a character may be part of a step, metric or parameter.
-fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '-'
-}
 
 /// Whether an unquoted name on the right is `step.metric`.
 pub(super) fn reads_as_quantity(name: &str) -> bool {
@@ -46,33 +32,25 @@ impl FromStr for Claim {
 
     /// Reads one claim; a comment may follow it.
     fn from_str(text: &str) -> Result<Claim, ClaimError> {
-        let mut parser = Parser { text, chars: text.chars().collect(), at: 0 };
-        parser.blanks();
-        let begin = parser.at;
-        let subject = parser.quantity("a quantity such as `untar.elapsed`")?;
-        parser.blanks();
-        if !parser.take(":") {
-            return parser.expected("`:` and a relation");
+        let mut cursor = Cursor::new(text);
+        cursor.blanks();
+        let begin = cursor.at;
+        let subject = cursor.quantity("a quantity such as `untar.elapsed`")?;
+        cursor.blanks();
+        if !cursor.take(":") {
+            return cursor.expected("`:` and a relation");
         }
-        let relation = parser.relation()?;
-        let end = parser.at;
-        parser.blanks();
-        if !matches!(parser.peek(), None | Some('#')) {
-            return parser.expected("the end of the claim");
+        let relation = cursor.relation()?;
+        let end = cursor.at;
+        cursor.blanks();
+        if !matches!(cursor.peek(), None | Some('#')) {
+            return cursor.expected("the end of the claim");
         }
-        Ok(Claim { text: parser.chars[begin..end].iter().collect(), subject, relation })
+        Ok(Claim { text: cursor.chars[begin..end].iter().collect(), subject, relation })
     }
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    chars: Vec<char>,
-    at: usize,
-}
-
-type Parsed<T> = Result<T, ClaimError>;
-
-impl Parser<'_> {
+impl Cursor<'_> {
     fn relation(&mut self) -> Parsed<Relation> {
         self.blanks();
         let begin = self.at;
@@ -240,106 +218,5 @@ impl Parser<'_> {
             return self.expected("an arm");
         }
         Ok(name)
-    }
-
-    fn quoted(&mut self) -> Parsed<String> {
-        let begin = self.at;
-        let mut text = String::new();
-        self.at += 1;
-        loop {
-            match (self.next(), self.peek()) {
-                (Some('"'), _) => return Ok(text),
-                (Some('\\'), Some('n')) => text.push('\n'),
-                (Some('\\'), Some(escaped @ ('"' | '\\'))) => text.push(escaped),
-                (Some('\\'), _) => return self.expected("`\"`, `\\` or `n` behind `\\`"),
-                (Some(c), _) => {
-                    text.push(c);
-                    continue;
-                }
-                (None, _) => {
-                    self.at = begin;
-                    return self.fail("this quote is never closed");
-                }
-            }
-            self.at += 1; // the escaped character
-        }
-    }
-
-    /// Digits with at most one point among them.
-    fn digits(&mut self) -> Option<String> {
-        let text = self.run(|c| c.is_ascii_digit() || c == '.');
-        (!text.is_empty()).then_some(text)
-    }
-
-    fn positive(&mut self, text: String, begin: usize) -> Parsed<f64> {
-        match text.parse::<f64>() {
-            Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-            _ => {
-                self.at = begin;
-                self.fail(format!("expected a number above 0, found `{text}`"))
-            }
-        }
-    }
-
-    /// Takes a word where it stands by itself.
-    fn keyword(&mut self, word: &str) -> bool {
-        self.blanks();
-        let begin = self.at;
-        let found = self.take(word) && !self.peek().is_some_and(in_name);
-        if !found {
-            self.at = begin;
-        }
-        found
-    }
-
-    fn run(&mut self, of: impl Fn(char) -> bool) -> String {
-        let rest = &self.chars[self.at..];
-        let length = rest.iter().position(|c| !of(*c)).unwrap_or(rest.len());
-        self.at += length;
-        rest[..length].iter().collect()
-    }
-
-    fn blanks(&mut self) {
-        self.run(char::is_whitespace);
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.chars.get(self.at).copied()
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let next = self.peek();
-        self.at += usize::from(next.is_some());
-        next
-    }
-
-    fn ahead(&self, text: &str) -> bool {
-        text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c))
-    }
-
-    fn take(&mut self, text: &str) -> bool {
-        let found = self.ahead(text);
-        if found {
-            self.at += text.chars().count();
-        }
-        found
-    }
-
-    fn expected<T>(&self, what: &str) -> Parsed<T> {
-        let found = match self.peek() {
-            None => "the end".to_string(),
-            Some(c) if in_name(c) => {
-                let rest = &self.chars[self.at..];
-                let word: String = rest.iter().copied().take_while(|c| in_name(*c)).take(20).collect();
-                format!("`{word}`")
-            }
-            Some(c) => format!("`{}`", c.escape_debug()),
-        };
-        self.fail(format!("expected {what}, found {found}"))
-    }
-
-    fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        let (text, column) = (self.text.trim_end_matches('\n').to_string(), self.at + 1);
-        Err(ClaimError { text, line: None, column, message: message.into() })
     }
 }
