@@ -13,6 +13,7 @@ pub use region::Region;
 use crate::evalue::e_value;
 use crate::sequential::Centre;
 use fsarena_core::claim::{Op, Pair};
+use fsarena_core::exit::ExitCode;
 
 /// Level of the intervals that tell arms apart.
 pub(crate) const ALPHA: f64 = 0.05;
@@ -28,6 +29,30 @@ pub enum Outcome {
     Undecided,
     /// A difference was claimed, and there is none that matters.
     Equivalent,
+}
+
+impl Outcome {
+    /// The word for it in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Held => "held",
+            Outcome::Refuted => "refuted",
+            Outcome::Undecided => "undecided",
+            Outcome::Equivalent => "equivalent",
+        }
+    }
+}
+
+/// The exit code that all claims together call for: a refuted one before an undecided one. Equivalence is an
+/// answer.
+pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
+    if outcomes.contains(&Outcome::Refuted) {
+        ExitCode::Refuted
+    } else if outcomes.contains(&Outcome::Undecided) {
+        ExitCode::Undecided
+    } else {
+        ExitCode::Done
+    }
 }
 
 /// A judged claim.

@@ -165,3 +165,12 @@ fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
     assert_eq!(best("x: best is a", &[&behind], Direction::Lower, None).unwrap().0, Outcome::Refuted);
     assert_eq!(best("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Undecided);
 }
+
+#[test]
+fn what_is_refuted_counts_before_what_is_open() {
+    use Outcome::{Equivalent, Held, Refuted, Undecided};
+    assert_eq!(exit_code(&[Undecided, Refuted, Held]), ExitCode::Refuted);
+    assert_eq!(exit_code(&[Held, Undecided, Equivalent]), ExitCode::Undecided);
+    assert_eq!(exit_code(&[Held, Equivalent]), ExitCode::Done);
+    assert_eq!(exit_code(&[]), ExitCode::Done);
+}
