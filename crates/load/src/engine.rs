@@ -21,6 +21,7 @@ mod fill;
 mod hand;
 mod job;
 mod mapping;
+pub mod meta;
 mod offsets;
 mod one;
 mod open;

@@ -1,0 +1,245 @@
+//! Metadata: what mdtest, fs_mark and FxMark measure.
+//!
+//! A job is a list of phases. In each phase every thread does one kind of operation on each of its names, in
+//! private directories or in shared ones, in one level or in a tree. A phase is one outcome.
+
+mod operation;
+mod tree;
+mod work;
+
+pub use operation::Operation;
+
+use super::calibrate::Calibration;
+use super::clock;
+use super::collect::Interval;
+use super::drive::{self, Drive};
+use super::error::Error;
+use super::job::{Bound, Warmup};
+use super::outcome::{Outcome, Shape};
+use super::tally::Kind;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use tree::Tree;
+use work::Phase;
+
+/// Where threads do their operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Each thread in directories of its own.
+    #[default]
+    Private,
+    /// All threads in the same directories.
+    Shared,
+}
+
+/// Metadata operations to be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Job {
+    /// The phases, in order. What one needs another must have made: names are made by [`Operation::Create`]
+    /// and [`Operation::Mkdir`].
+    pub phases: Vec<Operation>,
+    /// Threads, 1–128.
+    pub threads: u32,
+    /// Names for each thread.
+    pub names: u32,
+    /// Whose directories.
+    pub sharing: Sharing,
+    /// Levels of directories below the top one; 0 is flat.
+    pub depth: u32,
+    /// Directories in each directory of a tree.
+    pub fan_out: u32,
+    /// Milliseconds of one interval of the series.
+    pub interval_ms: u32,
+}
+
+impl Default for Job {
+    fn default() -> Job {
+        Job {
+            phases: vec![Operation::Create, Operation::Stat, Operation::Unlink],
+            threads: 1,
+            names: 10_000,
+            sharing: Sharing::Private,
+            depth: 0,
+            fan_out: 10,
+            interval_ms: 100,
+        }
+    }
+}
+
+impl Job {
+    /// Whether it can be done.
+    ///
+    /// # Errors
+    /// [`Error::Job`] with the first thing that does not fit.
+    pub fn check(&self) -> Result<(), Error> {
+        let within = |name: &str, value: u32, low: u32, high: u32| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::Job(format!("{name} is {value}; it goes from {low} to {high}")))
+            }
+        };
+        within("threads", self.threads, 1, 128)?;
+        within("names", self.names, 1, 100_000_000)?;
+        within("depth", self.depth, 0, 16)?;
+        within("fan_out", self.fan_out, 1, 1000)?;
+        within("interval_ms", self.interval_ms, 1, 60_000)?;
+        let directories = f64::from(self.fan_out).powi(self.depth as i32);
+        if directories > 1e6 {
+            return Err(Error::Job(format!(
+                "a tree of depth {} and fan-out {} has {directories:.0} leaves; at most a million make sense",
+                self.depth, self.fan_out
+            )));
+        }
+        if self.phases.is_empty() {
+            return Err(Error::Job("there is no phase to measure".into()));
+        }
+        operation::check_order(&self.phases)
+    }
+}
+
+/// Runs all phases in an empty directory; gives the outcome of each. Intervals are told while it runs.
+///
+/// What the phases leave behind (files that no `unlink` removes, the tree itself) is removed afterwards.
+///
+/// # Errors
+/// Where the job contradicts itself, threads cannot be had, or an operation fails.
+pub fn run(
+    job: &Job,
+    dir: &Path,
+    on_interval: &mut dyn FnMut(Operation, &Interval),
+) -> Result<Vec<(Operation, Outcome)>, Error> {
+    job.check()?;
+    let tree = Tree::make(job, dir)?;
+    let mut outcomes = vec![];
+    for &operation in &job.phases {
+        let outcome = phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
+        outcomes.push((operation, outcome));
+    }
+    tree.remove()?;
+    Ok(outcomes)
+}
+
+fn phase(
+    job: &Job,
+    tree: &Tree,
+    operation: Operation,
+    on_interval: &mut dyn FnMut(&Interval),
+) -> Result<Outcome, Error> {
+    let kinds = [Kind { name: operation.name(), bytes: 0, used: true }];
+    let interval_ns = u64::from(job.interval_ms) * 1_000_000;
+    let drive = Drive {
+        threads: job.threads,
+        kinds: &kinds,
+        interval_ns,
+        at_most_ns: None,
+        // Each worker ends by itself, when its names are done.
+        operations: None,
+        until_steady: false,
+        open_loop: false,
+    };
+    let generator_ns = work::generator_ns(tree);
+    let collected = drive::drive(&drive, &Phase { tree, operation }, on_interval)?;
+    tree.note(operation);
+    let operations = u64::from(job.threads) * u64::from(job.names);
+    let bound = Bound::Operations(operations);
+    let shape = Shape { kinds: &kinds, warmup: Warmup::None, bound, interval_ns, open_loop: false };
+    let chosen = clock::choose();
+    let calibration = Calibration {
+        clock: chosen.name().into(),
+        clock_ns: chosen.cost_ns,
+        generator_ns,
+        ring_nop_ns: None,
+    };
+    Ok(Outcome::new(&shape, collected, calibration))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Operation] = &[
+        Operation::Create,
+        Operation::Open,
+        Operation::Stat,
+        Operation::Chmod,
+        Operation::Setxattr,
+        Operation::Getxattr,
+        Operation::Link,
+        Operation::Symlink,
+        Operation::Readdir,
+        Operation::Rename,
+        Operation::Stat,
+        Operation::Unlink,
+        Operation::Mkdir,
+        Operation::Rmdir,
+    ];
+
+    #[test]
+    fn every_operation_is_done_on_every_name() {
+        for sharing in [Sharing::Private, Sharing::Shared] {
+            for depth in [0, 2] {
+                let dir = tempfile::tempdir().unwrap();
+                let job = Job {
+                    phases: ALL.to_vec(),
+                    threads: 3,
+                    names: 50,
+                    sharing,
+                    depth,
+                    fan_out: 3,
+                    interval_ms: 1,
+                };
+                let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {
+                    // tmpfs of old kernels has no user xattrs; the error says so.
+                    Err(error) if error.to_string().contains("xattr") => continue,
+                    outcomes => outcomes.unwrap(),
+                };
+                assert_eq!(outcomes.len(), ALL.len());
+                for (operation, outcome) in &outcomes {
+                    assert_eq!(outcome.operations(), 150, "{operation:?}");
+                    assert_eq!(outcome.kinds[0].name, operation.name());
+                }
+                assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..Job::default() };
+        run(&job, dir.path(), &mut |_, _| {}).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_in_use_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mine"), "precious").unwrap();
+        let said = run(&Job::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
+        assert!(said.contains("not empty"), "{said}");
+        assert!(dir.path().join("mine").exists());
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job { phases: vec![Operation::Create], names: 3, ..Job::default() };
+        let tree = Tree::make(&job, dir.path()).unwrap();
+        phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
+        let said = phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
+        assert!(said.contains("create") && said.contains("f.0.0") && said.contains("exists"), "{said}");
+        tree.remove().unwrap();
+    }
+
+    #[test]
+    fn the_bounds_are_checked() {
+        let said = |job: Job| job.check().unwrap_err().to_string();
+        assert!(said(Job { threads: 129, ..Job::default() }).contains("128"));
+        assert!(said(Job { depth: 7, fan_out: 10, ..Job::default() }).contains("million"));
+        assert!(said(Job { phases: vec![Operation::Stat], ..Job::default() }).contains("create"));
+        assert!(said(Job { phases: vec![], ..Job::default() }).contains("no phase"));
+    }
+}

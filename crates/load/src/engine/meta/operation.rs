@@ -1,0 +1,172 @@
+//! The metadata operations, one system call each (create and open are followed by close).
+
+use super::super::error::Error;
+use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
+
+/// The attribute that xattr operations set and get.
+const ATTRIBUTE: &CStr = c"user.fsarena";
+/// Its value: short enough to fit into any inode that has room for some.
+const VALUE: &[u8; 16] = b"0123456789abcdef";
+
+/// A metadata operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Make an empty file that is not there, and close it.
+    Create,
+    /// Open a file for reading, and close it.
+    Open,
+    /// `stat` a file.
+    Stat,
+    /// List the whole directory that a file is in.
+    Readdir,
+    /// Give a file another name in its directory; the phases after it use that one.
+    Rename,
+    /// Make a second name of a file.
+    Link,
+    /// Make a symbolic link to a file.
+    Symlink,
+    /// Change the mode of a file.
+    Chmod,
+    /// Set an extended attribute of 16 bytes.
+    Setxattr,
+    /// Get that attribute.
+    Getxattr,
+    /// Remove a file.
+    Unlink,
+    /// Make a directory.
+    Mkdir,
+    /// Remove a directory.
+    Rmdir,
+}
+
+/// The names that one operation needs.
+pub struct Names<'a> {
+    /// The name itself, an absolute path.
+    pub name: &'a CStr,
+    /// A second one beside it.
+    pub second: &'a CStr,
+    /// The directory of both.
+    pub directory: &'a CStr,
+}
+
+impl Operation {
+    /// Its name in readings, jobs and errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Open => "open",
+            Operation::Stat => "stat",
+            Operation::Readdir => "readdir",
+            Operation::Rename => "rename",
+            Operation::Link => "link",
+            Operation::Symlink => "symlink",
+            Operation::Chmod => "chmod",
+            Operation::Setxattr => "setxattr",
+            Operation::Getxattr => "getxattr",
+            Operation::Unlink => "unlink",
+            Operation::Mkdir => "mkdir",
+            Operation::Rmdir => "rmdir",
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// The system's word.
+    #[inline(always)]
+    pub fn perform(self, names: &Names) -> Result<(), Errno> {
+        let file_mode = Mode::from_raw_mode(0o644);
+        match self {
+            Operation::Create => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                rustix::fs::open(names.name, flags, file_mode).map(drop)
+            }
+            Operation::Open => {
+                rustix::fs::open(names.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
+            }
+            Operation::Stat => rustix::fs::stat(names.name).map(drop),
+            Operation::Readdir => list(names.directory),
+            Operation::Rename => rustix::fs::rename(names.name, names.second),
+            Operation::Link => rustix::fs::link(names.name, names.second),
+            Operation::Symlink => rustix::fs::symlink(names.name, names.second),
+            Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
+            Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
+            Operation::Getxattr => {
+                rustix::fs::getxattr(names.name, ATTRIBUTE, &mut [0; 64][..]).map(drop)
+            }
+            Operation::Unlink => rustix::fs::unlink(names.name),
+            Operation::Mkdir => rustix::fs::mkdir(names.name, Mode::from_raw_mode(0o755)),
+            Operation::Rmdir => rustix::fs::rmdir(names.name),
+        }
+    }
+}
+
+fn list(directory: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut entries = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
+    entries.try_for_each(|entry| entry.map(drop))
+}
+
+/// Whether each phase finds what it needs: files between `create` and `unlink`, directories between `mkdir`
+/// and `rmdir`, and no name is made twice.
+///
+/// # Errors
+/// [`Error::Job`] naming the phase that does not fit.
+pub fn check_order(phases: &[Operation]) -> Result<(), Error> {
+    let (mut files, mut dirs, mut attributes) = (false, false, false);
+    let mut made = vec![];
+    for &phase in phases {
+        let missing = match phase {
+            Operation::Create if files => Some("names that an `unlink` removed"),
+            Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
+            Operation::Rmdir if !dirs => Some("a `mkdir` before it"),
+            Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
+            Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
+            Operation::Create | Operation::Mkdir | Operation::Rmdir => None,
+            _ if !files => Some("a `create` before it"),
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Err(Error::Job(format!("the phase `{}` needs {missing}", phase.name())));
+        }
+        match phase {
+            Operation::Create => files = true,
+            Operation::Unlink => (files, attributes) = (false, false),
+            Operation::Mkdir => dirs = true,
+            Operation::Rmdir => dirs = false,
+            Operation::Setxattr => attributes = true,
+            _ => {}
+        }
+        made.push(phase);
+    }
+    Ok(())
+}
+
+/// Makes the error of an operation that failed on a name.
+#[cold]
+pub fn failed(operation: Operation, names: &Names, source: Errno) -> Error {
+    let path = std::path::PathBuf::from(names.name.to_string_lossy().into_owned());
+    Error::Io { doing: operation.name(), path, source: source.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Operation::*;
+    use super::*;
+
+    #[test]
+    fn phases_must_find_what_they_need() {
+        assert!(check_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
+        let said = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
+        assert!(said(&[Stat]).contains("`stat` needs a `create`"));
+        assert!(said(&[Create, Unlink, Stat]).contains("`stat` needs a `create`"));
+        assert!(said(&[Create, Create]).contains("removed"));
+        assert!(said(&[Rmdir]).contains("mkdir"));
+        assert!(said(&[Create, Getxattr]).contains("setxattr"));
+        assert!(said(&[Create, Link, Link]).contains("once"));
+    }
+}

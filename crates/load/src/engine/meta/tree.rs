@@ -1,0 +1,171 @@
+//! The directories of a metadata job, and the names in them.
+
+use super::super::error::Error;
+use super::{Job, Operation, Sharing};
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The directory below the one given; all is made and removed in it.
+const TOP: &str = "fsarena-meta";
+
+/// Directories that are there, and what names lie in them.
+pub struct Tree {
+    top: PathBuf,
+    /// The directories that hold names, thread by thread where they are private.
+    leaves: Vec<Vec<u8>>,
+    /// How many of them a thread uses.
+    per_thread: usize,
+    private: bool,
+    /// Names for each thread.
+    pub names: u32,
+    /// Whether files have their second name now.
+    renamed: AtomicBool,
+}
+
+impl Tree {
+    /// Makes the directories.
+    ///
+    /// # Errors
+    /// Where the directory given is not empty, or one cannot be made.
+    pub fn make(job: &Job, dir: &Path) -> Result<Tree, Error> {
+        let mut found = std::fs::read_dir(dir).map_err(Error::io("listing", dir))?;
+        if found.next().is_some() {
+            let why = "it is not empty; metadata jobs need a directory of their own".into();
+            return Err(Error::Files { path: dir.into(), why });
+        }
+        let top = dir.join(TOP);
+        let private = job.sharing == Sharing::Private;
+        let roots = if private { job.threads } else { 1 };
+        let mut leaves = vec![];
+        for root in 0..roots {
+            grow(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves)?;
+        }
+        let per_thread = leaves.len() / roots as usize;
+        Ok(Tree { top, leaves, per_thread, private, names: job.names, renamed: AtomicBool::new(false) })
+    }
+
+    /// Removes them with all that is in them.
+    ///
+    /// # Errors
+    /// Where something cannot be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        std::fs::remove_dir_all(&self.top).map_err(Error::io("removing", &self.top))
+    }
+
+    /// Notes what a finished phase did to the names.
+    pub fn note(&self, operation: Operation) {
+        match operation {
+            Operation::Rename => drop(self.renamed.fetch_xor(true, Ordering::Relaxed)),
+            Operation::Create => self.renamed.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// A writer of a thread's names for an operation.
+    pub fn writer(&self, thread: u32, operation: Operation) -> Writer<'_> {
+        let first = if self.private { thread as usize * self.per_thread } else { 0 };
+        let (now, other) = match self.renamed.load(Ordering::Relaxed) {
+            false => (b'f', b'r'),
+            true => (b'r', b'f'),
+        };
+        let letters = match operation {
+            Operation::Mkdir | Operation::Rmdir => [b'd', b'd'],
+            Operation::Link => [now, b'l'],
+            Operation::Symlink => [now, b's'],
+            _ => [now, other],
+        };
+        let leaves = &self.leaves[first..first + self.per_thread];
+        Writer { leaves, thread, letters, buffers: [vec![], vec![], vec![]] }
+    }
+}
+
+fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
+    if depth == 0 {
+        leaves.push(dir.as_os_str().as_bytes().to_vec());
+        return Ok(());
+    }
+    (0..fan_out).try_for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves))
+}
+
+/// Writes names into buffers that it keeps, so that nothing is allocated while operations are timed.
+pub struct Writer<'a> {
+    leaves: &'a [Vec<u8>],
+    thread: u32,
+    letters: [u8; 2],
+    buffers: [Vec<u8>; 3],
+}
+
+impl Writer<'_> {
+    /// The name, the second name and the directory of a thread's so-manieth name. Neighbours lie in
+    /// different directories.
+    #[inline(always)]
+    pub fn names(&mut self, number: u32) -> super::operation::Names<'_> {
+        let leaf = &self.leaves[number as usize % self.leaves.len()];
+        let [name, second, directory] = &mut self.buffers;
+        for (buffer, letter) in [(&mut *name, self.letters[0]), (&mut *second, self.letters[1])] {
+            buffer.clear();
+            buffer.extend_from_slice(leaf);
+            buffer.extend_from_slice(&[b'/', letter, b'.']);
+            digits(self.thread, buffer);
+            buffer.push(b'.');
+            digits(number, buffer);
+            buffer.push(0);
+        }
+        directory.clear();
+        directory.extend_from_slice(leaf);
+        directory.push(0);
+        super::operation::Names { name: text(name), second: text(second), directory: text(directory) }
+    }
+}
+
+fn text(buffer: &[u8]) -> &CStr {
+    CStr::from_bytes_with_nul(buffer).expect("paths have no zero byte inside")
+}
+
+/// Appends a number; formatting machinery would take longer than some system calls.
+fn digits(mut number: u32, to: &mut Vec<u8>) {
+    let mut reversed = [0u8; 10];
+    let mut length = 0;
+    loop {
+        reversed[length] = b'0' + (number % 10) as u8;
+        number /= 10;
+        length += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    to.extend(reversed[..length].iter().rev());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_and_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job { threads: 2, depth: 1, fan_out: 3, ..Job::default() };
+        let tree = Tree::make(&job, dir.path()).unwrap();
+        let top = dir.path().to_str().unwrap();
+        let mut writer = tree.writer(1, Operation::Link);
+        let names = writer.names(1204);
+        assert_eq!(names.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
+        assert_eq!(names.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
+        assert_eq!(names.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
+        tree.note(Operation::Rename);
+        assert!(tree.writer(0, Operation::Stat).names(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
+        tree.remove().unwrap();
+    }
+
+    #[test]
+    fn digits_are_right() {
+        for number in [0, 7, 10, 99, 100, 1_234_567, u32::MAX] {
+            let mut text = vec![];
+            digits(number, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), number.to_string());
+        }
+    }
+}
