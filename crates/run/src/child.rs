@@ -65,7 +65,9 @@ fn end_commands() -> Result<(), Fatal> {
 }
 
 fn spawn(errors: std::fs::File) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
+    // This very program, even where its file has been replaced since it was started.
+    Command::new("/proc/self/exe")
+        .arg0("fsarena")
         .arg("agent")
         .envs(argv::mark())
         .stdin(Stdio::piped())

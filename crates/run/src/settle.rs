@@ -1,6 +1,7 @@
 //! Settling in place of sleeping: waiting until nothing that came before can disturb what comes next.
 
 use fsarena_core::plan::SettlePlan;
+use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ struct Look {
 
 /// Waits until the machine is quiet: dirty and writeback pages few, the device idle, no I/O pressure, and
 /// no initialisation of the filesystem going on in the background. What a kernel cannot tell is not
-/// waited for.
+/// waited for. A signal that asks to stop ends the waiting.
 pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) -> Settled {
     let begun = Instant::now();
     let timeout = Duration::from_secs_f64(plan.timeout_s);
@@ -50,7 +51,7 @@ pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) ->
             unquiet.extend(initialiser(kernel));
         }
         quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
-        if quiet == QUIET_POLLS || begun.elapsed() > timeout {
+        if quiet == QUIET_POLLS || begun.elapsed() > timeout || cancel::requested().is_some() {
             return Settled { waited: begun.elapsed(), unquiet };
         }
         before = now;

@@ -7,15 +7,28 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// From now on SIGINT, SIGTERM and SIGHUP are only noted. A second one does not cut the clean-up short.
+/// Those that whoever started this process has it ignore stay ignored: that is how nohup(1) works.
 ///
 /// # Errors
 /// Where the system refuses a handler.
 pub fn install() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if is_ignored(signal)? {
+            continue;
+        }
         // SAFETY: the handler only stores into an atomic, which is async-signal-safe.
         unsafe { signal_hook::low_level::register(signal, move || note(&ASKED, signal))? };
     }
     Ok(())
+}
+
+fn is_ignored(signal: i32) -> io::Result<bool> {
+    // SAFETY: a sigaction is plain data for which all-zero is valid; a null pointer changes nothing.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    if unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(now.sa_sigaction == libc::SIG_IGN)
 }
 
 /// The first signal is the one to die by.
