@@ -69,7 +69,7 @@ fn while_a_loop_device_is_attached() {
 
 #[test]
 fn while_the_other_disk_is_made() {
-    every_signal(0, |place| at(place, Gate::new(place, When::Before, "mkfs.ext4", "*", 0), &[]));
+    every_signal(0, |place| at(place, Gate::new(place, When::Before, "mkfs.ext4", "*/dev/loop*", 0), &[]));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn while_settling() {
 
 #[test]
 fn during_mkfs() {
-    every_signal(1, |place| at(place, Gate::new(place, When::Before, "mkfs.ext2", "*", 1), &[]));
+    every_signal(1, |place| at(place, Gate::new(place, When::Before, "mkfs.ext2", "*/dev/loop*", 1), &[]));
 }
 
 #[test]

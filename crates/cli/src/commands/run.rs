@@ -1,6 +1,7 @@
 //! `fsarena run`: question in, answer out.
 
 mod flags;
+mod resume;
 mod session;
 
 pub use flags::Args;
@@ -24,14 +25,21 @@ pub fn run(args: Args) -> Outcome {
     let kernel = Kernel::host();
     fsarena_sys::cancel::install()
         .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    args.check_outputs()?;
     let (plan, run) = match &args.resume {
         Some(name) => {
             let run = RunDir::find(&args.runs.runs, name)?;
-            (run.plan()?, Some(run))
+            let record = fsarena_store::read(&run)?;
+            if record.status.complete {
+                return resume::answer(record, &run, &args);
+            }
+            if !args.dry_run {
+                resume::clear_the_way(&kernel, &args)?;
+            }
+            (record.plan, Some(run))
         }
         None => (load(&args, &kernel)?, None),
     };
-    args.check_outputs()?;
     let arms = matrix::expand(&plan);
     let check = preflight::check(&kernel, &plan, &arms, &args.runs.runs)?;
     if args.dry_run {

@@ -17,6 +17,26 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What a run is made of, which cannot change while it goes on.
+const FIXED: [&str; 16] = [
+    "plan",
+    "on",
+    "fs",
+    "options",
+    "mkfs",
+    "mount",
+    "scale",
+    "tree",
+    "set",
+    "blocks",
+    "budget",
+    "seed",
+    "size",
+    "erase",
+    "erase_signature",
+    "other",
+];
+
 /// Run a study or a plan and answer its question
 ///
 /// Every filesystem is made on a loop image that fsarena creates and removes again; no other device is
@@ -78,7 +98,7 @@ pub struct Args {
     pub other: Option<PathBuf>,
 
     /// Go on with a run that was cut short
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "on", "fs", "scale", "set", "seed", "erase"], help_heading = "The run")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "The run")]
     pub resume: Option<String>,
     /// Say what would be run, and run nothing
     #[arg(long, help_heading = "The run")]
