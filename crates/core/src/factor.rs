@@ -13,6 +13,8 @@ pub struct FactorDef {
 
 /// The filesystem.
 pub const FS: &str = "fs";
+/// The level of [`FS`] that is no filesystem: the bare device, for workloads that can do without one.
+pub const RAW: &str = "raw";
 /// A named set of options of that filesystem.
 pub const OPTIONS: &str = "options";
 /// Further arguments for mkfs.

@@ -24,6 +24,18 @@ pub mod reading {
     pub const DEVICE_WRITTEN: &str = "device_write_bytes";
     /// Bytes read from the device under test.
     pub const DEVICE_READ: &str = "device_read_bytes";
+    /// Reads a second that the load itself counted.
+    pub const READ_RATE: &str = "read_iops_per_s";
+    /// Writes a second that the load itself counted.
+    pub const WRITE_RATE: &str = "write_iops_per_s";
+    /// Bytes a second of these reads.
+    pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
+    /// Bytes a second of these writes.
+    pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
+    /// The generator's share of an operation.
+    pub const CLIENT: &str = "client_ratio";
+    /// Whether the load was steady: 1 or 0.
+    pub const STEADY: &str = "steady_ratio";
     /// Bytes that a user without privileges can still write.
     pub const USABLE: &str = "usable_bytes";
     /// Size of the device.
@@ -63,6 +75,11 @@ fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
         (_, below) if below <= 0.0 => None,
         (above, below) => Some(above / below),
     }
+}
+
+/// The sum of what is there; absent where nothing is.
+fn sum(values: [Option<f64>; 2]) -> Option<f64> {
+    values.into_iter().flatten().reduce(|a, b| a + b)
 }
 
 /// The time until the data is on the device is only told apart from the elapsed time by `durable`.
@@ -127,6 +144,30 @@ pub const METRICS: &[MetricDef] = &[
         from: |get| seconds(get, reading::MACHINE_CPU),
     },
     MetricDef {
+        id: "iops",
+        unit: Unit::PerSecond,
+        direction: Direction::Higher,
+        help: "reads and writes a second, after the warm-up; syncs are not counted but take their time",
+        from: |get| sum([get(reading::READ_RATE), get(reading::WRITE_RATE)]),
+    },
+    MetricDef {
+        id: "bandwidth",
+        unit: Unit::BytesPerSecond,
+        direction: Direction::Higher,
+        help: "bytes read and written a second, after the warm-up",
+        from: |get| sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)]),
+    },
+    MetricDef {
+        id: "device_share",
+        unit: Unit::Ratio,
+        direction: Direction::Neutral,
+        help: "bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did",
+        from: |get| {
+            let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
+            quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
+        },
+    },
+    MetricDef {
         id: "write_amplification",
         unit: Unit::Ratio,
         direction: Direction::Lower,
@@ -186,6 +227,37 @@ pub const LIFECYCLE: &[ReadingDef] = &[
     },
 ];
 
+/// Who did the I/O that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// A cache: under a tenth of the bytes reached the device.
+    Cache,
+    /// Both.
+    Mixed,
+    /// The device: at least nine tenths of the bytes, or more where the filesystem wrote of its own.
+    Device,
+}
+
+impl Reach {
+    /// What a value of `device_share` says.
+    pub fn of(device_share: f64) -> Reach {
+        match device_share {
+            share if share < 0.1 => Reach::Cache,
+            share if share < 0.9 => Reach::Mixed,
+            _ => Reach::Device,
+        }
+    }
+
+    /// The label of reports.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Reach::Cache => "cache",
+            Reach::Mixed => "mixed",
+            Reach::Device => "device",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +276,25 @@ mod tests {
     fn a_metric_without_its_readings_is_absent() {
         let get = with(&[("user_ns", 1e9)]);
         assert_eq!((find("cpu").unwrap().from)(&get), None);
+    }
+
+    #[test]
+    fn requests_of_both_kinds_are_summed() {
+        let get = with(&[("read_iops_per_s", 30.0), ("write_iops_per_s", 20.0), ("all_iops_per_s", 99.0)]);
+        assert_eq!((find("iops").unwrap().from)(&get), Some(50.0));
+        assert_eq!((find("iops").unwrap().from)(&with(&[("write_iops_per_s", 20.0)])), Some(20.0));
+        assert_eq!((find("iops").unwrap().from)(&with(&[("all_iops_per_s", 99.0)])), None);
+    }
+
+    #[test]
+    fn the_device_share_labels_who_did_the_work() {
+        let get = with(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
+        let share = (find("device_share").unwrap().from)(&get).unwrap();
+        assert_eq!((share, Reach::of(share)), (0.96, Reach::Device));
+        assert_eq!(
+            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| Reach::of(s).label()),
+            ["cache", "cache", "mixed", "mixed", "device", "device"]
+        );
     }
 
     #[test]

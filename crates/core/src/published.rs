@@ -1,5 +1,6 @@
 //! The figures that a study published, as its author printed them.
 
+use crate::cell::StepId;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Unit;
 use serde::{Deserialize, Serialize};
@@ -19,10 +20,13 @@ pub struct Published {
 /// One published figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// The author's number of the task: `009`.
+    /// The author's number of the task: `009`. Empty where tasks are told apart by parameters.
     pub task: String,
     /// The step that does this task here: `untar`.
     pub step: String,
+    /// What tells the step from its siblings: `bs` → `4096`. Empty for most.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
     /// The author's title of the task.
     pub title: String,
     /// What was measured: the name of a filesystem.
@@ -54,9 +58,9 @@ impl Exits for Error {
     }
 }
 
-/// A line of the file.
+/// A line of a file of tasks.
 #[derive(Deserialize)]
-struct Line {
+struct TaskLine {
     set: String,
     task: String,
     title: String,
@@ -66,8 +70,20 @@ struct Line {
     unit: String,
 }
 
-/// Reads published figures (columns `set,task,title,filesystem,metric,value,unit`), one [`Published`] a
-/// set, in the order of the file. `steps` gives our step for each of the author's task numbers.
+/// A line of a file of a matrix: block sizes by threads.
+#[derive(Deserialize)]
+struct MatrixLine {
+    filesystem: String,
+    mode: String,
+    block_size_bytes: u64,
+    threads: u32,
+    iops: f64,
+}
+
+/// Reads published figures, one [`Published`] a set, in the order of the file. The columns are
+/// `set,task,title,filesystem,metric,value,unit`, or for a matrix
+/// `filesystem,mode,block_size_bytes,threads,iops`. `steps` gives our step for each of the author's task
+/// numbers; the modes of a matrix are steps by themselves.
 ///
 /// # Errors
 /// A line that is no such record, an unknown unit or task, a value that is not finite and positive or
@@ -77,19 +93,20 @@ pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
     let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
+    let is_matrix = headers.iter().any(|name| name == "mode");
     let mut seen = std::collections::BTreeSet::new();
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let number = record.position().map_or(0, csv::Position::line);
-        let line: Line = record.deserialize(Some(&headers)).map_err(|e| fault(number, e.to_string()))?;
-        if !seen.insert((line.set.clone(), line.task.clone(), line.filesystem.clone(), line.metric.clone())) {
-            return Err(fault(
-                number,
-                format!("{} of {} in task {} is given twice", line.metric, line.filesystem, line.task),
-            ));
+        let read = if is_matrix { matrix_line(&record, &headers) } else { task_line(&record, &headers, steps) };
+        let (set, figure) = read.map_err(|why| fault(number, why))?;
+        if !figure.value.is_finite() || figure.value < 0.0 {
+            return Err(fault(number, format!("the value {} is no measurement", figure.value)));
         }
-        let set = line.set.clone();
-        let figure = figure(line, steps).map_err(|why| fault(number, why))?;
+        if !seen.insert((set.clone(), figure.step_id(), figure.arm.clone(), figure.metric.clone())) {
+            let step = figure.step_id();
+            return Err(fault(number, format!("{} of {} in {step} is given twice", figure.metric, figure.arm)));
+        }
         match sets.iter_mut().find(|published| published.set == set) {
             Some(published) => published.rows.push(figure),
             None => sets.push(Published { study: study.to_string(), set, rows: vec![figure] }),
@@ -98,14 +115,42 @@ pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result
     Ok(sets)
 }
 
-fn figure(line: Line, steps: &BTreeMap<String, String>) -> Result<Figure, String> {
+fn task_line(
+    record: &csv::StringRecord,
+    headers: &csv::StringRecord,
+    steps: &BTreeMap<String, String>,
+) -> Result<(String, Figure), String> {
+    let line: TaskLine = record.deserialize(Some(headers)).map_err(|e| e.to_string())?;
     let unit = Unit::from_suffix(&line.unit).ok_or_else(|| format!("unknown unit `{}`", line.unit))?;
     let step = steps.get(&line.task).ok_or_else(|| format!("no step does task `{}`", line.task))?.clone();
-    if !line.value.is_finite() || line.value < 0.0 {
-        return Err(format!("the value {} is no measurement", line.value));
+    let TaskLine { set, task, title, filesystem: arm, metric, value, .. } = line;
+    Ok((set, Figure { task, step, params: BTreeMap::new(), title, arm, metric, value, unit }))
+}
+
+fn matrix_line(
+    record: &csv::StringRecord,
+    headers: &csv::StringRecord,
+) -> Result<(String, Figure), String> {
+    let line: MatrixLine = record.deserialize(Some(headers)).map_err(|e| e.to_string())?;
+    let params = [("bs", line.block_size_bytes.to_string()), ("threads", line.threads.to_string())];
+    let figure = Figure {
+        task: String::new(),
+        step: line.mode.clone(),
+        params: params.map(|(name, value)| (name.to_string(), value)).into(),
+        title: line.mode,
+        arm: line.filesystem,
+        metric: "iops".into(),
+        value: line.iops,
+        unit: Unit::PerSecond,
+    };
+    Ok((String::new(), figure))
+}
+
+impl Figure {
+    /// What identifies its step.
+    pub fn step_id(&self) -> StepId {
+        StepId { name: self.step.clone(), params: self.params.clone() }
     }
-    let Line { task, title, filesystem: arm, metric, value, .. } = line;
-    Ok(Figure { task, step, title, arm, metric, value, unit })
 }
 
 impl Published {
@@ -128,7 +173,7 @@ impl Published {
     pub fn tasks(&self) -> Vec<&Figure> {
         let mut tasks: Vec<&Figure> = Vec::new();
         for row in &self.rows {
-            if tasks.iter().all(|task| task.task != row.task) {
+            if tasks.iter().all(|task| (&task.step, &task.params) != (&row.step, &row.params)) {
                 tasks.push(row);
             }
         }
@@ -136,13 +181,14 @@ impl Published {
     }
 
     /// A figure, by step, arm and metric.
-    pub fn figure(&self, step: &str, arm: &str, metric: &str) -> Option<&Figure> {
-        self.rows.iter().find(|row| row.step == step && row.arm == arm && row.metric == metric)
+    pub fn figure(&self, step: &StepId, arm: &str, metric: &str) -> Option<&Figure> {
+        let is_step = |row: &Figure| row.step == step.name && row.params == step.params;
+        self.rows.iter().find(|row| is_step(row) && row.arm == arm && row.metric == metric)
     }
 
     /// The sum of a metric over all tasks for one arm: the author's composite. None where a task is missing.
     pub fn total(&self, arm: &str, metric: &str) -> Option<f64> {
-        self.tasks().iter().map(|task| self.figure(&task.step, arm, metric).map(|row| row.value)).sum()
+        self.tasks().iter().map(|task| self.figure(&task.step_id(), arm, metric).map(|row| row.value)).sum()
     }
 }
 
@@ -178,7 +224,7 @@ mod tests {
         let sets = parse("old", &csv, &steps()).unwrap();
         assert_eq!(sets.iter().map(Published::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
-        assert_eq!(sets[0].figure("step-1", "xfs", "elapsed").unwrap().value, 2.5);
+        assert_eq!(sets[0].figure(&StepId::new("step-1"), "xfs", "elapsed").unwrap().value, 2.5);
         assert_eq!(sets[1].rows[0].unit, Unit::Percent);
     }
 
@@ -208,7 +254,26 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_has_steps_with_parameters() {
+        let head = "filesystem,mode,block_size_bytes,threads,iops\n";
+        let csv = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,2,150\nxfs,seqrd,512,1,90\n");
+        let set = &parse("old", &csv, &BTreeMap::new()).unwrap()[0];
+        assert_eq!((set.name().as_str(), set.tasks().len()), ("old", 2));
+        assert_eq!(set.rows[1].step_id().to_string(), "seqrd[bs=512,threads=2]");
+        assert_eq!(set.figure(&set.rows[1].step_id(), "ext4", "iops").unwrap().value, 150.0);
+        assert!(set.figure(&set.rows[1].step_id(), "xfs", "iops").is_none());
+        let twice = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,1,100\n");
+        let said = parse("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
+        assert!(said.contains("line 3: iops of ext4 in seqrd[bs=512,threads=1] is given twice"), "{said}");
+    }
+
+    #[test]
     fn the_shipped_figures_are_complete() {
+        let csv = include_str!("../../../studies/engel/published.csv");
+        let set = &parse("engel", csv, &BTreeMap::new()).unwrap()[0];
+        // 4 modes of 6 block sizes by 8 numbers of threads, on 3 filesystems.
+        assert_eq!((set.arms().len(), set.tasks().len(), set.rows.len()), (3, 4 * 48, 3 * 4 * 48));
+
         let csv = include_str!("../../../studies/piszcz/published.csv");
         let sets = parse("piszcz", csv, &steps()).unwrap();
         for (name, arms) in [("piszcz-I", 5), ("piszcz-II", 6)] {

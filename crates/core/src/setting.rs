@@ -69,6 +69,8 @@ pub enum Kind {
         /// Largest value.
         max: i64,
     },
+    /// A list of some of these words.
+    Words(&'static [&'static str]),
 }
 
 impl fmt::Display for Kind {
@@ -81,6 +83,7 @@ impl fmt::Display for Kind {
             Kind::Path => f.write_str("a path"),
             Kind::Text => f.write_str("text"),
             Kind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
+            Kind::Words(words) => write!(f, "some of {}", words.join(", ")),
         }
     }
 }
@@ -99,6 +102,10 @@ impl Kind {
                 !vs.is_empty() && vs.iter().all(|v| matches!(v, Value::Int(v) if (min..=max).contains(&v)))
             }
             (Kind::Ints { min, max }, Value::Int(v)) => (min..=max).contains(&v),
+            (Kind::Words(words), Value::List(vs)) => {
+                !vs.is_empty() && vs.iter().all(|v| Kind::Choice(words).accepts(v))
+            }
+            (Kind::Words(words), value) => Kind::Choice(words).accepts(value),
             _ => false,
         }
     }
@@ -113,6 +120,7 @@ impl Kind {
             Kind::Ints { .. } => Value::List(
                 text.split(',').map(|t| t.trim().parse().map(Value::Int)).collect::<Result<_, _>>().ok()?,
             ),
+            Kind::Words(_) => Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect()),
         };
         self.accepts(&value).then_some(value)
     }
@@ -131,6 +139,8 @@ pub enum Default {
     Text(&'static str),
     /// A list of whole numbers.
     Ints(&'static [i64]),
+    /// A list of words.
+    Words(&'static [&'static str]),
 }
 
 impl From<Default> for Value {
@@ -141,6 +151,9 @@ impl From<Default> for Value {
             Default::Float(value) => Value::Float(value),
             Default::Text(value) => Value::Text(value.to_string()),
             Default::Ints(values) => Value::List(values.iter().copied().map(Value::Int).collect()),
+            Default::Words(words) => {
+                Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect())
+            }
         }
     }
 }
@@ -211,6 +224,40 @@ impl Settings {
         match self.0.get(id) {
             Some(Value::Bool(value)) => *value,
             other => panic!("setting {id} is neither true nor false: {other:?}"),
+        }
+    }
+
+    /// The whole numbers of a setting, of which there may be one only.
+    ///
+    /// # Panics
+    /// Where the setting is not defined as whole numbers.
+    pub fn ints(&self, id: &str) -> Vec<i64> {
+        let number = |value: &Value| match value {
+            Value::Int(value) => *value,
+            other => panic!("setting {id} is not whole numbers: {other:?}"),
+        };
+        match self.0.get(id) {
+            Some(Value::List(values)) => values.iter().map(number).collect(),
+            Some(value) => vec![number(value)],
+            None => panic!("setting {id} is not there"),
+        }
+    }
+
+    /// The words of a setting, of which there may be one only.
+    ///
+    /// # Panics
+    /// Where the setting is not defined as words.
+    pub fn words(&self, id: &str) -> Vec<&str> {
+        fn word<'a>(id: &str, value: &'a Value) -> &'a str {
+            match value {
+                Value::Text(value) => value,
+                other => panic!("setting {id} is not words: {other:?}"),
+            }
+        }
+        match self.0.get(id) {
+            Some(Value::List(values)) => values.iter().map(|value| word(id, value)).collect(),
+            Some(value) => vec![word(id, value)],
+            None => panic!("setting {id} is not there"),
         }
     }
 }

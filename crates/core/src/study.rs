@@ -55,6 +55,13 @@ pub const STUDIES: &[Study] = &[
         tasks: &[("cp", "cp"), ("rm", "rm")],
         source: "Stefan Peiffer, ext3 with and without three phases of a patch (2005)",
     },
+    Study {
+        name: "engel",
+        plan: include_str!("../../../studies/engel/plan.toml"),
+        figures: Some(include_str!("../../../studies/engel/published.csv")),
+        tasks: &[],
+        source: "Engel, sysbench fileio with direct I/O on ext4, XFS and btrfs (2011)",
+    },
 ];
 
 impl Study {

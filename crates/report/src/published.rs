@@ -25,7 +25,7 @@ fn table(published: &Published, metric: &str) -> Table {
     table.header.extend(arms.iter().map(|arm| arm.to_string()));
     for task in published.tasks() {
         let figures: Vec<Option<&Figure>> =
-            arms.iter().map(|arm| published.figure(&task.step, arm, metric)).collect();
+            arms.iter().map(|arm| published.figure(&task.step_id(), arm, metric)).collect();
         let least = figures.iter().flatten().map(|f| f.value).fold(f64::INFINITY, f64::min);
         let mut row: Vec<Cell> = vec![format!("{} {}", task.task, task.title).into()];
         row.extend(figures.iter().map(|figure| match figure {

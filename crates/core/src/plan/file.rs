@@ -42,7 +42,7 @@ pub struct PlanFile {
     pub settle: SettleFile,
     /// What differs at one scale.
     #[serde(default)]
-    pub scales: BTreeMap<Scale, StopFile>,
+    pub scales: BTreeMap<Scale, ScaleFile>,
     /// What is done: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
@@ -70,6 +70,19 @@ pub struct StopFile {
     pub blocks: Option<Spanned<u32>>,
     /// Time after which no block is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
+}
+
+/// `[scales.SCALE]` as written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleFile {
+    /// At most so many blocks.
+    pub blocks: Option<Spanned<u32>>,
+    /// Time after which no block is started: `"150s"`.
+    pub budget: Option<Spanned<String>>,
+    /// Settings of the workloads that differ at this scale.
+    #[serde(default)]
+    pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
 }
 
 /// `[settle]` as written.

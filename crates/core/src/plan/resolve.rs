@@ -93,7 +93,7 @@ impl Resolver<'_> {
             stop: self.stop(file, scale)?,
             settle: self.settle(file)?,
             arms: self.arms(file)?,
-            workloads: self.workloads(file)?,
+            workloads: self.workloads(file, scale)?,
         };
         self.arm_names_differ(&plan)?;
         Ok(plan)

@@ -70,8 +70,8 @@ macro_rules! readings_of {
     };
 }
 
-/// All kinds of operations together.
-pub const ALL: &[ReadingDef] = &readings_of!("", "operations");
+/// All kinds of operations together, syncs too.
+pub const ALL: &[ReadingDef] = &readings_of!("all_", "operations");
 /// Reads.
 pub const READ: &[ReadingDef] = &readings_of!("read_", "reads");
 /// Writes.
@@ -170,7 +170,7 @@ pub const LOAD: &[ReadingDef] = &[
         "ring_nop_ns",
         Unit::Nanoseconds,
         Direction::Neutral,
-        "cost of one NOP through the ring, generator included",
+        "cost of one NOP through the ring, stamping and counting included",
     ),
     def("clock_ns", Unit::Nanoseconds, Direction::Neutral, "cost of one time stamp"),
     def(
@@ -197,7 +197,7 @@ impl Outcome {
     /// What a sample takes over: the readings of [`defs`] that apply.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
-        self.set_kind(&mut readings, "", self.operations(), self.bytes(), &self.latency);
+        self.set_kind(&mut readings, "all_", self.operations(), self.bytes(), &self.latency);
         for kind in &self.kinds {
             if matches!(kind.name, "read" | "write" | "sync") {
                 let prefix = format!("{}_", kind.name);

@@ -277,11 +277,11 @@ fn readings_are_defined() {
     for id in readings.0.keys() {
         assert!(readings::defs().any(|def| def.id == id), "{id}");
     }
-    assert_eq!(readings.get("operations_count"), Some(1000.0));
+    assert_eq!(readings.get("all_operations_count"), Some(1000.0));
     let total =
         readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();
     assert_eq!(total, 1000.0);
-    assert!(readings.get("latency_p50_ns").unwrap() <= readings.get("latency_max_ns").unwrap());
+    assert!(readings.get("all_latency_p50_ns").unwrap() <= readings.get("all_latency_max_ns").unwrap());
 }
 
 #[test]

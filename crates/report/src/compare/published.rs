@@ -38,7 +38,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     }
     let mut rows = Vec::new();
     for task in analysis.tasks() {
-        let then = |arm: &str| published.figure(&task.step.id.name, arm, metric).map(|figure| figure.value);
+        let then = |arm: &str| published.figure(&task.step.id, arm, metric).map(|figure| figure.value);
         rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.step), orders)));
     }
     if rows.is_empty() {

@@ -4,16 +4,20 @@ use super::{Pairs, Resolver};
 use crate::cell::WorkloadPlan;
 use crate::plan::error::{PlanError, did_you_mean};
 use crate::plan::file::PlanFile;
+use crate::scale::Scale;
 use crate::setting::{Settings, Value};
 use std::collections::BTreeSet;
 
 impl Resolver<'_> {
-    pub(super) fn workloads(&self, file: &PlanFile) -> Result<Vec<WorkloadPlan>, PlanError> {
+    pub(super) fn workloads(&self, file: &PlanFile, scale: Scale) -> Result<Vec<WorkloadPlan>, PlanError> {
         if file.workloads.is_empty() {
             return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
         }
         let mut workloads =
             file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(at_scale) = file.scales.get(&scale) {
+            self.set_at_scale(&mut workloads, &at_scale.set)?;
+        }
         for (id, text) in &self.over.settings {
             self.set(&mut workloads, id, text)?;
         }
@@ -45,6 +49,34 @@ impl Resolver<'_> {
             };
         }
         Ok(WorkloadPlan { name: name.into(), settings })
+    }
+
+    /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting.
+    fn set_at_scale(&self, workloads: &mut [WorkloadPlan], pairs: &Pairs) -> Result<(), PlanError> {
+        for (id, value) in pairs {
+            let mut known = BTreeSet::new();
+            let mut found = false;
+            for workload in workloads.iter_mut() {
+                let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else {
+                    continue;
+                };
+                known.extend(def.settings.iter().map(|setting| setting.id));
+                let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
+                    continue;
+                };
+                match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
+                    Some(value) => workload.settings.0.insert(setting.id.into(), value),
+                    None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
+                };
+                found = true;
+            }
+            if !found {
+                let near = did_you_mean(id.get_ref(), known);
+                return self
+                    .bad(id.span(), format!("no workload here has a setting `{}`{near}", id.get_ref()));
+            }
+        }
+        Ok(())
     }
 
     /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
