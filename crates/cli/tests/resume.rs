@@ -120,15 +120,11 @@ fn killed_during_a_sync_that_hangs() {
     run.ended_by(Signal::KILL);
     // The agent is killed and cannot go before the disk answers.
     let mut recover = Running::start(&place, place.fsarena(&["recover"]));
-    recover.until("it has begun", || recover_has_begun(&place));
+    recover.until_said("is gone");
     drop(frozen);
     assert_eq!(recover.ended().code(), Some(0), "{}", recover.said());
     place.assert_clean();
     completes(&place);
-}
-
-fn recover_has_begun(place: &Place) -> bool {
-    std::fs::read_to_string(place.dir.join("said")).unwrap().contains("is gone")
 }
 
 #[test]

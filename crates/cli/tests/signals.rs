@@ -6,7 +6,10 @@ mod common;
 use common::disk::{Disk, Frozen, waits_for_disk};
 use common::gate::{Gate, Running, When};
 use common::{Place, root};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
@@ -88,13 +91,18 @@ fn while_inputs_are_made() {
 
 #[test]
 fn while_settling() {
-    every_signal(0, |place| {
-        place.edit_plan("50ms", "60s");
-        place.edit_plan("1GiB", "0B");
-        let mut run = start(place, &[]);
-        run.until("the device is there", || place.run_text("command.log").contains("test.img"));
-        (run, Box::new(|| {}))
-    });
+    if !root() {
+        return;
+    }
+    for signal in SIGNALS {
+        let place = Place::new();
+        let mut run = at_terminal(&place);
+        run.until_said("settling before mkfs");
+        let fsarena = Pid::from_raw(place.process("run").unwrap()).unwrap();
+        rustix::process::kill_process(fsarena, signal).unwrap();
+        assert_eq!(run.ended().code(), Some(128 + signal.as_raw()), "{}", run.said());
+        place.assert_clean();
+    }
 }
 
 #[test]
@@ -164,4 +172,108 @@ fn while_reports_are_written() {
         run.until("the first reports are there", || !place.run_text("samples.csv").is_empty());
         (run, Box::new(move || drop(std::fs::read(pipe).unwrap())))
     });
+}
+
+/// Starts a run at a terminal that waits in vain for the machine to settle.
+fn at_terminal(place: &Place) -> Running {
+    // What is written to this disk is dirty for a while, and no dirty page counts as settled.
+    let disk = place.mount(Disk::ext4());
+    std::fs::write(disk.join("dirty"), [1; 1 << 20]).unwrap();
+    place.edit_plan("1GiB", "0B");
+    place.edit_plan("50ms", "10m");
+    Running::at_terminal(place, &place.fsarena(&["run", "plan.toml", "--fs", "ext2"]))
+}
+
+#[test]
+fn ctrl_c_at_a_terminal() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
+    let mut run =
+        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    gate.wait(&mut run);
+    // The terminal sends SIGINT to the whole foreground group.
+    run.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    assert_eq!(run.ended().code(), Some(128 + Signal::INT.as_raw()), "{}", run.said());
+    place.assert_clean();
+}
+
+#[test]
+fn the_terminal_goes_away() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
+    let mut run =
+        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    common::gate::wait_until("it is gone", || place.processes().is_empty());
+    place.assert_clean();
+}
+
+#[test]
+fn a_signal_to_the_whole_group() {
+    if !root() {
+        return;
+    }
+    for signal in SIGNALS {
+        let place = Place::new();
+        let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 1);
+        let mut fsarena =
+            place.fsarena(&["run", "plan.toml", "--fs", "ext2", "--blocks", "2", "--set", "driver=commands"]);
+        fsarena.process_group(0);
+        let mut run = Running::start(&place, fsarena);
+        gate.wait(&mut run);
+        rustix::process::kill_process_group(Pid::from_child(&run.child), signal).unwrap();
+        run.ended_by(signal);
+        place.assert_clean();
+        assert_eq!(whole_cells(&place), 1);
+    }
+}
+
+#[test]
+fn nohup_keeps_its_meaning() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 0);
+    let fsarena = place.fsarena(&["run", "plan.toml", "--fs", "ext2"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir);
+    nohup.env_clear().envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut run = Running::start(&place, nohup);
+    gate.wait(&mut run);
+    run.signal(Signal::HUP);
+    gate.open();
+    assert_eq!(run.ended().code(), Some(0), "{}", run.said());
+    place.assert_clean();
+}
+
+#[test]
+fn a_second_signal_does_not_break_the_clean_up() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut mkfs = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 1);
+    let mut detach = Gate::new(&place, When::Before, "losetup", "*--detach*", 0);
+    let mut run = start(&place, &[]);
+    mkfs.wait(&mut run);
+    run.signal(Signal::TERM);
+    run.signal(Signal::TERM);
+    detach.wait(&mut run);
+    // It cleans up by now.
+    for signal in SIGNALS {
+        run.signal(signal);
+    }
+    detach.open();
+    run.ended_by(Signal::TERM);
+    place.assert_clean();
+    assert_eq!(whole_cells(&place), 1);
 }

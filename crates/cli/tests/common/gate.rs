@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes: a test that hangs fails.
@@ -86,13 +86,27 @@ impl Running {
     pub fn start(place: &Place, mut command: Command) -> Running {
         let said = place.dir.join("said");
         let file = File::options().append(true).create(true).open(&said).unwrap();
-        command.stdin(std::process::Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Running { child: command.spawn().unwrap(), said }
+    }
+
+    /// Starts it in a shell at a terminal of its own. What is written to its standard input is typed there.
+    pub fn at_terminal(place: &Place, fsarena: &Command) -> Running {
+        let said = place.dir.join("said");
+        let words = std::iter::once(fsarena.get_program()).chain(fsarena.get_args());
+        // More than one command, so that the shell stays and the terminal has a group of two.
+        let line: Vec<_> = words.map(|word| word.to_str().unwrap()).chain(["; exit $?"]).collect();
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--flush", "--return", "--command", &line.join(" "), "/dev/null"]);
+        command.env_clear().envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("TERM", "xterm").current_dir(&place.dir);
+        command.stdin(Stdio::piped()).stdout(File::create(&said).unwrap()).stderr(Stdio::null());
         Running { child: command.spawn().unwrap(), said }
     }
 
     /// What it has printed and said.
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.said).unwrap_or_default()
+        super::text(&std::fs::read(&self.said).unwrap_or_default())
     }
 
     /// Sends it a signal.
@@ -110,6 +124,13 @@ impl Running {
             assert!(begun.elapsed() < HANGING, "waited in vain until {what}:\n{}", self.said());
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Waits until it has said something.
+    #[track_caller]
+    pub fn until_said(&mut self, words: &str) {
+        let said = self.said.clone();
+        self.until(words, || super::text(&std::fs::read(&said).unwrap_or_default()).contains(words));
     }
 
     /// Waits until it ends.
@@ -133,5 +154,15 @@ impl Running {
     pub fn ended_by(&mut self, signal: Signal) {
         let status = self.ended();
         assert_eq!(status.signal(), Some(signal.as_raw()), "{status}\n{}", self.said());
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < HANGING, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

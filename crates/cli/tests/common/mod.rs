@@ -182,10 +182,16 @@ impl Place {
 
     /// The process that measures.
     pub fn agent(&self) -> Option<i32> {
-        let is_agent = |pid: &i32| {
-            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(b"\0agent\0"))
+        self.process("agent")
+    }
+
+    /// The fsarena that does this command.
+    pub fn process(&self, command: &str) -> Option<i32> {
+        let does = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
         };
-        self.processes().into_iter().find(is_agent)
+        self.processes().into_iter().find(does)
     }
 
     /// The processes that run in this place: all have its state directory in their environment.
