@@ -19,7 +19,8 @@ run: setup
 	$(FSARENA) run $(ARGS)
 
 # Tests run as root where they can: real loop mounts. What needs root is skipped, and says so, elsewhere.
-test: setup
+test:
+	-$(CARGO) run --quiet --bin fsarena -- doctor --install
 	$(CARGO) test --workspace
 
 lint:
