@@ -24,8 +24,21 @@ driver = "commands"
 "#;
 
 const PROGRAMS: [&str; 15] = [
-    "losetup", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "mount", "umount", "touch", "find", "rm", "mkdir", "cp",
-    "tar", "split", "dd", "cat",
+    "losetup",
+    "mkfs.ext2",
+    "mkfs.ext3",
+    "mkfs.ext4",
+    "mount",
+    "umount",
+    "touch",
+    "find",
+    "rm",
+    "mkdir",
+    "cp",
+    "tar",
+    "split",
+    "dd",
+    "cat",
 ];
 
 /// The documented order of the tasks: program, what tells it from its siblings, and how often it runs at
