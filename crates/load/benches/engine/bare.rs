@@ -55,6 +55,23 @@ pub fn pread(path: &Path, bytes: u64, seconds: f64) -> Result<Option<Run>, Failu
     })
 }
 
+/// Makes and removes so many files, as deep down as the engine does.
+pub fn create_unlink(names: u32) -> Result<Option<Run>, Failure> {
+    let dir = tempfile::tempdir()?;
+    let below = dir.path().join("fsarena-meta/t0");
+    std::fs::create_dir_all(&below)?;
+    let names: Vec<_> = (0..names).map(|number| below.join(format!("f.0.{number}"))).collect();
+    measured(|| {
+        for name in &names {
+            File::create_new(name)?;
+        }
+        for name in &names {
+            std::fs::remove_file(name)?;
+        }
+        Ok(2 * names.len() as u64)
+    })
+}
+
 /// NOPs through a ring, so many at once: the best of three rounds as the engine's calibration takes it.
 pub fn nops(depth: u32) -> Result<Option<Run>, Failure> {
     let mut ring: IoUring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth)?;

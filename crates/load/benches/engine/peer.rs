@@ -1,7 +1,7 @@
 //! Other generators, run as their authors ship them.
 
 use crate::bare::cpu_ns;
-use crate::scratch::{FILE_BYTES, Failure};
+use crate::scratch::{Failure, LOOP_BYTES};
 use crate::table::Run;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,6 @@ pub fn fio(path: &Path, seconds: f64, more: &[&str]) -> Result<Option<Run>, Fail
     // By default fio drops a file from the page cache first; all contenders are to find it there.
     fio.args(["--name=peer", "--rw=randread", "--bs=4k", "--time_based", "--output-format=json"])
         .arg("--invalidate=0")
-        .arg(format!("--size={FILE_BYTES}"))
         .arg(format!("--filename={}", path.display()))
         .arg(format!("--runtime={}ms", (seconds * 1e3) as u64))
         .args(more);
@@ -46,7 +45,7 @@ pub fn sysbench(dir: &Path, seconds: f64, threads: u32) -> Result<Option<Run>, F
         .current_dir(dir)
         .args(["fileio", "--file-num=1", "--file-block-size=4096", "--file-test-mode=rndrd"])
         .args(["--file-extra-flags=direct", "--events=0"])
-        .arg(format!("--file-total-size={FILE_BYTES}"))
+        .arg(format!("--file-total-size={LOOP_BYTES}"))
         .arg(format!("--time={}", seconds.ceil()))
         .arg(format!("--threads={threads}"))
         .arg("run");

@@ -2,8 +2,9 @@
 
 use crate::bare;
 use crate::peer;
-use crate::scratch::{Cached, FILE_BYTES, Failure, OnLoop};
+use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop};
 use crate::table::{Row, Run};
+use fsarena_load::engine::meta::{self, Operation};
 use fsarena_load::engine::{self, Bound, Engine, Files, Job, Warmup};
 use std::rc::Rc;
 
@@ -20,6 +21,7 @@ pub const ROWS: &[(&str, Make)] = &[
     ("4 KiB direct random reads on a loop image, io_uring, depth 32", direct_uring),
     ("4 KiB direct random reads on a loop image, 128 threads", direct_threads),
     ("NOP ring, batch 32", nop_ring),
+    ("create and unlink 100,000 files, 1 thread", create_unlink),
 ];
 
 fn timed(job: Job) -> Job {
@@ -44,7 +46,7 @@ fn cached_pread(title: &'static str) -> Result<Row<'static>, Failure> {
         title,
         contenders: vec![
             ("fsarena sync, every latency", Box::new(move || ours(&timed(Job::default()), &us.files))),
-            ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], FILE_BYTES, SECONDS))),
+            ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], CACHED_BYTES, SECONDS))),
             (
                 "fio psync, default statistics",
                 Box::new(move || peer::fio(&psync.files.paths()[0], SECONDS, &["--ioengine=psync"])),
@@ -154,5 +156,38 @@ fn nop_ring(title: &'static str) -> Result<Row<'static>, Failure> {
             ("bare NOP loop", Box::new(|| bare::nops(32))),
         ],
         goals: vec![1.0 / 1.1],
+    })
+}
+
+/// Files that are made and removed.
+const NAMES: u32 = 100_000;
+
+fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
+    let ours = || {
+        let dir = tempfile::tempdir()?;
+        let job = meta::Job {
+            phases: vec![Operation::Create, Operation::Unlink],
+            names: NAMES,
+            ..Default::default()
+        };
+        let outcomes = meta::run(&job, dir.path(), &mut |_, _| {})?;
+        let outcomes = outcomes.iter().map(|(_, outcome)| outcome);
+        let (mut elapsed, mut user, mut system, mut operations) = (0.0, 0.0, 0.0, 0.0);
+        for outcome in outcomes {
+            elapsed += outcome.elapsed_ns as f64 / 1e9;
+            user += outcome.cpu.user_ns as f64;
+            system += outcome.cpu.system_ns as f64;
+            operations += outcome.operations() as f64;
+        }
+        let per = |ns: f64| ns / operations;
+        Ok(Some(Run { per_s: operations / elapsed, cpu_ns: per(user + system), user_ns: per(user) }))
+    };
+    Ok(Row {
+        title,
+        contenders: vec![
+            ("fsarena, every latency", Box::new(ours)),
+            ("bare loop", Box::new(|| bare::create_unlink(NAMES))),
+        ],
+        goals: vec![0.95],
     })
 }

@@ -12,8 +12,11 @@ use tempfile::TempDir;
 /// Anything that ends the benchmark.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Bytes of the file that is read: more than processor caches hold, less than the page cache.
-pub const FILE_BYTES: u64 = 256 << 20;
+/// Bytes of the file that is read from the page cache: so few that processor caches hold most of them, or
+/// the loops would be compared by the memory of the machine.
+pub const CACHED_BYTES: u64 = 16 << 20;
+/// Bytes of the file on the loop image.
+pub const LOOP_BYTES: u64 = 256 << 20;
 
 /// A prepared file in a temporary directory; in the page cache once it is written.
 pub struct Cached {
@@ -26,13 +29,12 @@ impl Cached {
     /// Prepares it.
     pub fn new() -> Result<Cached, Failure> {
         let dir = tempfile::tempdir()?;
-        Ok(Cached { files: prepare(dir.path())?, _dir: dir })
+        Ok(Cached { files: prepare(dir.path(), CACHED_BYTES)?, _dir: dir })
     }
 }
 
-fn prepare(dir: &Path) -> Result<Files, Failure> {
-    let spec =
-        FileSpec { count: 1, bytes: FILE_BYTES, content: Content::Random, seed: 1, verify_block: None };
+fn prepare(dir: &Path, bytes: u64) -> Result<Files, Failure> {
+    let spec = FileSpec { count: 1, bytes, content: Content::Random, seed: 1, verify_block: None };
     Ok(Files::prepare(dir, &spec)?)
 }
 
@@ -53,12 +55,12 @@ impl OnLoop {
         let (images, target) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let journal = Journal::create(images.path(), "engine benchmark")?;
         let log = &mut |_| {};
-        let image = image::create(&journal, &images.path().join("image"), FILE_BYTES * 2, true)?;
+        let image = image::create(&journal, &images.path().join("image"), 2 * LOOP_BYTES, true)?;
         let device =
             loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
         Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log)?;
         let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
-        let files = prepare(mounted.target())?;
+        let files = prepare(mounted.target(), LOOP_BYTES)?;
         Ok(OnLoop { files, _mounted: mounted, _device: device, _image: image, _dirs: [images, target] })
     }
 }

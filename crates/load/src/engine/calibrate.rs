@@ -29,14 +29,15 @@ pub struct Calibration {
     /// Nanoseconds of one operation of the job that moves nothing: drawing it, filling what is written,
     /// stamping and counting.
     pub generator_ns: f64,
-    /// Nanoseconds of one NOP through a ring of the job's depth, generator included; io_uring only.
+    /// Nanoseconds of one NOP through a ring of the job's depth, stamping and counting included; io_uring
+    /// only.
     pub ring_nop_ns: Option<f64>,
 }
 
 impl Calibration {
     /// What one operation costs beyond the work asked for, in nanoseconds.
     pub fn cost_ns(&self) -> f64 {
-        self.ring_nop_ns.unwrap_or(self.generator_ns)
+        self.generator_ns + self.ring_nop_ns.unwrap_or(0.0)
     }
 }
 
@@ -93,7 +94,8 @@ fn round_by<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<
     let budget = Budget::new(Some(operations));
     let start = clock.now();
     let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale };
-    let mut desk = Desk::new(Tally::new(&kinds(job), false), times, None, &budget, 1);
+    let fresh = || Tally::new(&kinds(job), false);
+    let mut desk = Desk::new(&fresh, times, None, &budget, 1);
     let begun = clock.now();
     match nop {
         true => ring_loop::run(&load, &mut hand, &mut desk, clock, true)?,

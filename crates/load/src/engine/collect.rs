@@ -102,9 +102,9 @@ impl<'a> Collector<'a> {
         growing.cpu.user_ns += cpu.user_ns;
         growing.cpu.system_ns += cpu.system_ns;
         for (number, lane) in tally.lanes.iter().enumerate() {
-            self.by_thread[thread as usize] += lane.raw.len();
-            add(&mut growing.raw[number], &lane.raw);
-            add(&mut growing.corrected[number], &lane.corrected);
+            self.by_thread[thread as usize] += lane.raw.count();
+            lane.raw.add_to(&mut growing.raw[number]);
+            lane.corrected.add_to(&mut growing.corrected[number]);
         }
         tally.clear();
         // A worker that has ended takes nothing back.
@@ -133,7 +133,7 @@ impl<'a> Collector<'a> {
         };
         let mut all = histogram();
         for part in &growing.raw {
-            add(&mut all, part);
+            all.add(part).expect("all histograms of the engine have the same bounds");
         }
         Finished {
             interval: self.interval(index, &growing.raw, &all),
@@ -205,13 +205,6 @@ impl Interval {
     }
 }
 
-/// Adds all counts. (The histogram's own addition wants counters of one width.)
-fn add<C: hdrhistogram::Counter>(to: &mut Histogram<u64>, from: &Histogram<C>) {
-    for value in from.iter_recorded() {
-        to.saturating_record_n(value.value_iterated_to(), value.count_at_value().as_u64());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,8 +214,8 @@ mod tests {
 
     fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Message {
         let mut tally = Tally::new(&KINDS, false);
-        latencies.iter().for_each(|&ns| tally.lanes[0].raw.saturating_record(ns));
-        syncs.iter().for_each(|&ns| tally.lanes[1].raw.saturating_record(ns));
+        latencies.iter().for_each(|&ns| tally.lanes[0].raw.record(ns));
+        syncs.iter().for_each(|&ns| tally.lanes[1].raw.record(ns));
         Message::Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
     }
 

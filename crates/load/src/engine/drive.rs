@@ -218,11 +218,11 @@ fn worker<'a, W: Work, C: Clock>(
             return Ok(None);
         }
     };
-    let tally = Tally::new(drive.kinds, drive.open_loop);
+    let fresh = || Tally::new(drive.kinds, drive.open_loop);
     let _ = ready.send(Ok(()));
     drop(ready);
     let Some(times) = shared.gate.wait() else { return Ok(None) };
-    let mut desk = Desk::new(tally, times, Some(link()), &shared.budget, drive.threads);
+    let mut desk = Desk::new(&fresh, times, Some(link()), &shared.budget, drive.threads);
     let done = shared.work.work(&mut hand, &mut desk, clock);
     let end = clock.now();
     if done.is_err() {

@@ -102,6 +102,19 @@ impl Files {
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
+    /// The first bytes of a block device, as [`Files::device`] gives the whole.
+    ///
+    /// # Errors
+    /// Where it cannot be opened, or is smaller.
+    pub fn device_start(path: &Path, bytes: u64) -> Result<Files, Error> {
+        let whole = Files::device(path)?;
+        if whole.bytes < bytes {
+            let why = format!("it has {} bytes and {bytes} are needed", whole.bytes);
+            return Err(Error::Files { path: path.into(), why });
+        }
+        Ok(Files { bytes, ..whole })
+    }
+
     /// Where they are.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths

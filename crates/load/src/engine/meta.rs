@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn what_is_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let job = Job { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..Job::default() };
+        let job =
+            Job { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..Job::default() };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

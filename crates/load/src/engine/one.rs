@@ -96,7 +96,7 @@ pub fn closed<D: Device, C: Clock, const REQUESTS: u8, const VERIFY: bool>(
             operate::<D, VERIFY>(load, hand, device, &next)?;
             let end = clock.now();
             let turned = end >= desk.boundary && !desk.turn(end);
-            desk.tally.lanes[next.op as usize].raw.saturating_record(scale.ns(end.saturating_sub(start)));
+            desk.tally.lanes[next.op as usize].raw.record(scale.ns(end.saturating_sub(start)));
             if turned {
                 return late(load, device);
             }
@@ -135,8 +135,8 @@ pub fn open<D: Device, C: Clock, const REQUESTS: u8, const VERIFY: bool>(
             let end = clock.now();
             let turned = end >= desk.boundary && !desk.turn(end);
             let lane = &mut desk.tally.lanes[next.op as usize];
-            lane.raw.saturating_record(scale.ns(end.saturating_sub(start)));
-            lane.corrected.saturating_record(scale.ns(end.saturating_sub(intended)));
+            lane.raw.record(scale.ns(end.saturating_sub(start)));
+            lane.corrected.record(scale.ns(end.saturating_sub(intended)));
             if turned {
                 return late(load, device);
             }

@@ -26,6 +26,9 @@ struct Flight {
     intended: u64,
 }
 
+/// What a NOP does.
+const NOTHING: Next = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
+
 /// Runs a worker on its ring. With `nop` each operation is a NOP: what is left is ring and generator.
 ///
 /// # Errors
@@ -85,8 +88,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 {
     fn new(load: &'l Load<'l>, hand: &'h mut Hand<'o>, desk: &'d mut Desk<'t>, clock: C) -> Self {
         let depth = load.job.depth as u16;
-        let nothing = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
-        let flights = vec![Flight { next: nothing, start: 0, intended: 0 }; depth.into()];
+        let flights = vec![Flight { next: NOTHING, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
         Turns { load, hand, desk, clock, flights, free, claimed: 0, going: true, idle: true, failure: None }
     }
@@ -133,15 +135,14 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
+        if self.claimed == 0 && self.going {
+            self.claimed = self.desk.claim();
+            self.going = self.claimed > 0;
+        }
+        let room = if self.going { self.claimed.min(self.free.len() as u64) } else { 0 };
+        let mut submitted = 0;
         let mut queue = ring.uring.submission();
-        while self.going && !self.free.is_empty() {
-            if self.claimed == 0 {
-                self.claimed = self.desk.claim();
-                if self.claimed == 0 {
-                    self.going = false;
-                    break;
-                }
-            }
+        while submitted < room {
             let mut intended = now;
             if SPECIAL && self.hand.schedule.is_some() {
                 let due = self.due();
@@ -155,8 +156,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 }
             }
             let Some(slot) = self.free.pop() else { break };
-            self.claimed -= 1;
-            let next = self.draw();
+            submitted += 1;
+            let next = if NOP { NOTHING } else { self.draw() };
             if next.op == Op::Write && !NOP {
                 let buffer = self.hand.slots.get(slot.into());
                 if SPECIAL && self.load.job.verify {
@@ -170,8 +171,13 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             // The queue has as many entries as there are slots, so there is room.
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
-            self.flights[usize::from(slot)] = Flight { next, start: now, intended };
+            let flight = &mut self.flights[usize::from(slot)];
+            flight.start = now;
+            if !NOP {
+                *flight = Flight { next, start: now, intended };
+            }
         }
+        self.claimed -= submitted;
         self.idle = false;
     }
 
@@ -292,7 +298,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             run.count += 1;
             if SPECIAL && self.hand.schedule.is_some() {
                 let ns = scale.ns(end.saturating_sub(intended));
-                self.desk.tally.lanes[next.op as usize].corrected.saturating_record(ns);
+                self.desk.tally.lanes[next.op as usize].corrected.record(ns);
             }
         }
         run.record(&mut self.desk.tally.lanes, scale.ns(end.saturating_sub(run.start)));
@@ -326,7 +332,7 @@ impl Run {
     #[inline(always)]
     fn record(&self, lanes: &mut [Lane], ns: u64) {
         if self.count > 0 {
-            lanes[self.op as usize].raw.saturating_record_n(ns, self.count);
+            lanes[self.op as usize].raw.record_n(ns, self.count);
         }
     }
 }

@@ -25,43 +25,105 @@ pub struct Kind {
     pub used: bool,
 }
 
+/// Latencies kept as they came before they are sorted into a histogram.
+const SAMPLES: usize = 512;
+
 /// The latencies of one kind of operation.
-#[derive(Debug, Clone)]
+///
+/// They are first kept as a list. Only when that is full are they sorted into the histogram, so that a
+/// slow thread never touches the histogram's memory: with a hundred threads, clearing and merging hundreds
+/// of kilobytes for a few operations would take longer than the operations.
+#[derive(Debug)]
+pub struct Latencies {
+    samples: Vec<u64>,
+    histogram: Histogram<u32>,
+}
+
+impl Latencies {
+    fn new(used: bool) -> Latencies {
+        // Zeroed memory comes from the kernel untouched: unused histograms cost nothing.
+        let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
+        let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
+        Latencies { samples: Vec::with_capacity(room), histogram }
+    }
+
+    /// Counts one.
+    #[inline(always)]
+    pub fn record(&mut self, ns: u64) {
+        if self.samples.len() == self.samples.capacity() {
+            self.sort();
+        }
+        self.samples.push(ns);
+    }
+
+    /// Counts so many alike.
+    #[inline(always)]
+    pub fn record_n(&mut self, ns: u64, count: u32) {
+        match count {
+            1 => self.record(ns),
+            _ => self.histogram.saturating_record_n(ns, count),
+        }
+    }
+
+    #[inline(never)]
+    fn sort(&mut self) {
+        self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.samples.len() as u64 + self.histogram.len()
+    }
+
+    /// Adds them to a histogram of the engine's bounds.
+    pub fn add_to(&self, sum: &mut Histogram<u64>) {
+        self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
+        if !self.histogram.is_empty() {
+            for value in self.histogram.iter_recorded() {
+                sum.saturating_record_n(value.value_iterated_to(), value.count_at_value().into());
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.samples.clear();
+        if !self.histogram.is_empty() {
+            self.histogram.reset();
+        }
+    }
+}
+
+/// The latencies of one kind of operation, from both starts.
+#[derive(Debug)]
 pub struct Lane {
     /// From the start to the end.
-    pub raw: Histogram<u32>,
+    pub raw: Latencies,
     /// From the intended start to the end; open loops only.
-    pub corrected: Histogram<u32>,
+    pub corrected: Latencies,
 }
 
 /// What a worker counted in one interval.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Tally {
     /// One lane for each [`Kind`].
     pub lanes: Vec<Lane>,
 }
 
-fn histogram(used: bool) -> Histogram<u32> {
-    let (longest, digits) = if used { (LONGEST_NS, DIGITS) } else { (2, 0) };
-    Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound")
-}
-
 impl Tally {
     /// An empty tally.
     pub fn new(kinds: &[Kind], open_loop: bool) -> Box<Tally> {
-        let lane =
-            |kind: &Kind| Lane { raw: histogram(kind.used), corrected: histogram(kind.used && open_loop) };
+        let lane = |kind: &Kind| Lane {
+            raw: Latencies::new(kind.used),
+            corrected: Latencies::new(kind.used && open_loop),
+        };
         Box::new(Tally { lanes: kinds.iter().map(lane).collect() })
     }
 
     /// Empties it.
     pub fn clear(&mut self) {
         for lane in &mut self.lanes {
-            for histogram in [&mut lane.raw, &mut lane.corrected] {
-                if !histogram.is_empty() {
-                    histogram.reset();
-                }
-            }
+            lane.raw.clear();
+            lane.corrected.clear();
         }
     }
 }
@@ -149,7 +211,7 @@ pub struct Desk<'a> {
     /// The times of the run.
     pub times: Times,
     interval: u32,
-    spare: Box<Tally>,
+    fresh: &'a dyn Fn() -> Box<Tally>,
     link: Option<Link<'a>>,
     budget: &'a Budget,
     threads: u32,
@@ -160,18 +222,16 @@ pub struct Desk<'a> {
 impl<'a> Desk<'a> {
     /// A desk for one worker of several.
     pub fn new(
-        tally: Box<Tally>,
+        fresh: &'a dyn Fn() -> Box<Tally>,
         times: Times,
         link: Option<Link<'a>>,
         budget: &'a Budget,
         threads: u32,
     ) -> Desk<'a> {
-        let mut spare = tally.clone();
-        spare.clear();
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpu = Cpu::of_this_thread();
-        Desk { tally, boundary, times, interval: 0, spare, link, budget, threads, processors, cpu }
+        Desk { tally: fresh(), boundary, times, interval: 0, fresh, link, budget, threads, processors, cpu }
     }
 
     /// Whether there are more workers than processors to spare, so that spinning would disturb others.
@@ -208,7 +268,9 @@ impl<'a> Desk<'a> {
     fn hand_over(&mut self, next: u32) {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
-        let tally = std::mem::replace(&mut self.tally, std::mem::take(&mut self.spare));
+        // The collector is rarely a whole interval behind; then a new tally is better than waiting.
+        let empty = link.back.try_recv().unwrap_or_else(|_| (self.fresh)());
+        let tally = std::mem::replace(&mut self.tally, empty);
         let _ = link.out.send(Message::Counted {
             thread: link.thread,
             interval: self.interval,
@@ -218,12 +280,6 @@ impl<'a> Desk<'a> {
         });
         self.cpu = cpu;
         self.interval = next;
-        // The collector is rarely a whole interval behind; then a new tally is better than waiting.
-        self.spare = link.back.try_recv().unwrap_or_else(|_| {
-            let mut fresh = self.tally.clone();
-            fresh.clear();
-            fresh
-        });
     }
 }
 
@@ -282,13 +338,14 @@ mod tests {
         let stop = AtomicBool::new(false);
         let budget = Budget::new(None);
         let kinds = [Kind { name: "read", bytes: 1, used: true }];
+        let fresh = || Tally::new(&kinds, false);
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
         let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
         let link = Link { thread: 3, out, back, stop: &stop };
-        let mut desk = Desk::new(Tally::new(&kinds, false), times, Some(link), &budget, 1);
+        let mut desk = Desk::new(&fresh, times, Some(link), &budget, 1);
         assert_eq!(desk.boundary, 1100);
-        desk.tally.lanes[0].raw.record(5).unwrap();
+        desk.tally.lanes[0].raw.record(5);
         assert!(desk.turn(1130));
         assert_eq!(desk.boundary, 1200);
         // An operation that took several intervals.
@@ -298,7 +355,9 @@ mod tests {
         desk.close();
         let told: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|Message::Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].raw.len()))
+            .map(|Message::Counted { interval, next, tally, .. }| {
+                (interval, next, tally.lanes[0].raw.count())
+            })
             .collect();
         assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }

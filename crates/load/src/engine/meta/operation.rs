@@ -95,9 +95,7 @@ impl Operation {
             Operation::Symlink => rustix::fs::symlink(names.name, names.second),
             Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
             Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
-            Operation::Getxattr => {
-                rustix::fs::getxattr(names.name, ATTRIBUTE, &mut [0; 64][..]).map(drop)
-            }
+            Operation::Getxattr => rustix::fs::getxattr(names.name, ATTRIBUTE, &mut [0; 64][..]).map(drop),
             Operation::Unlink => rustix::fs::unlink(names.name),
             Operation::Mkdir => rustix::fs::mkdir(names.name, Mode::from_raw_mode(0o755)),
             Operation::Rmdir => rustix::fs::rmdir(names.name),

@@ -26,12 +26,7 @@ impl Work for Phase<'_> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<'h, C: Clock>(
-        &'h self,
-        writer: &mut Writer<'h>,
-        desk: &mut Desk,
-        clock: C,
-    ) -> Result<(), Error> {
+    fn work<'h, C: Clock>(&'h self, writer: &mut Writer<'h>, desk: &mut Desk, clock: C) -> Result<(), Error> {
         let scale = desk.times.scale;
         let mut start = clock.now();
         for number in 0..self.tree.names {
@@ -41,7 +36,7 @@ impl Work for Phase<'_> {
             }
             let end = clock.now();
             let turned = end >= desk.boundary && !desk.turn(end);
-            desk.tally.lanes[0].raw.saturating_record(scale.ns(end.saturating_sub(start)));
+            desk.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
             if turned {
                 // Another worker failed.
                 break;
