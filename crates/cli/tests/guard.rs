@@ -82,7 +82,7 @@ fn mounted_and_under_any_link() {
     }
     let place = Place::new();
     let disk = Disk::new(64);
-    // ext2 writes nothing by itself while it is mounted.
+    // Read-only, so that whatever changes is fsarena's doing.
     run("mkfs.ext2", &["-q", text(&disk.path)]);
     let mounted = InUse::mounted(disk.id(), &disk.dir("mnt"));
     let even = ["--erase-signature", "ext2"];

@@ -110,7 +110,7 @@ pub struct InUse {
 
 impl InUse {
     pub fn mounted(device: &str, at: &Path) -> InUse {
-        run("mount", &[device, text(at)]);
+        run("mount", &["-o", "ro", device, text(at)]);
         InUse { undo: ["umount".into(), text(at).into()] }
     }
 
