@@ -3,6 +3,8 @@
 use crate::exporter::Exporter;
 
 mod csv;
+mod gobench;
+mod hyperfine;
 mod json;
 mod md;
 mod term;
@@ -11,7 +13,8 @@ pub(crate) use self::csv::column_name;
 pub(crate) use self::json::ratio as ratio_json;
 
 /// Every format fsarena exports to.
-pub const EXPORTERS: &[&dyn Exporter] = &[&term::Term, &md::Markdown, &csv::Csv, &json::Json];
+pub const EXPORTERS: &[&dyn Exporter] =
+    &[&term::Term, &md::Markdown, &csv::Csv, &json::Json, &hyperfine::Hyperfine, &gobench::GoBench];
 
 /// Finds an exporter by its name.
 pub fn find(id: &str) -> Option<&'static dyn Exporter> {

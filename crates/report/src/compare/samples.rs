@@ -1,0 +1,283 @@
+//! Samples of any tool beside other samples of it.
+
+use crate::document::{Cell, Document, Part, Table};
+use crate::error::Error;
+use crate::exporters::ratio_json;
+use crate::import::{Samples, Series};
+use crate::number::{self, plural, three};
+use crate::page::Page;
+use fsarena_core::sample::Direction;
+use fsarena_stats::comparison::median;
+use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::sequential::Centre;
+use fsarena_stats::shift;
+use serde_json::{Value, json};
+
+/// One quantity that both files have.
+struct Row<'a> {
+    name: &'a str,
+    a: &'a Series,
+    b: &'a Series,
+    paired: bool,
+    ratio: Option<Ratio>,
+    verdict: Verdict,
+}
+
+/// What the interval of a ratio says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Different,
+    Negligible,
+    Equivalent,
+    Undecided,
+    Provisional,
+}
+
+/// Compares what both files measured: the ratio b/a, paired by block where both have blocks. `metric` asks
+/// for one metric; without it all are compared, of fsarena's own samples the elapsed time. `margin` is the
+/// difference that matters, as a fraction.
+///
+/// # Errors
+/// Where nothing of that metric is in both.
+pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f64) -> Result<Page, Error> {
+    let asked = |series: &Series| metric.is_none_or(|metric| series.metric == metric);
+    let common: Vec<(&Series, &Series)> =
+        couples(a, b).into_iter().filter(|(series, _)| asked(series)).collect();
+    let elapsed = metric.is_none() && common.iter().any(|(series, _)| series.metric == "elapsed");
+    let rows: Vec<Row> = common
+        .into_iter()
+        .filter(|(series, _)| !elapsed || series.metric == "elapsed")
+        .map(|(a, b)| row(a, b, margin))
+        .collect();
+    if rows.is_empty() {
+        return Err(Error::NothingInCommon {
+            a: a.origin.clone(),
+            b: b.origin.clone(),
+            what: "benchmark and metric",
+        });
+    }
+    Ok(Page { document: document(a, b, &rows, margin), json: as_json(a, b, &rows, margin) })
+}
+
+/// What has the same name and metric in both. Where each file knows one name only, that is what is compared:
+/// `cp on ext4` against `cp on xfs`.
+fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> {
+    let find = |series: &'a Series, same_name: bool| {
+        let fits =
+            |other: &&Series| other.metric == series.metric && (!same_name || other.name == series.name);
+        Some((series, b.series.iter().find(fits)?))
+    };
+    let named: Vec<_> = a.series.iter().filter_map(|series| find(series, true)).collect();
+    let one = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
+    if !named.is_empty() || !one(a) || !one(b) {
+        return named;
+    }
+    a.series.iter().filter_map(|series| find(series, false)).collect()
+}
+
+fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
+    let (ratio, narrow) = match (&a.blocks, &b.blocks) {
+        (Some(first), Some(second)) => {
+            let both: (Vec<f64>, Vec<f64>) =
+                first.iter().filter_map(|(block, x)| Some((*x, *second.get(block)?))).unzip();
+            let d = log_ratios(&both.0, &both.1).d;
+            let narrow = Centre::of(&d).map(|centre| centre.narrow);
+            (Ratio::of(d), narrow)
+        }
+        // For two independent samples the 95% interval stands in for the 90% one: stricter, never laxer.
+        _ => {
+            let ratio = shift::ratio(&a.values, &b.values);
+            (ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())))
+        }
+    };
+    Row {
+        name: &a.name,
+        a,
+        b,
+        paired: a.blocks.is_some() && b.blocks.is_some(),
+        verdict: verdict(ratio, narrow, margin),
+        ratio,
+    }
+}
+
+fn verdict(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Verdict {
+    let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Verdict::Provisional };
+    let edge = margin.ln_1p();
+    let within = -edge < low && high < edge;
+    match (ratio.provisional, ratio.separated(), within) {
+        (true, ..) => Verdict::Provisional,
+        (_, true, true) => Verdict::Negligible,
+        (_, true, false) => Verdict::Different,
+        (_, false, true) => Verdict::Equivalent,
+        (_, false, false) => Verdict::Undecided,
+    }
+}
+
+impl Row<'_> {
+    fn words(&self, margin: f64) -> String {
+        let percent = three(100.0 * margin);
+        match self.verdict {
+            Verdict::Different => format!("different: {}", self.better()),
+            Verdict::Negligible => format!("real, but within {percent}%"),
+            Verdict::Equivalent => format!("equivalent within {percent}%"),
+            Verdict::Undecided => "undecided".into(),
+            Verdict::Provisional => "provisional: under 8".into(),
+        }
+    }
+
+    fn better(&self) -> &'static str {
+        let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
+        match self.a.direction {
+            Direction::Neutral if up => "B more",
+            Direction::Neutral => "B less",
+            Direction::Higher if up => "B better",
+            Direction::Lower if !up => "B better",
+            _ => "A better",
+        }
+    }
+
+    fn label(&self) -> String {
+        let words =
+            [self.name, if self.name == self.b.name { "" } else { "→" }, self.other(), &self.a.metric];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn other(&self) -> &str {
+        if self.name == self.b.name { "" } else { &self.b.name }
+    }
+}
+
+fn document(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Document {
+    let mut document = Document::default();
+    document.heading(1, format!("{} (B) beside {} (A)", b.origin, a.origin));
+    let unpaired = rows.iter().filter(|row| !row.paired).count();
+    if unpaired > 0 {
+        document.parts.push(Part::Loud(unpaired_costs(unpaired, rows.len())));
+    }
+    let mut table =
+        Table::figures(["what", "A", "B", "B/A", "95% interval", "n", "verdict"].map(String::from).to_vec());
+    table.rows.extend(rows.iter().map(|row| cells(row, margin)));
+    document.table(table);
+    document.text(
+        "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a block where both files have \
+         blocks, else of two independent samples. Intervals are 95% each, not corrected for their number.",
+    );
+    document
+}
+
+/// What the lack of blocks costs. The rates are those of docs/statistics.md.
+fn unpaired_costs(unpaired: usize, all: usize) -> String {
+    let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
+    format!(
+        "UNPAIRED{which}: no column `block` says which values were measured together. Whatever changed on the \
+         machine between the two files is in these ratios. On a machine that drifts, with 1% noise, such a \
+         comparison of 10 with 10 identical runs finds a difference in one of five; paired by blocks in random \
+         order, in one of twenty. Nor does what both have in common cancel, so that intervals are wider."
+    )
+}
+
+fn cells(row: &Row, margin: f64) -> Vec<Cell> {
+    let value = |series: &Series| {
+        let middle = median(&series.values).map_or("–".to_string(), three);
+        Cell::from(format!("{middle} {}", series.unit).trim_end())
+    };
+    let n = match row.ratio {
+        Some(ratio) if row.paired => plural(ratio.blocks, "pair"),
+        _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
+    };
+    let ratio = row.ratio.map_or("–".to_string(), |ratio| three(ratio.value));
+    let interval = row.ratio.map_or("–".to_string(), |ratio| number::interval(ratio.low, ratio.high));
+    vec![
+        row.label().into(),
+        value(row.a),
+        value(row.b),
+        ratio.into(),
+        interval.into(),
+        n.into(),
+        row.words(margin).into(),
+    ]
+}
+
+fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
+    let file = |samples: &Samples| json!({"file": samples.origin, "format": samples.format});
+    let row = |row: &Row| {
+        json!({
+            "name": row.name,
+            "name_b": row.b.name,
+            "metric": row.a.metric,
+            "unit": row.a.unit,
+            "direction": row.a.direction,
+            "paired": row.paired,
+            "values_a": row.a.values.len(),
+            "values_b": row.b.values.len(),
+            "median_a": median(&row.a.values),
+            "median_b": median(&row.b.values),
+            "ratio_b_to_a": row.ratio.as_ref().map(ratio_json),
+            "verdict": row.verdict.id(),
+        })
+    };
+    json!({
+        "a": file(a),
+        "b": file(b),
+        "margin": margin,
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+impl Verdict {
+    fn id(self) -> &'static str {
+        match self {
+            Verdict::Different => "different",
+            Verdict::Negligible => "negligible",
+            Verdict::Equivalent => "equivalent",
+            Verdict::Undecided => "undecided",
+            Verdict::Provisional => "provisional",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::parse;
+
+    fn page(a: &str, b: &str) -> Value {
+        let read = |name: &str, text: &str| parse(name, text.as_bytes(), None).unwrap();
+        compare_samples(&read("a", a), &read("b", b), None, 0.01).unwrap().json
+    }
+
+    fn csv(factor: f64, blocks: bool) -> String {
+        let line = |at: u32| {
+            // A drift of a factor of ten that both share.
+            let value = factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5));
+            if blocks { format!("{at},{value}\n") } else { format!("{value}\n") }
+        };
+        let head = if blocks { "block,elapsed_s\n" } else { "elapsed_s\n" };
+        head.to_string() + &(1..=10).map(line).collect::<String>()
+    }
+
+    #[test]
+    fn blocks_take_the_drift_away() {
+        let paired = page(&csv(1.0, true), &csv(1.05, true));
+        assert_eq!(paired["rows"][0]["paired"], true);
+        assert_eq!(paired["rows"][0]["verdict"], "different");
+        let unpaired = page(&csv(1.0, false), &csv(1.05, false));
+        assert_eq!(unpaired["rows"][0]["paired"], false);
+        assert_eq!(unpaired["rows"][0]["verdict"], "undecided");
+    }
+
+    #[test]
+    fn verdicts_by_the_margin() {
+        assert_eq!(page(&csv(1.0, true), &csv(1.0, true))["rows"][0]["verdict"], "equivalent");
+        assert_eq!(page(&csv(1.0, true), &csv(1.002, true))["rows"][0]["verdict"], "negligible");
+        assert_eq!(page("x\n1\n2\n", "x\n1\n2\n")["rows"][0]["verdict"], "provisional");
+    }
+
+    #[test]
+    fn one_command_each_is_compared_whatever_its_name() {
+        let json = |name: &str| format!(r#"{{"results": [{{"command": "{name}", "times": [1.0, 1.1]}}]}}"#);
+        let page = page(&json("cp a"), &json("cp b"));
+        assert_eq!((&page["rows"][0]["name"], &page["rows"][0]["name_b"]), (&json!("cp a"), &json!("cp b")));
+    }
+}

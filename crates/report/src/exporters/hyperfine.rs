@@ -1,0 +1,67 @@
+//! hyperfine's JSON, for the programs that read that: one result for each arm and step.
+
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use crate::sampled::{Sampled, sampled};
+use fsarena_stats::comparison::median;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// The export of hyperfine.
+pub struct Hyperfine;
+
+impl Exporter for Hyperfine {
+    fn id(&self) -> &'static str {
+        "hyperfine"
+    }
+
+    fn help(&self) -> &'static str {
+        "the JSON of `hyperfine --export-json`: elapsed times of each arm and step; it has no place for blocks"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let record = &report.record;
+        let elapsed = sampled(record, "elapsed");
+        let (user, system) = (sampled(record, "user"), sampled(record, "system"));
+        let results: Vec<Value> = elapsed.iter().map(|one| result(one, &user, &system)).collect();
+        serde_json::to_writer_pretty(&mut *out, &json!({ "results": results }))?;
+        Ok(writeln!(out)?)
+    }
+}
+
+fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {
+    let times: Vec<f64> = one.values.iter().map(|(_, value)| *value).collect();
+    let same = |all: &[Sampled]| {
+        all.iter()
+            .find(|other| other.arm == one.arm && other.step == one.step)
+            .and_then(|other| mean(&other.values.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
+    };
+    json!({
+        "command": format!("{} on {}", one.step, one.arm),
+        "mean": mean(&times),
+        "stddev": deviation(&times),
+        "median": median(&times),
+        "user": same(user).unwrap_or(0.0),
+        "system": same(system).unwrap_or(0.0),
+        "min": times.iter().copied().reduce(f64::min),
+        "max": times.iter().copied().reduce(f64::max),
+        "times": times,
+        "exit_codes": vec![0; times.len()],
+    })
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The sample standard deviation; null for one value, as hyperfine has it.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}

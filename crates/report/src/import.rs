@@ -1,0 +1,138 @@
+//! Samples from anywhere: files of other tools, read into one shape.
+//!
+//! A new format is one file in `import/` and its line in [`IMPORTERS`].
+
+mod csv;
+mod dbench;
+mod error;
+mod fio;
+mod gobench;
+mod hyperfine;
+mod series;
+mod sysbench;
+
+pub use error::ImportError;
+pub use series::{Samples, Series};
+
+use series::Collector;
+use std::path::Path;
+
+/// No file of measurements that people compare comes near this size, in bytes.
+pub const MAX_BYTES: u64 = 256 << 20;
+
+/// A format that samples can be read from.
+pub trait Importer: Sync {
+    /// The name on the command line.
+    fn id(&self) -> &'static str;
+
+    /// One line for people.
+    fn help(&self) -> &'static str;
+
+    /// Whether the text looks like this format.
+    fn recognises(&self, text: &str) -> bool;
+
+    /// Reads the samples.
+    ///
+    /// # Errors
+    /// What is wrong, with the line where that is known.
+    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault>;
+}
+
+/// What is wrong in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1; none where the whole file is meant.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Fault {
+    fn at(line: usize, message: impl Into<String>) -> Fault {
+        Fault { line: Some(line), message: message.into() }
+    }
+
+    fn whole(message: impl Into<String>) -> Fault {
+        Fault { line: None, message: message.into() }
+    }
+}
+
+/// Every format, in the order in which they are asked. CSV is last: almost any text is CSV.
+pub const IMPORTERS: &[&dyn Importer] =
+    &[&hyperfine::Hyperfine, &fio::Fio, &gobench::GoBench, &sysbench::Sysbench, &dbench::Dbench, &csv::Csv];
+
+/// Reads a file of samples; its format is recognised unless `format` names it.
+///
+/// # Errors
+/// Where it cannot be read, is in no known format, or holds no sample; with file and line.
+pub fn read(path: &Path, format: Option<&str>) -> Result<Samples, ImportError> {
+    let origin = path.display().to_string();
+    let failed = |source| ImportError::Read { origin: origin.clone(), source };
+    let size = path.metadata().map_err(failed)?.len();
+    if size > MAX_BYTES {
+        return Err(ImportError::fault(&origin, Fault::whole(format!("{size} bytes are too many to read"))));
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    parse(&origin, &bytes, format)
+}
+
+/// Reads samples from the bytes of a file. `origin` names it in errors.
+///
+/// # Errors
+/// Where they are in no known format, or hold no sample.
+pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
+    let failed = |fault| ImportError::fault(origin, fault);
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        failed(Fault::at(line, "this is not UTF-8 text"))
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let importer = match format {
+        Some(id) => IMPORTERS.iter().find(|importer| importer.id() == id),
+        None => IMPORTERS.iter().find(|importer| importer.recognises(text)),
+    };
+    let Some(importer) = importer else {
+        return Err(ImportError::Unknown { origin: origin.into(), known: names() });
+    };
+    let mut collector = Collector::default();
+    importer.read(text, &mut collector).map_err(failed)?;
+    let samples = collector.finish(origin, importer.id());
+    if samples.series.is_empty() {
+        return Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id()))));
+    }
+    Ok(samples)
+}
+
+/// The names of all formats, for people.
+pub fn names() -> String {
+    IMPORTERS.iter().map(|importer| importer.id()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_registered() {
+        let not_formats = ["error", "series"];
+        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .filter(|name| !not_formats.contains(&name.as_str()))
+            .collect();
+        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id()).collect();
+        files.sort();
+        ids.sort();
+        assert_eq!(files, ids);
+    }
+
+    #[test]
+    fn faults_name_file_and_line() {
+        let error = |bytes: &[u8]| parse("a.csv", bytes, None).unwrap_err().to_string();
+        assert_eq!(error(b"x\n1\n\xff\n"), "a.csv, line 3: this is not UTF-8 text");
+        assert!(error(b"").starts_with("a.csv: "), "{}", error(b""));
+        assert!(parse("a", b"x\n1\n", Some("gobench")).unwrap_err().to_string().contains("no sample"));
+        let unknown = read(Path::new("/nowhere/a.json"), None).unwrap_err().to_string();
+        assert!(unknown.starts_with("/nowhere/a.json: "), "{unknown}");
+    }
+}

@@ -1,0 +1,173 @@
+//! CSV with any columns.
+//!
+//! A column called `block` pairs. Columns that hold nothing but numbers are metrics; the others, where they
+//! differ from row to row, name what was measured. fsarena's own export is such a file.
+
+use super::series::{Collector, Quantity, direction};
+use super::{Fault, Importer};
+use fsarena_core::metric;
+use fsarena_core::sample::{Direction, Unit};
+
+/// CSV with any columns.
+pub struct Csv;
+
+/// Columns that say when and in which order something ran, not how it went.
+const CIRCUMSTANCES: [&str; 4] = ["position", "started_at_s", "timestamp", "date"];
+
+impl Importer for Csv {
+    fn id(&self) -> &'static str {
+        "csv"
+    }
+
+    fn help(&self) -> &'static str {
+        "any columns: `block` pairs, numbers are metrics, text names what was measured"
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        !text.trim().is_empty() && !text.trim_start().starts_with(['{', '['])
+    }
+
+    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
+        let table = Table::read(text)?;
+        let names: Vec<usize> = (0..table.heads.len()).filter(|at| table.tells_apart(*at)).collect();
+        let metrics: Vec<(usize, Metric)> =
+            (0..table.heads.len()).filter_map(|at| Some((at, table.metric(at)?))).collect();
+        if metrics.is_empty() {
+            return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
+        }
+        for row in &table.rows {
+            let block = table.block.and_then(|at| row.get(at)).filter(|block| !block.is_empty());
+            let words: Vec<&str> = names.iter().map(|at| row[*at].as_str()).collect();
+            let name = words.join(" ");
+            for (at, metric) in &metrics {
+                let Ok(value) = row[*at].parse() else { continue };
+                let quantity = Quantity {
+                    name: &name,
+                    metric: &metric.name,
+                    unit: metric.unit,
+                    direction: metric.direction,
+                };
+                into.push(quantity, block.map(String::as_str), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Table {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    block: Option<usize>,
+}
+
+struct Metric {
+    name: String,
+    unit: &'static str,
+    direction: Direction,
+}
+
+impl Table {
+    fn read(text: &str) -> Result<Table, Fault> {
+        let first = text.lines().next().unwrap_or_default();
+        let delimiter =
+            [b'\t', b';'].into_iter().find(|byte| first.as_bytes().contains(byte)).unwrap_or(b',');
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .delimiter(delimiter)
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(fault)?;
+            rows.push(record.iter().map(String::from).collect::<Vec<String>>());
+        }
+        // A list of numbers has no head.
+        let headless = rows.first().is_none_or(|row| row.iter().all(|field| field.parse::<f64>().is_ok()));
+        let heads = match headless {
+            true => (1..=rows.first().map_or(0, Vec::len)).map(|at| format!("column {at}")).collect(),
+            false => rows.remove(0),
+        };
+        let block = heads.iter().position(|head| head.eq_ignore_ascii_case("block"));
+        Ok(Table { heads, rows, block })
+    }
+
+    fn circumstance(&self, at: usize) -> bool {
+        Some(at) == self.block || CIRCUMSTANCES.contains(&self.heads[at].to_ascii_lowercase().as_str())
+    }
+
+    /// Whether a column names what was measured.
+    fn tells_apart(&self, at: usize) -> bool {
+        let text = self.rows.iter().any(|row| !row[at].is_empty() && row[at].parse::<f64>().is_err());
+        text && !self.circumstance(at) && self.rows.iter().any(|row| row[at] != self.rows[0][at])
+    }
+
+    fn metric(&self, at: usize) -> Option<Metric> {
+        let mut values = self.rows.iter().map(|row| &row[at]).filter(|value| !value.is_empty()).peekable();
+        let numbers = values.peek().is_some() && values.all(|value| value.parse::<f64>().is_ok());
+        (numbers && !self.circumstance(at)).then(|| metric_of(&self.heads[at]))
+    }
+}
+
+/// `elapsed_s` is the metric `elapsed` in seconds. What fsarena knows has the direction that it has there.
+fn metric_of(head: &str) -> Metric {
+    let split = head
+        .char_indices()
+        .filter(|(_, c)| *c == '_')
+        .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
+    let (name, unit) = split.map_or((head, None), |(name, unit)| (name, Some(unit)));
+    // The name of a raw reading keeps its unit.
+    let known = metric::find(name);
+    let name = if known.is_some() { name } else { head };
+    let unit_text = unit.map_or("", Unit::symbol);
+    let by_unit = unit.and_then(|unit| direction(unit.suffix()));
+    let direction = known.map(|def| def.direction).or(by_unit).unwrap_or(Direction::Neutral);
+    Metric { name: name.into(), unit: unit_text, direction }
+}
+
+fn fault(error: csv::Error) -> Fault {
+    let line = error.position().map(|position| position.line() as usize);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            Fault { line, message: format!("{len} fields where the lines before have {expected_len}") }
+        }
+        _ => Fault { line, message: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use fsarena_core::sample::Direction;
+
+    #[test]
+    fn text_names_numbers_are_metrics_and_blocks_pair() {
+        let csv = "host,block,step,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
+        let samples = parse("a.csv", csv.as_bytes(), None).unwrap();
+        let shown: Vec<_> =
+            samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
+        assert_eq!(
+            shown,
+            [
+                ("cp", "elapsed", vec![2.5, 2.6]),
+                ("cp", "hits_per_s", vec![100.0]),
+                ("rm", "elapsed", vec![1.5]),
+                ("rm", "hits_per_s", vec![200.0])
+            ]
+        );
+        assert_eq!(samples.series[1].direction, Direction::Higher);
+        assert_eq!(samples.series[0].blocks.as_ref().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_bare_list_of_numbers_is_a_column() {
+        let samples = parse("a", b"1.5\n2.5\n", None).unwrap();
+        assert_eq!(samples.series[0].values, [1.5, 2.5]);
+        assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].blocks), ("column 1", &None));
+    }
+
+    #[test]
+    fn a_short_line_is_named() {
+        let error = parse("a.csv", b"x,y\n1,2\n3\n", None).unwrap_err().to_string();
+        assert_eq!(error, "a.csv, line 3: 1 fields where the lines before have 2");
+    }
+}

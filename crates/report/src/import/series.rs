@@ -1,0 +1,145 @@
+//! Samples in one shape, whatever they came from.
+
+use fsarena_core::sample::Direction;
+use std::collections::BTreeMap;
+
+/// All samples of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Samples {
+    /// The file.
+    pub origin: String,
+    /// The format it was in.
+    pub format: &'static str,
+    /// What was measured, in the order of the file.
+    pub series: Vec<Series>,
+}
+
+/// One quantity, measured again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What was measured: a benchmark, a step, a command. Empty where the file does not say.
+    pub name: String,
+    /// What was read of it: `elapsed`, `ns/op`.
+    pub metric: String,
+    /// Its unit as the file has it; empty where the file does not say.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Every value, in the order of the file.
+    pub values: Vec<f64>,
+    /// The mean value of each block; None where some value has no block.
+    pub blocks: Option<BTreeMap<String, f64>>,
+}
+
+/// What importers put samples into.
+#[derive(Debug, Default)]
+pub struct Collector {
+    series: Vec<Series>,
+    places: BTreeMap<(String, String), usize>,
+    /// Values seen of each block, for their mean.
+    counts: Vec<BTreeMap<String, f64>>,
+}
+
+/// What a sample is of.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity<'a> {
+    /// See [`Series::name`].
+    pub name: &'a str,
+    /// See [`Series::metric`].
+    pub metric: &'a str,
+    /// See [`Series::unit`].
+    pub unit: &'a str,
+    /// See [`Series::direction`].
+    pub direction: Direction,
+}
+
+impl Collector {
+    /// Takes a sample. One that is no finite number is no measurement, and is left out.
+    pub fn push(&mut self, quantity: Quantity, block: Option<&str>, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        let at = self.place(quantity);
+        let series = &mut self.series[at];
+        series.values.push(value);
+        match (block, &mut series.blocks) {
+            (Some(block), Some(blocks)) => {
+                let count = self.counts[at].entry(block.to_string()).or_insert(0.0);
+                *count += 1.0;
+                let mean = blocks.entry(block.to_string()).or_insert(0.0);
+                *mean += (value - *mean) / *count;
+            }
+            _ => series.blocks = None,
+        }
+    }
+
+    fn place(&mut self, quantity: Quantity) -> usize {
+        let key = (quantity.name.to_string(), quantity.metric.to_string());
+        *self.places.entry(key).or_insert_with(|| {
+            self.series.push(Series {
+                name: quantity.name.into(),
+                metric: quantity.metric.into(),
+                unit: quantity.unit.into(),
+                direction: quantity.direction,
+                values: vec![],
+                blocks: Some(BTreeMap::new()),
+            });
+            self.counts.push(BTreeMap::new());
+            self.series.len() - 1
+        })
+    }
+
+    pub(super) fn finish(self, origin: &str, format: &'static str) -> Samples {
+        Samples { origin: origin.into(), format, series: self.series }
+    }
+}
+
+/// Which way is better, by the unit: of what comes a second there should be more, of all else less.
+/// None where the unit says nothing.
+pub fn direction(unit: &str) -> Option<Direction> {
+    let unit = unit.to_ascii_lowercase();
+    let rate = ["/s", "/sec", "per_s", "iops", "bps"].iter().any(|end| unit.ends_with(end));
+    let cost = ["ns", "us", "µs", "ms", "s", "sec", "bytes", "b", "/op", "seconds"];
+    if rate {
+        Some(Direction::Higher)
+    } else if cost.iter().any(|end| unit == *end || (end.starts_with('/') && unit.ends_with(end))) {
+        Some(Direction::Lower)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Quantity = Quantity { name: "cp", metric: "time", unit: "s", direction: Direction::Lower };
+
+    #[test]
+    fn several_values_of_a_block_are_their_mean() {
+        let mut collector = Collector::default();
+        for (block, value) in [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)] {
+            collector.push(TIME, Some(block), value);
+        }
+        let samples = collector.finish("a", "csv");
+        assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
+        let blocks = samples.series[0].blocks.clone().unwrap();
+        assert_eq!(blocks.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
+    }
+
+    #[test]
+    fn one_value_without_a_block_ends_the_pairing() {
+        let mut collector = Collector::default();
+        collector.push(TIME, Some("1"), 1.0);
+        collector.push(TIME, None, 1.0);
+        collector.push(TIME, Some("2"), 1.0);
+        assert_eq!(collector.finish("a", "csv").series[0].blocks, None);
+    }
+
+    #[test]
+    fn rates_should_be_high_and_costs_low() {
+        let of = ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction);
+        let (up, down) = (Some(Direction::Higher), Some(Direction::Lower));
+        assert_eq!(of, [up, up, up, down, down, down, down, None]);
+    }
+}

@@ -1,0 +1,38 @@
+//! A metric by step and arm, for formats that list samples.
+
+use fsarena_core::record::RunRecord;
+use fsarena_stats::grid::{dropped, grid};
+
+/// The values of one step of one arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The step, with its parameters.
+    pub step: String,
+    /// The arm.
+    pub arm: String,
+    /// Block and value, in the order of the blocks.
+    pub values: Vec<(u32, f64)>,
+}
+
+/// The values of a metric, one entry for each step and arm that has some; blocks that were dropped are left
+/// out. Empty where the run does not know the metric.
+pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
+    let Some((_, rows)) = record.metric(metric) else { return vec![] };
+    let grid = grid(record, &rows, &dropped(record));
+    let mut all = Vec::new();
+    for (step, arms) in record.steps.iter().zip(&grid.values) {
+        for (arm, values) in record.arms.iter().zip(arms) {
+            let values: Vec<(u32, f64)> = grid
+                .blocks
+                .iter()
+                .copied()
+                .zip(values.iter().copied())
+                .filter(|(_, v)| !v.is_nan())
+                .collect();
+            if !values.is_empty() {
+                all.push(Sampled { step: step.id.to_string(), arm: arm.name.clone(), values });
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,70 @@
+//! No file makes an importer panic.
+
+use fsarena_report::compare::compare_samples;
+use fsarena_report::import::{IMPORTERS, parse};
+use proptest::prelude::*;
+
+/// One file of each format, to be damaged.
+const GOOD: [&str; 6] = [
+    "block,step,elapsed_s\n1,cp,2.5\n2,cp,2.6\n",
+    r#"{"results": [{"command": "cp", "times": [1.0, 1.5], "parameters": {"n": "1"}}]}"#,
+    "block: 1\nUnit hits better=higher\nBenchmarkX-8 100 12.5 ns/op 3 hits\n",
+    r#"{"fio version": "3", "jobs": [{"jobname": "r", "read": {"total_ios": 1, "iops": 2.0}}]}"#,
+    "sysbench 1.0.20 (using LuaJIT)\nDoing x test\n    reads/s:   8921.07\n transactions: 2 (1.9 per sec.)\n",
+    "dbench version 4\n Operation Count AvgLat MaxLat\n Flush 6 2.5 3.1\nThroughput 3.5 MB/sec 2 clients\n",
+];
+
+/// A file of some format in which some bytes are others.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
+    (0..GOOD.len(), changes, any::<prop::sample::Index>()).prop_map(|(which, changes, end)| {
+        let mut bytes = GOOD[which].as_bytes().to_vec();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(end.index(bytes.len()) + 1);
+        bytes
+    })
+}
+
+fn never_panics(bytes: &[u8]) {
+    let formats = IMPORTERS.iter().map(|importer| Some(importer.id())).chain([None]);
+    for format in formats {
+        match parse("some file", bytes, format) {
+            Ok(samples) => {
+                let values = samples.series.iter().flat_map(|series| &series.values);
+                assert!(values.clone().count() > 0 && values.clone().all(|value| value.is_finite()));
+                let _ = compare_samples(&samples, &samples, None, 0.01);
+            }
+            Err(error) => assert!(error.to_string().starts_with("some file"), "{error}"),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn bytes_of_any_kind(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        never_panics(&bytes);
+    }
+
+    #[test]
+    fn text_of_any_kind(text in "\\PC*") {
+        never_panics(text.as_bytes());
+    }
+
+    #[test]
+    fn damaged_files(bytes in damaged()) {
+        never_panics(&bytes);
+    }
+}
+
+#[test]
+fn every_format_recognises_its_own() {
+    let mut formats: Vec<&str> =
+        GOOD.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
+    let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id()).collect();
+    formats.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(formats, ids);
+}
