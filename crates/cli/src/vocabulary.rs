@@ -1,9 +1,14 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
+use fsarena_core::factor;
+use fsarena_core::metric::{LIFECYCLE, TIMER};
 use fsarena_core::plan::resolve::Vocabulary;
+use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_load::engine;
 use fsarena_load::workloads::WORKLOADS;
+use fsarena_probe::probes;
 use fsarena_sys::kernel::Kernel;
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
@@ -15,6 +20,7 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
         filesystems: FILESYSTEMS
             .iter()
             .map(|def| (def.id.to_string(), def.options.iter().map(|set| set.id.to_string()).collect()))
+            .chain([(factor::RAW.to_string(), vec!["default".to_string()])])
             .collect(),
         available: survey(kernel)?
             .into_iter()
@@ -23,4 +29,10 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
             .collect(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
     })
+}
+
+/// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
+pub fn readings() -> impl Iterator<Item = ReadingDef> {
+    let of_loads = engine::readings::defs().copied();
+    TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).chain(of_loads)
 }

@@ -29,7 +29,7 @@ pub const FACTORS: &[FactorDef] = &[
     FactorDef {
         id: FS,
         default: "ext4",
-        help: "filesystem that is made and mounted (see `fsarena list filesystems`)",
+        help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` for the bare device, where the workload can do without one",
     },
     FactorDef {
         id: OPTIONS,

@@ -98,14 +98,18 @@ pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let number = record.position().map_or(0, csv::Position::line);
-        let read = if is_matrix { matrix_line(&record, &headers) } else { task_line(&record, &headers, steps) };
+        let read =
+            if is_matrix { matrix_line(&record, &headers) } else { task_line(&record, &headers, steps) };
         let (set, figure) = read.map_err(|why| fault(number, why))?;
         if !figure.value.is_finite() || figure.value < 0.0 {
             return Err(fault(number, format!("the value {} is no measurement", figure.value)));
         }
         if !seen.insert((set.clone(), figure.step_id(), figure.arm.clone(), figure.metric.clone())) {
             let step = figure.step_id();
-            return Err(fault(number, format!("{} of {} in {step} is given twice", figure.metric, figure.arm)));
+            return Err(fault(
+                number,
+                format!("{} of {} in {step} is given twice", figure.metric, figure.arm),
+            ));
         }
         match sets.iter_mut().find(|published| published.set == set) {
             Some(published) => published.rows.push(figure),
@@ -127,10 +131,7 @@ fn task_line(
     Ok((set, Figure { task, step, params: BTreeMap::new(), title, arm, metric, value, unit }))
 }
 
-fn matrix_line(
-    record: &csv::StringRecord,
-    headers: &csv::StringRecord,
-) -> Result<(String, Figure), String> {
+fn matrix_line(record: &csv::StringRecord, headers: &csv::StringRecord) -> Result<(String, Figure), String> {
     let line: MatrixLine = record.deserialize(Some(headers)).map_err(|e| e.to_string())?;
     let params = [("bs", line.block_size_bytes.to_string()), ("threads", line.threads.to_string())];
     let figure = Figure {

@@ -35,9 +35,14 @@ pub enum Action {
     Run(Argv),
     /// Run many alike one after the other (`touch f0`, `touch f1`, …); the log keeps the first and the last.
     RunEach(Vec<Argv>),
+    /// Run one command, and take the readings of the sample from what it prints.
+    Read(Argv, Reader),
     /// Do it in this process.
     Call(Call),
 }
+
+/// Makes readings of what a command printed on standard output.
+pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings, Error> + Send>;
 
 /// Work done in this process.
 pub struct Call {
@@ -67,6 +72,12 @@ pub enum Error {
     /// The work cannot be done as asked.
     #[error("{0}")]
     Unfit(String),
+    /// The load engine failed.
+    #[error(transparent)]
+    Engine(#[from] crate::engine::Error),
+    /// This step cannot be done here; the others can, so it is left out and said so.
+    #[error("{0}")]
+    LeftOut(String),
 }
 
 impl Call {
@@ -96,7 +107,8 @@ impl Exits for Error {
                 std::io::ErrorKind::NotFound => ExitCode::Missing,
                 _ => ExitCode::Internal,
             },
-            Error::Unfit(_) => ExitCode::Usage,
+            Error::Engine(error) => error.exit_code(),
+            Error::Unfit(_) | Error::LeftOut(_) => ExitCode::Usage,
         }
     }
 }
@@ -112,6 +124,10 @@ impl Action {
             Action::Run(argv) => {
                 let finished = argv.expect(log)?;
                 Ok((Readings::default(), finished.max_rss_bytes))
+            }
+            Action::Read(argv, read) => {
+                let finished = argv.expect(log)?;
+                Ok((read(&finished.stdout)?, finished.max_rss_bytes))
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;

@@ -20,10 +20,19 @@ pub struct Job {
 /// Where a workload finds its files.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The directory on the filesystem under test; empty at the start.
+    /// The directory on the filesystem under test; empty at the start. Where there is no filesystem
+    /// ([`Workload::supports_raw`]), the device.
     pub root: PathBuf,
     /// A directory on the other disk. Inputs made by [`Workload::inputs`] are in it.
     pub other: PathBuf,
+}
+
+impl Place {
+    /// Whether there is no filesystem, only a device.
+    pub fn is_device(&self) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        std::fs::metadata(&self.root).is_ok_and(|meta| meta.file_type().is_block_device())
+    }
 }
 
 /// The room that a workload needs.
@@ -65,6 +74,11 @@ pub trait Workload: Sync {
     /// # Errors
     /// Where the inputs are not there.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error>;
+
+    /// Whether it can do without a filesystem, on the bare device.
+    fn supports_raw(&self) -> bool {
+        false
+    }
 
     /// Whether its copies may share blocks with their originals, where the filesystem can do that.
     fn may_clone(&self, _job: &Job) -> bool {

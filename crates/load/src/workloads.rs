@@ -1,12 +1,16 @@
 //! Every workload, one file each.
 
 mod coreutils;
+mod fileio;
+mod fio;
+mod sysbench;
 mod tree;
 
 use crate::workload::Workload;
 
 /// Every workload fsarena knows.
-pub const WORKLOADS: &[&dyn Workload] = &[&coreutils::Coreutils, &tree::Tree];
+pub const WORKLOADS: &[&dyn Workload] =
+    &[&coreutils::Coreutils, &fileio::FILEIO, &fio::FIO, &sysbench::SYSBENCH, &tree::Tree];
 
 /// Finds a workload by its name.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {

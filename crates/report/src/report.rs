@@ -17,16 +17,23 @@ pub struct Report {
     pub colour: bool,
 }
 
-/// The metrics of a report where none are asked for.
-pub const DEFAULT_METRICS: [&str; 2] = ["elapsed", "durable"];
+/// The metrics of a report where none are asked for: of loads, which run for as long as it takes to be
+/// steady, and of tasks, which end when they are done.
+const LOADS: &[&str] = &["iops"];
+const TASKS: &[&str] = &["elapsed", "durable"];
+
+fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
+    let counted = record.metric("iops").is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
+    if counted { LOADS } else { TASKS }
+}
 
 impl Report {
-    /// Analyses a run by these metrics; [`DEFAULT_METRICS`] where there are none.
+    /// Analyses a run by these metrics; where there are none, by the rates of loads, or the times of tasks.
     ///
     /// # Errors
     /// Where a metric is not known.
     pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
-        let metrics = if metrics.is_empty() { &DEFAULT_METRICS[..] } else { metrics };
+        let metrics = if metrics.is_empty() { default_metrics(&record) } else { metrics };
         let analyses = metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
         Ok(Report { record, analyses, width: None, colour: false })
     }

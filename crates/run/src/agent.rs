@@ -12,6 +12,7 @@ use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -62,8 +63,7 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
         seed: request.cell.seed,
     };
     let place = Place { root: request.root.clone(), other: request.other.clone() };
-    let result = std::fs::create_dir_all(&place.root)
-        .map_err(|error| format!("{}: {error}", place.root.display()))
+    let result = make_root(&place)
         .and_then(|()| workload.steps(&job, &place).map_err(|error| error.to_string()))
         .and_then(|steps| steps.into_iter().try_for_each(|step| one_step(request, step, &mut bench)));
     match &request.mount {
@@ -73,12 +73,27 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
     }
 }
 
+/// The directory to work in; a bare device is there already.
+fn make_root(place: &Place) -> Result<(), String> {
+    if place.is_device() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&place.root).map_err(|error| format!("{}: {error}", place.root.display()))
+}
+
 fn one_step(request: &Request, step: Step, bench: &mut Bench) -> Result<(), String> {
     let name = step.info.id.to_string();
     let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     for action in step.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
-        action.perform(&mut log).map_err(|error| failed(&error))?;
+        match action.perform(&mut log) {
+            Err(Error::LeftOut(why)) => {
+                let note = Note::new(NoteKind::Unavailable, why).arm(&request.cell.arm.name);
+                bench.say(CellEvent::Note(note));
+                return Ok(());
+            }
+            done => drop(done.map_err(|error| failed(&error))?),
+        }
     }
     before(request, step.before, bench).map_err(|error| failed(&error))?;
     bench.settle(&name);
@@ -156,7 +171,13 @@ pub fn lifecycle(id: &str, title: &str) -> StepInfo {
     StepInfo { id: StepId::new(id), title: title.into(), number: None, in_composite: false }
 }
 
-/// Flushes the filesystems that carry these directories.
-fn sync_all(dirs: &[&Path]) -> std::io::Result<()> {
-    dirs.iter().try_for_each(|dir| Ok(rustix::fs::syncfs(File::open(dir)?)?))
+/// Flushes the filesystems that carry these directories, and bare devices by themselves.
+fn sync_all(places: &[&Path]) -> std::io::Result<()> {
+    places.iter().try_for_each(|place| {
+        let file = File::open(place)?;
+        if file.metadata()?.file_type().is_block_device() {
+            return file.sync_all();
+        }
+        Ok(rustix::fs::syncfs(file)?)
+    })
 }

@@ -117,17 +117,30 @@ impl Local {
         })
     }
 
-    fn request(&self, cell: &Cell, facts: &ArmFacts) -> Request {
+    fn mount_request(&self, facts: &ArmFacts) -> MountRequest {
+        MountRequest {
+            source: self.device.path().to_path_buf(),
+            target: self.target.clone(),
+            fs_type: facts.def.kernel_type.to_string(),
+            options: facts.options.mount.clone(),
+        }
+    }
+
+    /// The same work on the bare device, without mkfs and mount. Only on an image that fsarena made.
+    fn raw(&self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+        if self.device.loop_image().is_none() {
+            return Err(Fatal::Plan(preflight::RAW_NEEDS_AN_IMAGE.into()));
+        }
+        let request = self.request(cell, None, self.device.path().to_path_buf());
+        child::run(&self.journal, &request, emit)
+    }
+
+    fn request(&self, cell: &Cell, mount: Option<MountRequest>, root: PathBuf) -> Request {
         Request {
             cell: cell.clone(),
             settle: self.plan.settle.clone(),
-            mount: Some(MountRequest {
-                source: self.device.path().to_path_buf(),
-                target: self.target.clone(),
-                fs_type: facts.def.kernel_type.to_string(),
-                options: facts.options.mount.clone(),
-            }),
-            root: self.target.join("work"),
+            mount,
+            root,
             other: self.other.root().to_path_buf(),
             device: Some(self.numbers()),
         }
@@ -136,13 +149,16 @@ impl Local {
 
 impl Executor for Local {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+        if cell.arm.level(factor::FS) == factor::RAW {
+            return self.raw(cell, emit);
+        }
         let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS))?;
         let mut facts = match self.format(cell, def, emit) {
             Ok(facts) => facts,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
             Err(why) => return Ok(Outcome::Failed { why }),
         };
-        let request = self.request(cell, &facts);
+        let request = self.request(cell, Some(self.mount_request(&facts)), self.target.join("work"));
         let mounted = self.journal.arm(Undo::Unmount { target: self.target.clone() })?;
         let known = self.facts.contains_key(&cell.arm.name);
         let outcome = child::run(&self.journal, &request, &mut |event| match event {

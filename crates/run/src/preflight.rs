@@ -21,6 +21,8 @@ const SIZE_STEP: u64 = 256 << 20;
 const OTHER_STEP: u64 = 64 << 20;
 /// Files on the other disk: archives, and copies of them.
 const OTHER_FILES: u64 = 100;
+/// Why a bare device of the user's own is refused.
+pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that to images of its own only: take `--on loop` or `--on ram`";
 /// Where images in memory lie.
 pub const RAM: &str = "/dev/shm";
 
@@ -80,6 +82,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
             "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
         ));
     }
+    bare_devices(plan, arms)?;
     let mut room = Room::default();
     let mut programs = BTreeSet::new();
     let mut remarks = Vec::new();
@@ -125,11 +128,41 @@ fn root_only() -> Result<(), Fatal> {
     ))
 }
 
+/// Whether this arm is the bare device.
+fn is_raw(arm: &Arm) -> bool {
+    arm.level(factor::DIR).is_empty() && arm.level(factor::FS) == factor::RAW
+}
+
+/// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
+fn bare_devices(plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
+    let Some(arm) = arms.iter().find(|arm| is_raw(arm)) else { return Ok(()) };
+    if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) {
+        return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
+    }
+    if arm.level(factor::OPTIONS) != "default"
+        || [factor::MKFS, factor::MOUNT].iter().any(|id| !arm.level(id).is_empty())
+    {
+        return Err(Fatal::Plan(format!(
+            "arm {}: the bare device takes no options of mkfs or mount",
+            arm.name
+        )));
+    }
+    for asked in &plan.workloads {
+        if !workload(plan, asked)?.0.supports_raw() {
+            let message =
+                format!("arm {}: workload {} needs a filesystem; leave out fs=raw", arm.name, asked.name);
+            return Err(Fatal::Plan(message));
+        }
+    }
+    Ok(())
+}
+
 /// The definitions of all arms' filesystems, each of which this machine can make and mount.
 fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static FsDef>, Fatal> {
     let found = survey(kernel)?;
     let mut defs: Vec<&'static FsDef> = Vec::new();
-    let asked = arms.iter().map(|arm| arm.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
+    let formatted = || arms.iter().filter(|arm| !is_raw(arm));
+    let asked = formatted().map(|arm| arm.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
     for id in asked {
         let have = found.iter().find(|have| have.def.id == id);
         let have = have.ok_or_else(|| Fatal::Plan(format!("fsarena knows no filesystem {id}")))?;
@@ -138,7 +171,7 @@ fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static 
             defs.push(have.def);
         }
     }
-    for arm in arms {
+    for arm in formatted() {
         fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
     }
     Ok(defs)
@@ -272,8 +305,9 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
     match missing.as_slice() {
         [] => Ok(()),
         missing => Err(Fatal::Missing(format!(
-            "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux), \
-             or take `--set driver=native`",
+            "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
+             sysbench, fio), or do the work natively: `--set driver=native` for programs, `--engine native` for \
+             loads",
             missing.join(", ")
         ))),
     }

@@ -6,7 +6,7 @@ use crate::listing::{self, Row};
 use clap::ValueEnum;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::FACTORS;
-use fsarena_core::metric::{LIFECYCLE, METRICS, TIMER};
+use fsarena_core::metric::METRICS;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_sys::kernel::Kernel;
@@ -214,9 +214,7 @@ fn metrics() -> Vec<MetricRow> {
         better: metric.direction,
         help: metric.help,
     });
-    let taken =
-        TIMER.iter().copied().chain(fsarena_probe::probes::readings()).chain(LIFECYCLE.iter().copied());
-    let raw = taken.map(|reading| MetricRow {
+    let raw = crate::vocabulary::readings().map(|reading| MetricRow {
         metric: reading.id,
         kind: "reading",
         unit: reading.unit,

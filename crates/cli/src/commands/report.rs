@@ -25,8 +25,8 @@ pub struct Args {
     /// Also write a report to a file; repeatable: `md=FILE`
     #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export)]
     export: Vec<(String, PathBuf)>,
-    /// The metrics to answer for, the first in full
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', default_value = "elapsed,durable")]
+    /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     metric: Vec<String>,
     #[command(flatten)]
     runs: Runs,

@@ -12,6 +12,7 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
     let mut findings = vec![user(), loop_devices(kernel)];
     findings.extend(filesystems(survey));
     findings.push(commands());
+    findings.push(load_tools());
     findings.push(room(runs));
     findings.push(memory(kernel));
     findings.push(cpu_accounting(kernel));
@@ -100,7 +101,7 @@ fn commands() -> Finding {
     for workload in fsarena_load::workloads::WORKLOADS {
         let settings = fsarena_core::setting::Settings::defaults(workload.def().settings);
         let programs = workload.programs(&Job { settings, scale: Default::default(), seed: 0 });
-        missing.extend(programs.into_iter().filter(absent));
+        missing.extend(programs.into_iter().filter(|program| !LOAD_TOOLS.contains(program)).filter(absent));
     }
     missing.extend(["mount", "umount", "losetup", "wipefs"].into_iter().filter(absent));
     if missing.is_empty() {
@@ -108,6 +109,23 @@ fn commands() -> Finding {
     }
     let fix = "apt-get install coreutils findutils tar util-linux mount, or run with `--set driver=native`";
     finding("commands", State::Missing, missing.join(" "), fix)
+}
+
+/// What `--engine` can put in the place of fsarena's own load engine.
+const LOAD_TOOLS: [&str; 2] = ["sysbench", "fio"];
+
+fn load_tools() -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let (here, missing): (Vec<&str>, Vec<&str>) =
+        LOAD_TOOLS.into_iter().partition(|program| find_program(&path, program).is_some());
+    let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
+    match missing.is_empty() {
+        true => finding("other load engines", State::Ok, found, ""),
+        false => {
+            let fix = format!("apt-get install {}, for `--engine {}`", missing.join(" "), missing.join("|"));
+            finding("other load engines", State::Limited, found, fix)
+        }
+    }
 }
 
 fn room(runs: &Path) -> Finding {

@@ -6,11 +6,10 @@ use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
-use fsarena_core::metric::{self, LIFECYCLE, TIMER};
+use fsarena_core::metric;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::scale::Scale;
-use fsarena_probe::probes;
 use fsarena_run::preflight::Check;
 use fsarena_sys::kernel::Kernel;
 use std::io::Write;
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 16] = [
+const FIXED: [&str; 20] = [
     "plan",
     "on",
     "fs",
@@ -28,6 +27,10 @@ const FIXED: [&str; 16] = [
     "scale",
     "tree",
     "set",
+    "engine",
+    "modes",
+    "bs",
+    "threads",
     "blocks",
     "budget",
     "seed",
@@ -74,6 +77,18 @@ pub struct Args {
     /// A setting of the workload (`fsarena list workloads`)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
     pub set: Vec<(String, String)>,
+    /// What does the I/O of a load: native, sysbench or fio
+    #[arg(long, value_name = "ENGINE", help_heading = "How much work")]
+    pub engine: Option<String>,
+    /// Modes of a load: seqrd, rndrd, seqwr, rndwr
+    #[arg(long, value_name = "MODE,…", help_heading = "How much work")]
+    pub modes: Option<String>,
+    /// Block sizes of a load, in bytes
+    #[arg(long, value_name = "BYTES,…", help_heading = "How much work")]
+    pub bs: Option<String>,
+    /// Numbers of threads of a load
+    #[arg(long, value_name = "N,…", help_heading = "How much work")]
+    pub threads: Option<String>,
     /// Number of blocks
     #[arg(long, value_name = "N", help_heading = "How much work")]
     pub blocks: Option<u32>,
@@ -103,14 +118,8 @@ pub struct Args {
     /// Say what would be run, and run nothing
     #[arg(long, help_heading = "The run")]
     pub dry_run: bool,
-    /// The metrics to answer for, the first in full
-    #[arg(
-        long,
-        value_name = "METRIC,…",
-        value_delimiter = ',',
-        default_value = "elapsed,durable",
-        help_heading = "The run"
-    )]
+    /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', help_heading = "The run")]
     pub metric: Vec<String>,
     /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`
     #[arg(long, value_name = "FORMAT=FILE", value_parser = super::super::report::parse_export, help_heading = "The run")]
@@ -180,6 +189,9 @@ impl Args {
         }
         let mut settings = self.set.clone();
         settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
+        let loads =
+            [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)];
+        settings.extend(loads.into_iter().filter_map(|(id, text)| Some((id.to_string(), text.clone()?))));
         Ok(Overrides {
             scale: self.scale,
             seed: self.seed,
@@ -197,9 +209,7 @@ impl Args {
     /// Finds before a run what would keep its answer from being written after it.
     pub fn check_outputs(&self) -> Result<(), Failure> {
         let known = |id: &str| {
-            let mut readings =
-                TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied());
-            metric::find(id).is_some() || readings.any(|reading| reading.id == id)
+            metric::find(id).is_some() || crate::vocabulary::readings().any(|reading| reading.id == id)
         };
         if let Some(unknown) = self.metric.iter().find(|id| !known(id)) {
             let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");

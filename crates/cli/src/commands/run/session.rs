@@ -4,14 +4,13 @@ use super::Args;
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
+use crate::vocabulary;
 use fsarena_core::cell::Arm;
 use fsarena_core::event::{CommandRecord, Event, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::Host;
-use fsarena_core::metric::{LIFECYCLE, TIMER};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
-use fsarena_probe::probes;
 use fsarena_run::dir::Directories;
 use fsarena_run::executor::{Executor, Fatal};
 use fsarena_run::local::Local;
@@ -68,8 +67,7 @@ impl Session {
     }
 
     fn measure(&mut self) -> Result<End, Failure> {
-        let readings: Vec<_> =
-            TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).collect();
+        let readings: Vec<_> = vocabulary::readings().collect();
         let (host, asked) = host_facts(&self.kernel, &self.check);
         let writer = RefCell::new(Writer::open(&self.run, &host, &readings)?);
         let progress = RefCell::new(&mut self.progress);

@@ -1,0 +1,283 @@
+//! File I/O by mode, block size and number of threads: each combination is a step.
+//!
+//! Semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads
+//! share, every file synced after every so many writes, and once more by each thread at the end. Each step
+//! is measured until it is steady. The steps of a cell come in random order, by the seed of the block.
+
+mod native;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+
+use super::{fio, sysbench};
+use crate::engine::{FileSpec, Files, dio_align};
+use crate::step::{Action, Before, Call, Error, Step};
+use crate::workload::{Job, Place, Room, Workload};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::WorkloadDef;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha12Rng;
+use settings::{Cell, Chosen, Tool};
+use std::path::{Path, PathBuf};
+
+/// What the seed of a block is mixed with for the order of its steps.
+const ORDER: u64 = 0x0D3E;
+
+/// The workload; by which tool unless a plan says otherwise, its definition tells.
+pub struct FileIo {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+}
+
+/// By fsarena's own load engine.
+pub const FILEIO: FileIo = FileIo {
+    def: &WorkloadDef {
+        id: "fileio",
+        help: "direct or buffered reads and writes by mode, block size and threads, as sysbench fileio does them",
+        settings: &settings::settings("native"),
+    },
+};
+
+impl Workload for FileIo {
+    fn def(&self) -> &'static WorkloadDef {
+        self.def
+    }
+
+    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+        Chosen::of(job).cells.iter().map(info).collect()
+    }
+
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let chosen = Chosen::of(job);
+        // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+        Ok(Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 })
+    }
+
+    fn programs(&self, job: &Job) -> Vec<&'static str> {
+        match Chosen::of(job).tool {
+            Tool::Native => vec![],
+            Tool::Sysbench => vec!["sysbench"],
+            Tool::Fio => vec!["fio"],
+        }
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn supports_raw(&self) -> bool {
+        true
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let mut maker = Maker { chosen: Chosen::of(job), ground: Ground::of(place)?, whole: None };
+        let mut order = maker.chosen.cells.clone();
+        order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
+        Ok(order.into_iter().map(|cell| maker.step(cell)).collect())
+    }
+
+    fn remarks(&self, job: &Job) -> Vec<Note> {
+        let chosen = Chosen::of(job);
+        let mut notes = vec![tool(&chosen), payload(&chosen)];
+        if !chosen.direct {
+            let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
+            notes.push(Note::new(NoteKind::Fairness, text).fix("--set direct=true"));
+        }
+        notes
+    }
+}
+
+fn tool(chosen: &Chosen) -> Note {
+    let text = match chosen.tool {
+        Tool::Native => format!(
+            "engine=native: each step ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
+            chosen.seconds
+        ),
+        Tool::Sysbench => format!(
+            "engine=sysbench: the real sysbench ran {} s for each step, without a warm-up, and wrote zeros",
+            sysbench::whole_seconds(chosen)
+        ),
+        Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
+    };
+    Note::new(NoteKind::Remark, text)
+}
+
+fn payload(chosen: &Chosen) -> Note {
+    let (files, each) = (chosen.files, chosen.file_bytes >> 10);
+    let what = if chosen.content == crate::engine::Content::Zeros { "zeros" } else { "noise" };
+    let sync = match chosen.fsync_every {
+        0 => "no syncs between writes".into(),
+        writes => format!("all synced after every {writes} writes"),
+    };
+    Note::new(NoteKind::Remark, format!("{files} files of {each} KiB filled with {what}, {sync}"))
+}
+
+fn info(cell: &Cell) -> StepInfo {
+    let params = [("bs", cell.block), ("threads", cell.threads)];
+    StepInfo {
+        id: StepId {
+            name: cell.mode.name.into(),
+            params: params.map(|(name, value)| (name.to_string(), value.to_string())).into(),
+        },
+        title: cell.mode.title.into(),
+        number: None,
+        in_composite: true,
+    }
+}
+
+/// What the load runs on.
+#[derive(Debug, Clone)]
+enum Ground {
+    /// A directory, and the alignment that direct I/O needs there, in bytes.
+    Directory { path: PathBuf, align: u32 },
+    /// A bare device.
+    Device { path: PathBuf, align: u32 },
+}
+
+impl Ground {
+    fn of(place: &Place) -> Result<Ground, Error> {
+        let path = place.root.clone();
+        if place.is_device() {
+            let align = dio_align(&path);
+            return Ok(Ground::Device { path, align });
+        }
+        // Only a file tells: the alignment is that of the filesystem and its device together.
+        let probe = path.join("alignment");
+        std::fs::write(&probe, "").map_err(Error::io(format!("write {}", probe.display())))?;
+        let align = dio_align(&probe);
+        std::fs::remove_file(&probe).map_err(Error::io(format!("remove {}", probe.display())))?;
+        Ok(Ground::Directory { path, align })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Ground::Directory { path, .. } | Ground::Device { path, .. } => path,
+        }
+    }
+
+    fn is_device(&self) -> bool {
+        matches!(self, Ground::Device { .. })
+    }
+
+    /// Why a step cannot be done here.
+    fn refuses(&self, chosen: &Chosen, cell: Cell) -> Option<String> {
+        let (Ground::Directory { align, .. } | Ground::Device { align, .. }) = *self;
+        if chosen.direct && !cell.block.is_multiple_of(align) {
+            return Some(format!(
+                "left out: blocks of {} bytes, because direct I/O here goes by multiples of {align} bytes (statx DIOALIGN)",
+                cell.block
+            ));
+        }
+        (self.is_device() && chosen.tool == Tool::Sysbench)
+            .then(|| "left out: the bare device, because sysbench drives regular files only".into())
+    }
+
+    /// The files, or the part of the device, without making anything.
+    fn files(&self, chosen: &Chosen) -> Result<Files, Error> {
+        Ok(match self {
+            Ground::Directory { path, .. } => Files::planned(path, chosen.files, chosen.file_bytes),
+            Ground::Device { path, .. } => Files::device_start(path, chosen.total_bytes())?,
+        })
+    }
+}
+
+/// Makes steps of cells, in the order in which they will be done.
+struct Maker {
+    chosen: Chosen,
+    ground: Ground,
+    /// What the files are at that point: nothing usable, or whole with verified blocks of a size, 0 for
+    /// none.
+    whole: Option<u32>,
+}
+
+impl Maker {
+    fn step(&mut self, cell: Cell) -> Step {
+        if let Some(why) = self.ground.refuses(&self.chosen, cell) {
+            let refuse = Call::new(["left", "out"], move || Err(Error::LeftOut(why)));
+            return Step {
+                info: info(&cell),
+                before: Before::Warm,
+                prepare: vec![Action::Call(refuse)],
+                work: vec![],
+            };
+        }
+        let prepare = self.prepare(cell).into_iter().collect();
+        let work = vec![match self.chosen.tool {
+            Tool::Native => self.native(cell),
+            Tool::Sysbench => sysbench::action(&self.chosen, cell, self.ground.path()),
+            Tool::Fio => fio::action(&self.chosen, cell, self.ground.path(), self.ground.is_device()),
+        }];
+        Step { info: info(&cell), before: Before::Warm, prepare, work }
+    }
+
+    /// Untimed, brings about the files that a cell starts from.
+    fn prepare(&mut self, cell: Cell) -> Option<Action> {
+        let has = self.whole;
+        if cell.mode.recreates() && !self.ground.is_device() {
+            self.whole = None;
+            return Some(self.call("remove", |ground, chosen| remove(&ground.files(chosen)?)));
+        }
+        let verify = if self.chosen.verify && !self.ground.is_device() { cell.block } else { 0 };
+        if cell.mode.writes {
+            // Writes leave blocks behind that have no checksum.
+            self.whole = has.filter(|_| !self.chosen.verify);
+            if has.is_some() {
+                return None;
+            }
+        } else if has == Some(verify) {
+            return None;
+        }
+        self.whole = Some(verify).filter(|_| !(cell.mode.writes && self.chosen.verify));
+        Some(self.call("fill", move |ground, chosen| fill(ground, chosen, (verify > 0).then_some(verify))))
+    }
+
+    fn native(&self, cell: Cell) -> Action {
+        let job = native::job(&self.chosen, cell, self.ground.is_device());
+        self.call(&info(&cell).id.to_string(), move |ground, chosen| {
+            Ok(crate::engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.readings())
+        })
+    }
+
+    fn call(
+        &self,
+        what: &str,
+        run: impl FnOnce(&Ground, &Chosen) -> Result<Readings, Error> + Send + 'static,
+    ) -> Action {
+        let (ground, chosen) = (self.ground.clone(), self.chosen.clone());
+        let on = ground.path().display().to_string();
+        let words = [what.to_string(), format!("{} files of {} bytes", chosen.files, chosen.file_bytes), on];
+        Action::Call(Call::new(words, move || run(&ground, &chosen)))
+    }
+}
+
+/// Removes the files that are there.
+fn remove(files: &Files) -> Result<Readings, Error> {
+    for path in files.paths().iter().filter(|path| path.exists()) {
+        std::fs::remove_file(path).map_err(Error::io(format!("remove {}", path.display())))?;
+    }
+    Ok(Readings::default())
+}
+
+/// Writes every byte that will be read, so that no read is answered by an extent nobody wrote.
+fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<Readings, Error> {
+    match ground {
+        Ground::Directory { path, .. } => {
+            let spec = FileSpec {
+                count: chosen.files,
+                bytes: chosen.file_bytes,
+                content: chosen.content,
+                seed: chosen.seed,
+                verify_block,
+            };
+            Files::prepare(path, &spec)?;
+        }
+        Ground::Device { .. } => {
+            crate::engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
+        }
+    }
+    Ok(Readings::default())
+}

@@ -1,0 +1,246 @@
+//! The settings, and what they mean at a scale.
+
+use crate::engine::Content;
+use crate::workload::Job;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef};
+
+/// What does the I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// fsarena's own load engine.
+    Native,
+    /// sysbench(1).
+    Sysbench,
+    /// fio(1).
+    Fio,
+}
+
+/// The settings, with one of the tools as the default.
+pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
+    [
+        SettingDef {
+            id: "engine",
+            kind: Kind::Choice(&["native", "sysbench", "fio"]),
+            default: Default::Text(tool),
+            help: "what does the I/O: fsarena itself, or the real sysbench or fio",
+        },
+        SettingDef {
+            id: "modes",
+            kind: Kind::Words(&["seqrd", "rndrd", "seqwr", "rndwr"]),
+            default: Default::Words(&["seqrd", "rndrd", "seqwr", "rndwr"]),
+            help: "sequential or random, reads or writes; seqwr makes its files anew",
+        },
+        SettingDef {
+            id: "bs",
+            kind: Kind::Ints { min: 512, max: 16 << 20 },
+            default: Default::Ints(&[16384]),
+            help: "block sizes in bytes",
+        },
+        SettingDef {
+            id: "threads",
+            kind: Kind::Ints { min: 1, max: 1024 },
+            default: Default::Ints(&[1]),
+            help: "numbers of threads",
+        },
+        SettingDef {
+            id: "files",
+            kind: Kind::Int { min: 1, max: 100_000 },
+            default: Default::Int(128),
+            help: "files that the load is spread over",
+        },
+        SettingDef {
+            id: "total_bytes",
+            kind: Kind::Int { min: 0, max: 1 << 50 },
+            default: Default::Int(0),
+            help: "bytes of all files together; 0 for 2 GiB shrunk by the scale",
+        },
+        SettingDef {
+            id: "direct",
+            kind: Kind::Bool,
+            default: Default::Bool(true),
+            help: "past the page cache (O_DIRECT)",
+        },
+        SettingDef {
+            id: "fsync_every",
+            kind: Kind::Int { min: 0, max: 1 << 40 },
+            default: Default::Int(100),
+            help: "sync every file after so many writes of all threads, as sysbench does; 0 for never",
+        },
+        SettingDef {
+            id: "fsync_end",
+            kind: Kind::Bool,
+            default: Default::Bool(true),
+            help: "each thread syncs every file at the end of writes",
+        },
+        SettingDef {
+            id: "payload",
+            kind: Kind::Choice(&["random", "zeros"]),
+            default: Default::Text("random"),
+            help: "what is written: noise that cannot be compressed, or zeros as sysbench writes them",
+        },
+        SettingDef {
+            id: "seconds",
+            kind: Kind::Float { min: 0.0, max: 86_400.0 },
+            default: Default::Float(0.0),
+            help: "the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 1 s at quick, 0.2 s at tiny",
+        },
+        SettingDef {
+            id: "events",
+            kind: Kind::Int { min: 0, max: 1 << 50 },
+            default: Default::Int(0),
+            help: "end a cell after exactly so many operations, syncs included; 0 to end it when it is steady",
+        },
+        SettingDef {
+            id: "verify",
+            kind: Kind::Bool,
+            default: Default::Bool(false),
+            help: "files have checksums in every block, and native reads check them; costs CPU",
+        },
+        SettingDef {
+            id: "any_layout",
+            kind: Kind::Bool,
+            default: Default::Bool(false),
+            help: "read files although their extents are compressed, shared, sparse or never written",
+        },
+    ]
+}
+
+/// Which operations go where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    /// Its name, as sysbench has it.
+    pub name: &'static str,
+    /// What people read.
+    pub title: &'static str,
+    /// Block after block, or anywhere.
+    pub sequential: bool,
+    /// Writes, or reads.
+    pub writes: bool,
+}
+
+const MODES: [Mode; 4] = [
+    Mode { name: "seqrd", title: "Sequential reads", sequential: true, writes: false },
+    Mode { name: "rndrd", title: "Random reads", sequential: false, writes: false },
+    Mode { name: "seqwr", title: "Sequential writes", sequential: true, writes: true },
+    Mode { name: "rndwr", title: "Random writes", sequential: false, writes: true },
+];
+
+impl Mode {
+    /// Whether it makes its files anew, and leaves them short.
+    pub fn recreates(&self) -> bool {
+        self.sequential && self.writes
+    }
+}
+
+/// One cell of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// Which operations.
+    pub mode: Mode,
+    /// Bytes of one.
+    pub block: u32,
+    /// Threads at work.
+    pub threads: u32,
+}
+
+/// The settings of a job, each as what it means.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    pub tool: Tool,
+    pub cells: Vec<Cell>,
+    pub files: u32,
+    /// Bytes of each file.
+    pub file_bytes: u64,
+    pub direct: bool,
+    pub fsync_every: u64,
+    pub fsync_end: bool,
+    pub content: Content,
+    /// The longest that a cell is measured.
+    pub seconds: f64,
+    /// The length of an interval, of which it takes fifty to be called steady.
+    pub interval_ms: u32,
+    pub events: u64,
+    pub verify: bool,
+    pub any_layout: bool,
+    pub seed: u64,
+}
+
+impl Chosen {
+    /// Reads the settings, which are complete and checked.
+    pub fn of(job: &Job) -> Chosen {
+        let settings = &job.settings;
+        let (seconds, interval_ms) = at_scale(job.scale);
+        let cells = cells(job);
+        let files = settings.int("files") as u32;
+        let largest = cells.iter().map(|cell| u64::from(cell.block)).max().unwrap_or(0);
+        Chosen {
+            tool: match settings.text("engine") {
+                "sysbench" => Tool::Sysbench,
+                "fio" => Tool::Fio,
+                _ => Tool::Native,
+            },
+            cells,
+            files,
+            file_bytes: file_bytes(job, files, largest),
+            direct: settings.flag("direct"),
+            fsync_every: settings.int("fsync_every") as u64,
+            fsync_end: settings.flag("fsync_end"),
+            content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
+            seconds: match settings.float("seconds") {
+                0.0 => seconds,
+                seconds => seconds,
+            },
+            interval_ms,
+            events: settings.int("events") as u64,
+            verify: settings.flag("verify"),
+            any_layout: settings.flag("any_layout"),
+            seed: job.seed,
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.files) * self.file_bytes
+    }
+
+    /// Writes between two rounds of syncs, where there are any.
+    pub fn sync_after(&self, mode: Mode) -> Option<u64> {
+        (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
+    }
+}
+
+/// The longest time of a cell in seconds, and the length of an interval in milliseconds.
+const fn at_scale(scale: Scale) -> (f64, u32) {
+    match scale {
+        Scale::Paper => (60.0, 100),
+        Scale::Quick => (1.0, 10),
+        Scale::Tiny => (0.2, 2),
+    }
+}
+
+/// By mode, block size and number of threads, without repetitions.
+fn cells(job: &Job) -> Vec<Cell> {
+    let mut cells = vec![];
+    for name in job.settings.words("modes") {
+        let Some(mode) = MODES.into_iter().find(|mode| mode.name == name) else { continue };
+        for block in job.settings.ints("bs") {
+            for threads in job.settings.ints("threads") {
+                let cell = Cell { mode, block: block as u32, threads: threads as u32 };
+                if !cells.contains(&cell) {
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Whole blocks of every usual size, and one of the largest at least.
+fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
+    let total = match job.settings.int("total_bytes") {
+        0 => job.scale.count(2 << 30, 0),
+        total => total as u64,
+    };
+    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)
+}

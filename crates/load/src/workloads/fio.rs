@@ -1,0 +1,177 @@
+//! The real fio, with the cells of `fileio`: its arguments, and the JSON that it prints.
+
+use super::fileio::FileIo;
+use super::fileio::settings::{Cell, Chosen, settings};
+use crate::engine::Content;
+use crate::step::{Action, Error};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::WorkloadDef;
+use fsarena_sys::argv::Argv;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// By fio.
+pub const FIO: FileIo = FileIo {
+    def: &WorkloadDef {
+        id: "fio",
+        help: "the same steps as fileio, by the real fio (psync)",
+        settings: &settings("fio"),
+    },
+};
+
+/// Runs one cell in a directory whose files are prepared, or on a device.
+pub fn action(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Action {
+    let read = |printed: &str| {
+        parse(printed).map(|run| run.readings()).map_err(|why| {
+            let shown: String = printed.chars().take(1000).collect();
+            Error::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
+        })
+    };
+    Action::Read(argv(chosen, cell, on, is_device), Box::new(read))
+}
+
+fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
+    let rw = match (cell.mode.sequential, cell.mode.writes) {
+        (true, false) => "read",
+        (false, false) => "randread",
+        (true, true) => "write",
+        (false, true) => "randwrite",
+    };
+    let order = if cell.mode.sequential { "sequential" } else { "random" };
+    let mut argv = Argv::new("fio")
+        .args(["--output-format=json", "--ioengine=psync", "--thread", "--group_reporting"])
+        // Blocks with replacement, files neither preallocated nor truncated to size.
+        .args(["--norandommap", "--fallocate=none", "--create_on_open=1", "--invalidate=0"])
+        .arg(format!("--name={}", cell.mode.name))
+        .arg(format!("--rw={rw}"))
+        .arg(format!("--bs={}", cell.block))
+        .arg(format!("--numjobs={}", cell.threads))
+        .arg(format!("--direct={}", u8::from(chosen.direct)))
+        .arg(format!("--randseed={}", chosen.seed))
+        .arg(if chosen.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
+    argv = if is_device {
+        let mut name = std::ffi::OsString::from("--filename=");
+        name.push(on);
+        argv.arg(name).arg(format!("--size={}", chosen.total_bytes()))
+    } else {
+        let mut dir = std::ffi::OsString::from("--directory=");
+        dir.push(on);
+        argv.arg(dir)
+            .arg("--filename_format=test_file.$filenum")
+            .arg(format!("--nrfiles={}", chosen.files))
+            .arg(format!("--filesize={}", chosen.file_bytes))
+            .arg(format!("--file_service_type={order}"))
+    };
+    if let Some(writes) = chosen.sync_after(cell.mode) {
+        argv = argv.arg(format!("--fsync={writes}"));
+    }
+    if cell.mode.writes && chosen.fsync_end {
+        argv = argv.arg("--end_fsync=1");
+    }
+    match chosen.events {
+        0 => argv
+            .arg("--time_based")
+            .arg(format!("--runtime={}ms", (chosen.seconds * 1e3).ceil().max(1.0) as u64)),
+        events => {
+            let each = events.div_ceil(u64::from(cell.threads)) * u64::from(cell.block);
+            argv.arg(format!("--io_size={each}"))
+        }
+    }
+}
+
+/// The part of fio's JSON that is read.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Run {
+    jobs: Vec<OfJob>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct OfJob {
+    #[serde(default)]
+    error: i64,
+    read: Ways,
+    write: Ways,
+    #[serde(default)]
+    sync: Syncs,
+}
+
+/// One direction.
+#[derive(Debug, Clone, Deserialize)]
+struct Ways {
+    io_bytes: u64,
+    total_ios: u64,
+    /// Milliseconds.
+    runtime: u64,
+    iops: f64,
+    #[serde(default)]
+    clat_ns: Latency,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Syncs {
+    #[serde(default)]
+    total_ios: u64,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Latency {
+    #[serde(default)]
+    mean: f64,
+    #[serde(default)]
+    max: f64,
+    #[serde(default)]
+    percentile: BTreeMap<String, f64>,
+}
+
+/// Reads fio's JSON, which may have warnings before it.
+///
+/// # Errors
+/// What is missing.
+pub fn parse(text: &str) -> Result<Run, String> {
+    let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
+    let json = text.get(from..=to).ok_or("nothing between the braces")?;
+    let run: Run = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    match run.jobs.as_slice() {
+        [] => Err("no jobs".into()),
+        jobs => match jobs.iter().find(|job| job.error != 0) {
+            Some(job) => Err(format!("a job failed with error {}", job.error)),
+            None => Ok(run),
+        },
+    }
+}
+
+impl Run {
+    /// As readings of the load engine's names. What fio does not say is left out.
+    fn readings(&self) -> Readings {
+        let mut readings = Readings::default();
+        // Grouped reporting makes one job of all threads.
+        let Some(job) = self.jobs.first() else { return readings };
+        for (way, prefix, rate, bandwidth) in [
+            (&job.read, "read", reading::READ_RATE, reading::READ_BANDWIDTH),
+            (&job.write, "write", reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+        ] {
+            if way.total_ios == 0 || way.runtime == 0 {
+                continue;
+            }
+            readings.set(rate, way.iops);
+            readings.set(bandwidth, way.io_bytes as f64 * 1e3 / way.runtime as f64);
+            readings.set(&format!("{prefix}_operations_count"), way.total_ios as f64);
+            readings.set(&format!("{prefix}_latency_mean_ns"), way.clat_ns.mean);
+            readings.set(&format!("{prefix}_latency_max_ns"), way.clat_ns.max);
+            for (name, percentile) in
+                [("p50", "50.000000"), ("p95", "95.000000"), ("p99", "99.000000"), ("p999", "99.900000")]
+            {
+                if let Some(ns) = way.clat_ns.percentile.get(percentile) {
+                    readings.set(&format!("{prefix}_latency_{name}_ns"), *ns);
+                }
+            }
+            readings.set("load_elapsed_ns", way.runtime as f64 * 1e6);
+        }
+        if job.sync.total_ios > 0 {
+            readings.set("sync_operations_count", job.sync.total_ios as f64);
+        }
+        readings
+    }
+}

@@ -1,0 +1,146 @@
+//! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
+
+use super::fileio::FileIo;
+use super::fileio::settings::{Cell, Chosen, settings};
+use crate::step::{Action, Error};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::WorkloadDef;
+use fsarena_sys::argv::Argv;
+use std::path::Path;
+
+/// By sysbench.
+pub const SYSBENCH: FileIo = FileIo {
+    def: &WorkloadDef {
+        id: "sysbench",
+        help: "the same steps as fileio, by the real sysbench (1.0 or 1.1)",
+        settings: &settings("sysbench"),
+    },
+};
+
+/// sysbench knows whole seconds only.
+pub fn whole_seconds(chosen: &Chosen) -> u64 {
+    chosen.seconds.ceil().max(1.0) as u64
+}
+
+/// Runs one cell in a directory whose files are prepared.
+pub fn action(chosen: &Chosen, cell: Cell, dir: &Path) -> Action {
+    let block = cell.block;
+    let read = move |printed: &str| {
+        parse(printed).map(|found| found.readings(block)).ok_or_else(|| {
+            Error::Unfit(format!("sysbench printed no figures that fsarena knows (1.0 and 1.1):\n{printed}"))
+        })
+    };
+    Action::Read(argv(chosen, cell).cwd(dir), Box::new(read))
+}
+
+fn argv(chosen: &Chosen, cell: Cell) -> Argv {
+    let on = |yes| if yes { "on" } else { "off" };
+    let mut argv = Argv::new("sysbench")
+        .arg("fileio")
+        .arg(format!("--file-test-mode={}", cell.mode.name))
+        .arg(format!("--file-num={}", chosen.files))
+        .arg(format!("--file-total-size={}", chosen.total_bytes()))
+        .arg(format!("--file-block-size={}", cell.block))
+        .arg(format!("--file-fsync-freq={}", chosen.fsync_every))
+        .arg(format!("--file-fsync-end={}", on(chosen.fsync_end)))
+        .arg(format!("--threads={}", cell.threads))
+        // It takes 31 bits, and 0 for a seed of its own.
+        .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1));
+    if chosen.direct {
+        argv = argv.arg("--file-extra-flags=direct");
+    }
+    let time = if chosen.events == 0 { whole_seconds(chosen) } else { 0 };
+    argv.arg(format!("--events={}", chosen.events)).arg(format!("--time={time}")).arg("run")
+}
+
+/// What sysbench says of one run. Rates are a second, times are seconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Printed {
+    reads: f64,
+    writes: f64,
+    syncs: f64,
+    total_time: f64,
+    events: f64,
+    latency_mean: Option<f64>,
+    latency_p95: Option<f64>,
+    latency_max: Option<f64>,
+    /// Mean and standard deviation of the events of the threads.
+    fairness: Option<(f64, f64)>,
+}
+
+/// Reads the output of 1.0 and 1.1. None where figures are missing or are no numbers.
+pub fn parse(text: &str) -> Option<Printed> {
+    let mut found = Printed::default();
+    let (mut rates, mut events, mut time) = (false, false, false);
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let first = || number(value.split_whitespace().next()?);
+        match name.trim() {
+            // 1.0 has a line for each rate.
+            "reads/s" => (found.reads, rates) = (first()?, true),
+            "writes/s" => found.writes = first()?,
+            "fsyncs/s" => found.syncs = first()?,
+            // 1.1 has `read:  IOPS=123.45 1.93 MiB/s (2.02 MB/s)`.
+            "read" if value.contains("IOPS=") => (found.reads, rates) = (iops(value)?, true),
+            "write" if value.contains("IOPS=") => found.writes = iops(value)?,
+            "fsync" if value.contains("IOPS=") => found.syncs = iops(value)?,
+            "total time" | "time elapsed" => {
+                (found.total_time, time) = (number(value.trim().strip_suffix('s')?)?, true)
+            }
+            "total number of events" => (found.events, events) = (first()?, true),
+            "avg" => found.latency_mean = Some(first()? / 1e3),
+            "max" => found.latency_max = Some(first()? / 1e3),
+            "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
+            "events (avg/stddev)" => {
+                let (mean, deviation) = value.trim().split_once('/')?;
+                found.fairness = Some((number(mean)?, number(deviation)?));
+            }
+            _ => {}
+        }
+    }
+    (rates && events && time).then_some(found)
+}
+
+fn iops(value: &str) -> Option<f64> {
+    number(value.split_once("IOPS=")?.1.split_whitespace().next()?)
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+impl Printed {
+    /// As readings of the load engine's names. What sysbench does not say is left out.
+    fn readings(&self, block: u32) -> Readings {
+        let mut readings = Readings::default();
+        let bytes = f64::from(block);
+        for (rate, id, bandwidth) in [
+            (self.reads, reading::READ_RATE, reading::READ_BANDWIDTH),
+            (self.writes, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+        ] {
+            if rate > 0.0 {
+                readings.set(id, rate);
+                readings.set(bandwidth, rate * bytes);
+            }
+        }
+        if self.syncs > 0.0 {
+            readings.set("sync_iops_per_s", self.syncs);
+        }
+        readings.set("all_operations_count", self.events);
+        readings.set("load_elapsed_ns", self.total_time * 1e9);
+        let latencies = [
+            ("all_latency_mean_ns", self.latency_mean),
+            ("all_latency_p95_ns", self.latency_p95),
+            ("all_latency_max_ns", self.latency_max),
+        ];
+        for (id, seconds) in latencies {
+            seconds.into_iter().for_each(|seconds| readings.set(id, seconds * 1e9));
+        }
+        if let Some((mean, deviation)) = self.fairness.filter(|(mean, _)| *mean > 0.0) {
+            // Jain's (Σx)² / (n·Σx²), by mean and standard deviation.
+            readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
+        }
+        readings
+    }
+}
