@@ -1,6 +1,6 @@
 //! The command line. Each command's own arguments are beside its code.
 
-use crate::commands::{agent, compare, doctor, list, recover, report, run, show};
+use crate::commands::{agent, compare, doctor, list, load, recover, report, run, show};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -33,6 +33,7 @@ pub enum Command {
     Run(Box<run::Args>),
     Report(report::Args),
     Compare(compare::Args),
+    Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),
     Doctor(doctor::Args),

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod compare;
 pub mod doctor;
 pub mod list;
+pub mod load;
 pub mod recover;
 pub mod report;
 pub mod run;
@@ -20,6 +21,7 @@ pub fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => run::run(*args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Load(args) => load::run(*args),
         Command::List(args) => list::run(args),
         Command::Show(args) => show::run(args),
         Command::Doctor(args) => doctor::run(args),

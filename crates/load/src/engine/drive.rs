@@ -5,6 +5,7 @@ use super::collect::{Collector, Finished, Interval};
 use super::error::Error;
 use super::steady::Assessment;
 use super::tally::{Budget, Desk, Kind, Link, Message, Tally, Times};
+use fsarena_sys::cancel;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Condvar, Mutex};
@@ -245,6 +246,10 @@ fn collect<W>(
 ) -> usize {
     let mut told = 0;
     for message in messages {
+        // A signal ends the load as its time would: what was measured until then counts.
+        if cancel::requested().is_some() {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
         if collector.take(message) == 0 || collector.ended() {
             continue;
         }

@@ -4,6 +4,7 @@ use super::error::Error;
 use super::fill::Filler;
 use super::job::{Content, Job};
 use super::verify::Identity;
+use fsarena_sys::cancel;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::fs::File;
 use std::io::Write;
@@ -166,6 +167,10 @@ fn write_file(
     let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);
     let mut offset = 0;
     while offset < spec.bytes {
+        if cancel::requested().is_some() {
+            let source = std::io::ErrorKind::Interrupted.into();
+            return Err(Error::Io { doing: "making", path: path.into(), source });
+        }
         let piece = &mut buffer[..chunk.min((spec.bytes - offset) as usize)];
         match block {
             None => filler.refresh(piece),

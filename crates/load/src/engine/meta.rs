@@ -17,6 +17,7 @@ use super::error::Error;
 use super::job::{Bound, Warmup};
 use super::outcome::{Outcome, Shape};
 use super::tally::Kind;
+use fsarena_sys::cancel;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tree::Tree;
@@ -117,6 +118,10 @@ pub fn run(
     for &operation in &job.phases {
         let outcome = phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
+        // What a signal cut short did not leave what the next phase needs.
+        if cancel::requested().is_some() {
+            break;
+        }
     }
     tree.remove()?;
     Ok(outcomes)

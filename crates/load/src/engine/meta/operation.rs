@@ -54,6 +54,23 @@ pub struct Names<'a> {
 }
 
 impl Operation {
+    /// Every operation.
+    pub const ALL: [Operation; 13] = [
+        Operation::Create,
+        Operation::Open,
+        Operation::Stat,
+        Operation::Readdir,
+        Operation::Rename,
+        Operation::Link,
+        Operation::Symlink,
+        Operation::Chmod,
+        Operation::Setxattr,
+        Operation::Getxattr,
+        Operation::Unlink,
+        Operation::Mkdir,
+        Operation::Rmdir,
+    ];
+
     /// Its name in readings, jobs and errors.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,44 @@
+//! `fsarena load`: the load engine on its own, in fio's words.
+
+mod files;
+mod flags;
+mod job;
+mod live;
+mod meta;
+mod page;
+mod reached;
+mod words;
+
+pub use flags::Args;
+
+use crate::commands::report;
+use crate::failure::{Failure, Outcome};
+use files::Place;
+use fsarena_core::exit::ExitCode;
+use fsarena_load::engine;
+use fsarena_sys::cancel;
+use fsarena_sys::kernel::Kernel;
+use live::Live;
+use reached::Counters;
+
+/// Makes the files, runs the load on them, and prints what it came to.
+pub fn run(args: Args) -> Outcome {
+    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    if !args.meta.is_empty() {
+        return meta::run(&args);
+    }
+    let job = job::of(&args)?;
+    job.check()?;
+    let kernel = Kernel::host();
+    let place = Place::open(&args, &job)?;
+    let live = Live::new(args.quiet);
+    let files = live.during("making the files", || place.files(&args, &job))?;
+    let counters = Counters::open(&kernel, place.dir());
+    let outcome = engine::run(&job, &files, &mut |interval| live.show(interval));
+    live.clear();
+    let reached = counters.reached();
+    let page = page::of_data(&job, &files, &outcome?, reached);
+    place.leave()?;
+    report::print_page(&page, &args.format)?;
+    Ok(ExitCode::Done)
+}

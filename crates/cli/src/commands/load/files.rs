@@ -1,0 +1,152 @@
+//! The files of a load: made by fsarena and removed again, or one that the user names.
+
+use super::flags::Args;
+use crate::failure::Failure;
+use bytesize::ByteSize;
+use fsarena_core::exit::ExitCode;
+use fsarena_load::engine::{FileSpec, Files, Job};
+use fsarena_sys::image;
+use fsarena_sys::undo::{self, Armed, Journal, Undo};
+use rustix::fs::{Advice, CWD, RenameFlags};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file where nothing is said.
+const SIZE: u64 = 1 << 30;
+
+/// A directory of ours below the one asked for. It goes with all that is in it, also after a SIGKILL, by
+/// `fsarena recover`.
+pub struct Place {
+    dir: PathBuf,
+    armed: Armed,
+    /// The file that the user names, and whether it is there already.
+    named: Option<(PathBuf, bool)>,
+}
+
+impl Place {
+    /// Refuses what is no regular file and makes the directory.
+    pub fn open(args: &Args, job: &Job) -> Result<Place, Failure> {
+        let named = args.file.as_deref().map(named).transpose()?;
+        let parent = match &args.file {
+            Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            None => &args.dir,
+        };
+        let there = matches!(named, Some((_, true)));
+        if there && args.size.is_some() {
+            let message = "--size is for files that are made; one that is there has its own size";
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
+        if !there && !job.open.recreate {
+            room(parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
+        }
+        let mut place = Place::below(parent)?;
+        place.named = named;
+        Ok(place)
+    }
+
+    /// A directory of our own below an existing one.
+    pub fn below(parent: &Path) -> Result<Place, Failure> {
+        let parent = parent.canonicalize().map_err(Failure::file(parent))?;
+        if !parent.is_dir() {
+            let message = format!("{}: not a directory; --dir names where files are made", parent.display());
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
+        let dir = parent.join(format!("fsarena-load-{}", std::process::id()));
+        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+        if dir.symlink_metadata().is_ok() {
+            let message = format!("{} is there already; remove it if it is left from before", dir.display());
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
+        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
+        Ok(Place { dir, armed, named: None })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The files of the load, written and on the device.
+    pub fn files(&self, args: &Args, job: &Job) -> Result<Files, Failure> {
+        let bytes = args.size.unwrap_or(SIZE);
+        if job.open.recreate {
+            return Ok(Files::planned(&self.dir, args.nrfiles, bytes));
+        }
+        let files = match &self.named {
+            Some((path, true)) => Files::existing(vec![path.clone()])?,
+            named => {
+                let spec = FileSpec {
+                    count: args.nrfiles,
+                    bytes,
+                    content: job.content,
+                    seed: job.seed,
+                    verify_block: job.verify.then_some(job.block_bytes),
+                };
+                let made = Files::prepare(&self.dir, &spec)?;
+                match named {
+                    Some((path, _)) => moved(&made.paths()[0], path)?,
+                    None => made,
+                }
+            }
+        };
+        if args.invalidate {
+            files.paths().iter().try_for_each(|path| invalidate(path))?;
+        }
+        Ok(files)
+    }
+
+    /// Removes what fsarena made, but not the file that the user named.
+    pub fn leave(self) -> Result<(), Failure> {
+        Ok(self.armed.undo()?)
+    }
+}
+
+/// The file that the user names, and whether it is there. Anything but a regular file is refused.
+fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
+    let kind = match std::fs::metadata(path) {
+        Ok(meta) => meta.file_type(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((path.into(), false)),
+        Err(error) => return Err(Failure::file(path)(error)),
+    };
+    if kind.is_file() {
+        return Ok((path.into(), true));
+    }
+    let what = match () {
+        () if kind.is_block_device() => {
+            "is a block device, and a load could destroy what is on it; `fsarena run engel --fs raw` measures the \
+             bare device below an image that fsarena made"
+        }
+        () if kind.is_dir() => "is a directory; --dir makes files in it",
+        () => "is no regular file",
+    };
+    Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
+}
+
+fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
+    let free = image::free_bytes(dir)?;
+    if free >= needed {
+        return Ok(());
+    }
+    let message = format!(
+        "too little room in {}: {} needed, {} free; take a smaller --size, or another --dir",
+        dir.display(),
+        ByteSize(needed),
+        ByteSize(free)
+    );
+    Err(Failure::new(ExitCode::Missing, message))
+}
+
+/// Gives a finished file the name that the user wants, where nothing has taken it meanwhile.
+fn moved(from: &Path, to: &Path) -> Result<Files, Failure> {
+    rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
+        .map_err(|error| Failure::file(to)(error.into()))?;
+    Ok(Files::existing(vec![to.into()])?)
+}
+
+/// Drops a file's clean pages. It is on the device, so all are.
+fn invalidate(path: &Path) -> Result<(), Failure> {
+    let file = std::fs::File::open(path).map_err(Failure::file(path))?;
+    file.sync_all().map_err(Failure::file(path))?;
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| Failure::file(path)(error.into()))
+}

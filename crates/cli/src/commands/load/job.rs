@@ -1,0 +1,177 @@
+//! From flags to the engine's job.
+
+use super::flags::{Args, Extents, IoEngine, RateProcess, Rw, Sync};
+use super::words;
+use crate::failure::Failure;
+use fsarena_core::exit::ExitCode;
+use fsarena_load::engine::{
+    Allow, Arrivals, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery,
+    Warmup,
+};
+
+/// How long a load takes where nothing bounds it.
+const SECONDS: f64 = 10.0;
+
+/// The job that these flags ask for.
+pub fn of(args: &Args) -> Result<Job, Failure> {
+    let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
+    let every = args.fsync.or(args.fdatasync);
+    Ok(Job {
+        engine: engine(args),
+        open: Open {
+            direct: args.direct,
+            durability: match args.sync {
+                Sync::None => Durability::Plain,
+                Sync::Dsync => Durability::Dsync,
+                Sync::Sync => Durability::Sync,
+            },
+            recreate: args.create_on_open,
+        },
+        block_bytes,
+        threads: args.numjobs,
+        depth: args.iodepth,
+        batch: args.batch,
+        pattern: pattern(args)?,
+        read_share: read_share(args),
+        sync_every: every.map(|requests| SyncEvery { requests, over_all_threads: false }),
+        sync_call: if args.fdatasync.is_some() { SyncCall::Fdatasync } else { SyncCall::Fsync },
+        sync_end: args.end_fsync,
+        bound: bound(args),
+        warmup: args.ramp_time.map_or(Warmup::Detect, Warmup::Seconds),
+        rate: args.rate.map(|per_s| Rate { per_s, arrivals: arrivals(args.rate_process) }),
+        content: if args.zero_buffers { Content::Zeros } else { Content::Random },
+        verify: args.verify,
+        allow: allow(&args.allow),
+        seed: args.seed,
+        ..Job::default()
+    })
+}
+
+fn engine(args: &Args) -> Engine {
+    match args.ioengine {
+        Some(IoEngine::Sync) => Engine::Sync,
+        Some(IoEngine::IoUring) => Engine::IoUring,
+        Some(IoEngine::Mmap) => Engine::Mmap,
+        None if args.iodepth > 1 => Engine::IoUring,
+        None => Engine::Sync,
+    }
+}
+
+fn read_share(args: &Args) -> f64 {
+    match args.rw {
+        Rw::Read | Rw::Randread => 1.0,
+        Rw::Write | Rw::Randwrite => 0.0,
+        Rw::Rw | Rw::Randrw => f64::from(args.rwmixread) / 100.0,
+    }
+}
+
+fn pattern(args: &Args) -> Result<Pattern, Failure> {
+    let usage = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
+    let random = match args.random_distribution.split_once(':') {
+        None if args.random_distribution == "random" => Pattern::Uniform,
+        Some(("zipf", theta)) => Pattern::Zipf { theta: words::number(theta).map_err(usage)? },
+        Some(("pareto", h)) => Pattern::Pareto { h: words::number(h).map_err(usage)? },
+        Some(("normal", deviation)) => {
+            Pattern::Normal { deviation_percent: words::number(deviation).map_err(usage)? }
+        }
+        _ => {
+            let why = format!(
+                "`{}` is none of random, zipf:THETA, pareto:H, normal:DEVIATION",
+                args.random_distribution
+            );
+            return Err(usage(why));
+        }
+    };
+    match args.rw {
+        Rw::Randread | Rw::Randwrite | Rw::Randrw if !args.shared_cursor => Ok(random),
+        Rw::Randread | Rw::Randwrite | Rw::Randrw => {
+            Err(Failure::new(ExitCode::Usage, "--shared-cursor: random operations have no cursor"))
+        }
+        _ if random == Pattern::Uniform => Ok(Pattern::Sequential { shared_cursor: args.shared_cursor }),
+        _ => Err(usage("a load in sequence has no distribution".into())),
+    }
+}
+
+fn bound(args: &Args) -> Bound {
+    let seconds = args.runtime.unwrap_or(SECONDS);
+    match (args.number_ios, args.io_size) {
+        (Some(operations), _) => Bound::Operations(operations),
+        (_, Some(bytes)) => Bound::Bytes(bytes),
+        _ if args.steady => Bound::Steady { at_most_s: seconds },
+        _ => Bound::Seconds(seconds),
+    }
+}
+
+fn arrivals(process: RateProcess) -> Arrivals {
+    match process {
+        RateProcess::Poisson => Arrivals::Poisson,
+        RateProcess::Linear => Arrivals::Fixed,
+    }
+}
+
+fn allow(kinds: &[Extents]) -> Allow {
+    let has = |kind| kinds.contains(&kind);
+    Allow {
+        unwritten: has(Extents::Unwritten),
+        sparse: has(Extents::Sparse),
+        shared: has(Extents::Shared),
+        inline: has(Extents::Inline),
+        encoded: has(Extents::Encoded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn job(line: &str) -> Job {
+        let line = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
+        of(&line.unwrap().args).unwrap()
+    }
+
+    #[test]
+    fn fios_words_mean_what_they_mean_there() {
+        let job = job(
+            "--rw=randrw --rwmixread=70 --bs=8k --iodepth=32 --numjobs=4 --direct=1 --runtime=20 --ramp_time=2s \
+             --rate_iops=5000 --rate_process=linear --random_distribution=zipf:1.2 --fdatasync=8",
+        );
+        assert_eq!((job.engine, job.depth, job.threads, job.block_bytes), (Engine::IoUring, 32, 4, 8192));
+        assert_eq!((job.open.direct, job.read_share, job.pattern), (true, 0.7, Pattern::Zipf { theta: 1.2 }));
+        assert_eq!((job.bound, job.warmup), (Bound::Seconds(20.0), Warmup::Seconds(2.0)));
+        assert_eq!(job.rate, Some(Rate { per_s: 5000.0, arrivals: Arrivals::Fixed }));
+        assert_eq!(job.sync_every, Some(SyncEvery { requests: 8, over_all_threads: false }));
+        assert_eq!(job.sync_call, SyncCall::Fdatasync);
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_engine() {
+        assert_eq!(job(""), Job::default());
+        assert_eq!(job("--ioengine=psync --direct=0"), Job::default());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_no_job() {
+        for line in [
+            "--rw read --random-distribution zipf:1.2",
+            "--random-distribution zipf",
+            "--random-distribution zipf:much",
+            "--shared-cursor",
+        ] {
+            let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap();
+            assert_eq!(of(&parsed.args).unwrap_err().exit_code(), ExitCode::Usage, "{line}");
+        }
+        for line in
+            ["--rate-process linear", "--runtime 5 --io-size 1g", "--meta stat --rw read", "--files 5"]
+        {
+            let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
+            assert!(parsed.is_err(), "{line}");
+        }
+    }
+}

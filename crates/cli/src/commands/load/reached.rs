@@ -1,0 +1,76 @@
+//! How much of a load reached the device.
+
+use fsarena_core::event::Note;
+use fsarena_core::metric::{Reach, reading};
+use fsarena_core::sample::Readings;
+use fsarena_probe::{Scene, Session, Snapshot};
+use fsarena_sys::device;
+use fsarena_sys::kernel::Kernel;
+use std::path::Path;
+
+/// The probes around a load.
+pub struct Counters {
+    session: Session,
+    notes: Vec<Note>,
+    before: Snapshot,
+}
+
+/// What the probes saw.
+pub struct Reached {
+    /// Their readings.
+    pub readings: Readings,
+    /// What they could not tell.
+    pub notes: Vec<Note>,
+}
+
+impl Counters {
+    /// Reads the probes before the load.
+    pub fn open(kernel: &Kernel, dir: &Path) -> Counters {
+        let device = device::behind(kernel, dir).map(|device| (device.major, device.minor));
+        let (mut session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+        let before = session.before();
+        Counters { session, notes, before }
+    }
+
+    /// Reads them after it.
+    pub fn reached(mut self) -> Reached {
+        let at_return = self.session.at_return();
+        let at_durable = self.session.at_durable();
+        let readings = self.session.finish(&self.before, &at_return, &at_durable);
+        self.notes.extend(self.session.take_notes());
+        Reached { readings, notes: self.notes }
+    }
+}
+
+impl Reached {
+    /// Device bytes over the bytes that the load moved, and who did the work; where the device is known and
+    /// anything was moved. What a cache has not written back yet did not reach it.
+    pub fn label(&self, moved_bytes: u64) -> Option<(f64, Reach)> {
+        let device = self.readings.get(reading::DEVICE_READ)? + self.readings.get(reading::DEVICE_WRITTEN)?;
+        (moved_bytes > 0).then(|| {
+            let share = device / moved_bytes as f64;
+            (share, Reach::of(share))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_is_of_what_the_load_moved() {
+        let mut readings = Readings::default();
+        let label = |readings: &Readings, bytes| {
+            let reached = Reached { readings: readings.clone(), notes: vec![] };
+            reached.label(bytes).map(|(_, reach)| reach)
+        };
+        assert_eq!(label(&readings, 1000), None, "no device is known");
+        readings.set(reading::DEVICE_READ, 40.0);
+        readings.set(reading::DEVICE_WRITTEN, 10.0);
+        assert_eq!(label(&readings, 1000), Some(Reach::Cache));
+        assert_eq!(label(&readings, 100), Some(Reach::Mixed));
+        assert_eq!(label(&readings, 50), Some(Reach::Device));
+        assert_eq!(label(&readings, 0), None);
+    }
+}
