@@ -90,8 +90,8 @@ fn directories_leave_no_factor_of_formatting() {
 #[test]
 fn errors_point_at_the_place() {
     let cases: &[(&str, &str)] = &[
-        ("blocks = 3", "plan.toml, line 1, column 1: unknown field `blocks`"),
-        ("name = 3", "plan.toml, line 1, column 8: invalid type"),
+        ("blocks = 3", "plan.toml, line 1, column 1: unknown key `blocks`"),
+        ("name = 3", "plan.toml, line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
         (
             &with("[factors]\nfs = \"etx4\""),
@@ -108,7 +108,7 @@ fn errors_point_at_the_place() {
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: `soon` is no time"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: `big` is no size"),
         (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a share of time"),
-        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: unknown variant `huge`"),
+        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: unknown value `huge`"),
         ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
         (
             "name = \"mine\"\n[[workload]]\ndriver = \"native\"",
@@ -133,7 +133,7 @@ fn errors_point_at_the_place() {
         (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` is a whole number"),
         (
             "[[arm]]\nfs = \"ext4\"\n[[arm]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
-            "plan.toml, line 1, column 1: missing field `name`",
+            "plan.toml, line 1, column 1: missing key `name`",
         ),
     ];
     for (text, expected) in cases {
@@ -165,7 +165,7 @@ fn what_is_no_text_is_told_by_its_place() {
     let said = PlanFile::parse("plan.toml", b"name = \"x\"\ntitle = \"\xff\"").unwrap_err().to_string();
     assert_eq!(said, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
     let said = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
-    assert_eq!(said, "plan.toml, line 1, column 1: 10485760 bytes is no plan; the limit is 1048576");
+    assert_eq!(said, "plan.toml, line 1, column 1: more than 1 MiB: that is no plan");
 }
 
 mod properties {

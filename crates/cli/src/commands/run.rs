@@ -22,6 +22,11 @@ use std::path::Path;
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
 pub fn run(args: Args) -> Outcome {
+    run_plan(args, load)
+}
+
+/// Runs the plan that `load` makes of the arguments, where they name no run to go on with.
+pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Failure>) -> Outcome {
     let kernel = Kernel::host();
     fsarena_sys::cancel::install()
         .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
@@ -55,20 +60,27 @@ pub fn run(args: Args) -> Outcome {
 
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.
 fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
+    let (origin, file) = read_plan(args)?;
+    Ok(resolve(&origin, &file, &args.overrides(kernel)?, &vocabulary::collect(kernel)?)?)
+}
+
+/// The plan that the arguments name, as it was written, and what errors call it.
+pub fn read_plan(args: &Args) -> Result<(String, (PlanFile, String)), Failure> {
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
     let (origin, bytes) = match study::find(name) {
         Some(study) => (format!("study {name}"), study.plan.as_bytes().to_vec()),
         None => (name.to_string(), read(name)?),
     };
     let file = PlanFile::parse(&origin, &bytes)?;
-    Ok(resolve(&origin, &file, &args.overrides(kernel)?, &vocabulary::collect(kernel)?)?)
+    Ok((origin, file))
 }
 
 fn read(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
     let meta = path.metadata().map_err(|error| {
         let studies: Vec<&str> = study::STUDIES.iter().map(|study| study.name).collect();
-        let message = format!("{name}: neither a study ({}) nor a plan file: {error}", studies.join(", "));
+        let message =
+            format!("{name:?} is neither a study ({}) nor a plan file: {error}", studies.join(", "));
         Failure::new(ExitCode::Usage, message)
     })?;
     if !meta.is_file() {

@@ -67,9 +67,49 @@ pub(crate) fn did_you_mean<'a>(wrong: &str, words: impl IntoIterator<Item = &'a 
         .map_or(String::new(), |(_, word)| format!("; did you mean `{word}`?"))
 }
 
+/// What the parser says, in the words of whoever wrote the plan.
+pub(crate) fn plain(message: &str) -> String {
+    const WORDS: [(&str, &str); 9] = [
+        ("recursion limit", "nested too deeply"),
+        ("cannot recurse further; max recursion depth met", "nested too deeply"),
+        ("unknown field", "unknown key"),
+        ("missing field", "missing key"),
+        ("unknown variant", "unknown value"),
+        ("invalid type: ", "wrong type: "),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        (" as i128, expected u64", ", expected a smaller whole number"),
+        ("expected u64", "expected a whole number from 0"),
+    ];
+    let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if message.starts_with("unknown ")
+        && let [unknown, known @ ..] = words.as_slice()
+        && let near = did_you_mean(unknown, known.iter().copied())
+        && !near.is_empty()
+    {
+        return format!("unknown `{unknown}`{near}");
+    }
+    WORDS.iter().fold(message.to_string(), |text, (from, to)| text.replacen(from, to, 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parser_speaks_plainly() {
+        assert_eq!(
+            plain("unknown field `nme`, expected `name` or `seed`"),
+            "unknown `nme`; did you mean `name`?"
+        );
+        assert_eq!(
+            plain("unknown field `x`, expected `name` or `seed`"),
+            "unknown key `x`, expected `name` or `seed`"
+        );
+        assert_eq!(
+            plain("invalid type: string \"many\", expected u32"),
+            "wrong type: string \"many\", expected a whole number from 0 to 4294967295"
+        );
+    }
 
     #[test]
     fn columns_count_characters() {

@@ -1,6 +1,6 @@
 //! A plan as it was written: parsed, inert, every value with its place in the text.
 
-use super::error::{PlanError, line_and_column};
+use super::error::{PlanError, line_and_column, plain};
 use crate::scale::Scale;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ impl PlanFile {
     /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
     pub fn parse(origin: &str, bytes: &[u8]) -> Result<(PlanFile, String), PlanError> {
         if bytes.len() > MAX_BYTES {
-            let message = format!("{} bytes is no plan; the limit is {MAX_BYTES}", bytes.len());
+            let message = format!("more than {} MiB: that is no plan", MAX_BYTES >> 20);
             return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| PlanError {
@@ -113,7 +113,9 @@ impl PlanFile {
             message: "a plan is UTF-8 text, and this byte is not".into(),
         })?;
         let plan = toml::from_str(text).map_err(|error| {
-            PlanError::at(origin, text, error.span(), error.message().lines().next().unwrap_or("is not TOML"))
+            let first = error.message().lines().next().unwrap_or("is not TOML");
+            // Without a place it is nested too deeply to go on anywhere.
+            PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))
         })?;
         Ok((plan, text.to_string()))
     }
