@@ -1,6 +1,6 @@
 //! Anomalies of a block-size × threads matrix, for people and for programs.
 
-mod figures;
+pub(crate) mod figures;
 mod json;
 mod tables;
 mod words;

@@ -3,20 +3,44 @@
 use crate::document::{Cell, Document, Table};
 use crate::exporters::column_name;
 use crate::page::Page;
+use crate::sections::matrix;
+use fsarena_core::metric;
 use fsarena_core::published::{Figure, Published};
-use fsarena_core::sample::Unit;
+use fsarena_core::sample::{Direction, Unit};
 use serde_json::{Value, json};
 
 /// The tables of one set: each metric, task by arm.
 pub fn show(published: &Published) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
+    let is_matrix = published.rows.iter().all(|row| matrix::place(&row.step_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
-        document.table(table(published, metric));
+        match is_matrix {
+            true => matrices(&mut document, published, metric),
+            false => document.table(table(published, metric)),
+        }
     }
-    document.text("Figures as the author printed them; totals are their sums.");
+    document.text(match is_matrix {
+        true => "Figures as the author printed them. The highest of each block size and number of threads stands out.",
+        false => "Figures as the author printed them; totals are their sums.",
+    });
     Page { document, json: as_json(published) }
+}
+
+/// For each mode a table of block sizes by threads.
+fn matrices(document: &mut Document, published: &Published, metric: &str) {
+    let arms = published.arms();
+    let figure = |row: &Figure| {
+        let at = matrix::place(&row.step_id())?;
+        let arm = arms.iter().position(|arm| *arm == row.arm)?;
+        Some(matrix::Figure { mode: row.step.clone(), at, arm, value: row.value, mark: String::new() })
+    };
+    let of_metric = || published.rows.iter().filter(|row| row.metric == metric);
+    let figures: Vec<matrix::Figure> = of_metric().filter_map(figure).collect();
+    let Some(unit) = of_metric().map(|row| row.unit).next() else { return };
+    let direction = metric::find(metric).map_or(Direction::Neutral, |def| def.direction);
+    matrix::tables(document, &arms, &figures, unit, direction);
 }
 
 fn table(published: &Published, metric: &str) -> Table {
@@ -77,6 +101,9 @@ fn best_if(text: String, best: bool) -> Cell {
 fn as_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
         let mut value = json!({"task": row.task, "step": row.step, "title": row.title, "arm": row.arm});
+        if !row.params.is_empty() {
+            value["params"] = json!(row.params);
+        }
         value[column_name(&row.metric, row.unit)] = json!(row.value);
         value
     };

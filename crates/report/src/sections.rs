@@ -3,7 +3,10 @@
 pub mod answer;
 pub mod circumstances;
 pub mod head;
+pub mod matrix;
 pub mod notes;
+pub mod pair;
+pub mod ranking;
 pub mod tasks;
 pub mod totals;
 

@@ -43,18 +43,20 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
     let mut argv = Argv::new("fio")
         .args(["--output-format=json", "--ioengine=psync", "--thread", "--group_reporting"])
         // Blocks with replacement, files neither preallocated nor truncated to size.
-        .args(["--norandommap", "--fallocate=none", "--create_on_open=1", "--invalidate=0"])
+        .args(["--norandommap", "--fallocate=none", "--invalidate=0"])
         .arg(format!("--name={}", cell.mode.name))
         .arg(format!("--rw={rw}"))
         .arg(format!("--bs={}", cell.block))
         .arg(format!("--numjobs={}", cell.threads))
         .arg(format!("--direct={}", u8::from(chosen.direct)))
-        .arg(format!("--randseed={}", chosen.seed))
+        .arg(format!("--size={}", chosen.total_bytes()))
+        // It takes 32 bits.
+        .arg(format!("--randseed={}", chosen.seed as u32))
         .arg(if chosen.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
     argv = if is_device {
         let mut name = std::ffi::OsString::from("--filename=");
         name.push(on);
-        argv.arg(name).arg(format!("--size={}", chosen.total_bytes()))
+        argv.arg(name)
     } else {
         let mut dir = std::ffi::OsString::from("--directory=");
         dir.push(on);
@@ -64,6 +66,10 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
             .arg(format!("--filesize={}", chosen.file_bytes))
             .arg(format!("--file_service_type={order}"))
     };
+    if cell.mode.recreates() && !is_device {
+        // Else it would make them at their full size before it writes.
+        argv = argv.arg("--create_on_open=1");
+    }
     if let Some(writes) = chosen.sync_after(cell.mode) {
         argv = argv.arg(format!("--fsync={writes}"));
     }

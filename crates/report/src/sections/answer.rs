@@ -1,6 +1,6 @@
 //! The answer in plain words, and what it leaves open.
 
-use super::{either, label};
+use super::{either, label, matrix};
 use crate::document::Document;
 use crate::number::{self, plural, three};
 use crate::report::Report;
@@ -151,6 +151,7 @@ pub fn interval(ratio: Ratio) -> String {
 
 /// Who won which tasks.
 fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    let in_tables = matrix::fits(analysis);
     let winners: Vec<usize> = analysis.tasks().filter_map(|task| task.comparison.winner()).collect();
     let mut arms: Vec<(usize, usize)> = (0..names.len())
         .map(|arm| (winners.iter().filter(|w| **w == arm).count(), arm))
@@ -164,7 +165,10 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
                 .filter(|task| task.comparison.winner() == Some(*arm))
                 .map(|task| task.step.number.clone().unwrap_or_else(|| task.step.title.clone()))
                 .collect();
-            format!("{} won {}: {}.", names[*arm], plural(*count, "task"), tasks.join(", "))
+            match in_tables {
+                true => format!("{} won {}.", names[*arm], plural(*count, "task")),
+                false => format!("{} won {}: {}.", names[*arm], plural(*count, "task"), tasks.join(", ")),
+            }
         })
         .collect()
 }
@@ -188,6 +192,9 @@ fn undecided(names: &[&str], analysis: &Analysis) -> Option<String> {
             }
         })
         .collect();
+    if matrix::fits(analysis) && !open.is_empty() {
+        return Some(format!("Not decided: {}; the tables show them.", plural(open.len(), "task")));
+    }
     (!open.is_empty()).then(|| format!("Not decided, {}: {}.", plural(open.len(), "task"), open.join("; ")))
 }
 

@@ -1,6 +1,6 @@
 //! The tables of tasks: each arm's ratio to the best, its interval and letters.
 
-use super::label;
+use super::{label, matrix};
 use crate::document::{Cell, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
@@ -17,6 +17,9 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
     if analysis.steps.is_empty() {
         document.text(format!("No step has a value of {}.", analysis.metric.id));
         return;
+    }
+    if matrix::fits(analysis) {
+        return matrix::add(document, report, analysis);
     }
     let mut table = Table::figures(header(record, "task"));
     for step in analysis.tasks() {
@@ -45,6 +48,9 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
 
 /// The medians behind the ratios, in their unit.
 pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
+    if matrix::fits(analysis) {
+        return; // Its tables are of medians.
+    }
     let unit = analysis.metric.unit;
     let cells = |comparison: &Comparison| -> Vec<Cell> {
         comparison.arms.iter().map(|arm| absolute(arm.median, unit).into()).collect()

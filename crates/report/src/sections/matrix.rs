@@ -1,0 +1,164 @@
+//! Steps told apart by block size and threads, as tables: one for each mode, a row for each block size and
+//! arm, a column for each number of threads. One row a step would be some hundred of them.
+
+use crate::document::{Cell, Document, Table};
+use crate::findings::figures::{iops, size, threads};
+use crate::number::{plural, with_unit};
+use crate::report::Report;
+use fsarena_core::cell::StepId;
+use fsarena_core::metric::{Reach, reading};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::analyse::{Analysis, analyse};
+use std::collections::BTreeSet;
+
+/// The place of a step in the tables: block size in bytes, and threads.
+pub fn place(step: &StepId) -> Option<(u64, u32)> {
+    let number = |name: &str| step.params.get(name)?.parse().ok();
+    Some((number("bs")?, u32::try_from(number("threads")?).ok()?))
+}
+
+/// One figure of the tables.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// The mode.
+    pub mode: String,
+    /// Block size in bytes, and threads.
+    pub at: (u64, u32),
+    /// Which arm.
+    pub arm: usize,
+    /// Its value.
+    pub value: f64,
+    /// What is shown behind it.
+    pub mark: String,
+}
+
+/// Adds the tables. The best of each block size and number of threads is strong.
+pub fn tables(document: &mut Document, arms: &[&str], figures: &[Figure], unit: Unit, direction: Direction) {
+    let mut modes: Vec<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
+    modes.sort_unstable();
+    modes.dedup();
+    for mode in modes {
+        let of_mode: Vec<&Figure> = figures.iter().filter(|figure| figure.mode == mode).collect();
+        document.heading(3, mode);
+        document.table(table(arms, &of_mode, unit, direction));
+    }
+}
+
+fn table(arms: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -> Table {
+    let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
+    let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
+    let mut table = Table::figures(vec!["block, arm".into()]);
+    table.header.extend(counts.iter().map(|count| threads(*count)));
+    for bytes in sizes {
+        for (arm, name) in arms.iter().enumerate() {
+            let cells: Vec<Cell> =
+                counts.iter().map(|count| cell(figures, (bytes, *count), arm, unit, direction)).collect();
+            if cells.iter().all(|cell| cell.lines.is_empty()) {
+                continue;
+            }
+            let head = Cell::from(format!("{} {name}", size(bytes)));
+            table.rows.push(std::iter::once(head).chain(cells).collect());
+        }
+    }
+    table
+}
+
+fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: Direction) -> Cell {
+    let here = || figures.iter().filter(|figure| figure.at == at);
+    let Some(own) = here().find(|figure| figure.arm == arm) else { return Cell::default() };
+    let better = |a: f64, b: f64| match direction {
+        Direction::Higher => a > b,
+        Direction::Lower => a < b,
+        Direction::Neutral => true,
+    };
+    let shown = match unit {
+        Unit::PerSecond => iops(own.value),
+        unit => with_unit(own.value, unit),
+    };
+    let cell = Cell::from(format!("{shown}{}", own.mark));
+    let alone = here().count() == 1;
+    if !alone && !here().any(|other| other.arm != arm && better(other.value, own.value)) {
+        cell.strong()
+    } else {
+        cell
+    }
+}
+
+/// Whether every task of an analysis has its place in the tables.
+pub fn fits(analysis: &Analysis) -> bool {
+    analysis.tasks().next().is_some() && analysis.tasks().all(|task| place(&task.step.id).is_some())
+}
+
+/// The medians of an analysis, with what a reader must know of single cells.
+pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
+    let marks = Marks::of(report);
+    let arms: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let mut figures = vec![];
+    for task in analysis.tasks() {
+        let Some(at) = place(&task.step.id) else { continue };
+        for (arm, result) in task.comparison.arms.iter().enumerate() {
+            let Some(value) = result.median else { continue };
+            let letters = if task.comparison.provisional() { "" } else { &result.letters };
+            let mark = format!(" {letters}{}", marks.mark(&task.step.id, arm)).trim_end().to_string();
+            figures.push(Figure { mode: task.step.id.name.clone(), at, arm, value, mark });
+        }
+    }
+    tables(document, &arms, &figures, analysis.metric.unit, analysis.metric.direction);
+    let mut text =
+        String::from("Medians over blocks; the best of each block size and number of threads stands out.");
+    if !analysis.provisional() {
+        text.push_str(
+            " Arms that share a letter were not told apart at 95%, which does not make them equal.",
+        );
+    }
+    let all: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
+    for (sign, words) in SIGNS {
+        let count = all.matches(sign).count();
+        if count > 0 {
+            text.push_str(&format!(" {sign} ({}): {words}.", plural(count, "figure")));
+        }
+    }
+    document.text(text);
+}
+
+const CACHE: char = '°';
+const MIXED: char = '~';
+const UNSTEADY: char = '≈';
+const CLIENT: char = '!';
+
+/// What the signs behind figures mean.
+const SIGNS: [(char, &str); 4] = [
+    (CACHE, "a cache did it, under a tenth of the bytes reached the device"),
+    (MIXED, "cache and device did it, under nine tenths of the bytes reached the device"),
+    (UNSTEADY, "it never became steady in the time it had"),
+    (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
+];
+
+/// The medians that marks come from; absent where nothing measured them.
+struct Marks {
+    share: Option<Analysis>,
+    steady: Option<Analysis>,
+    client: Option<Analysis>,
+}
+
+impl Marks {
+    fn of(report: &Report) -> Marks {
+        let of = |metric| analyse(&report.record, metric).ok();
+        Marks { share: of("device_share"), steady: of(reading::STEADY), client: of(reading::CLIENT) }
+    }
+
+    fn mark(&self, step: &StepId, arm: usize) -> String {
+        let median = |analysis: &Option<Analysis>| {
+            let task = analysis.as_ref()?.tasks().find(|task| task.step.id == *step)?;
+            task.comparison.arms.get(arm)?.median
+        };
+        let reach = match median(&self.share).map(Reach::of) {
+            Some(Reach::Cache) => Some(CACHE),
+            Some(Reach::Mixed) => Some(MIXED),
+            _ => None,
+        };
+        let unsteady = median(&self.steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
+        let client = median(&self.client).filter(|share| *share > 0.1).map(|_| CLIENT);
+        [reach, unsteady, client].into_iter().flatten().collect()
+    }
+}
