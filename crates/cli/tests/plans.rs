@@ -96,7 +96,7 @@ fn garbage_is_no_plan() {
         format!("name = \"x\"\n{}a = 1", "a.".repeat(1 << 18)),
         "line 1, column 1: nested too deeply",
     );
-    says(&place, "\0", "line 1, column 1: ");
+    says(&place, "\0", "line 1, column 2: key with no value");
     says(&place, "", "line 1, column 1: missing key `name`");
 }
 
