@@ -11,8 +11,10 @@ mod vocabulary;
 use clap::Parser;
 use fsarena_core::exit::ExitCode;
 use std::io::Write;
+use std::path::PathBuf;
 
 fn main() -> std::process::ExitCode {
+    look_in_sbin();
     let args = args::Cli::parse();
     let result = commands::dispatch(args);
     let signal = fsarena_sys::cancel::requested();
@@ -30,4 +32,20 @@ fn main() -> std::process::ExitCode {
         fsarena_sys::cancel::die_by(signal);
     }
     std::process::ExitCode::from(code.code())
+}
+
+/// mkfs, losetup and their like lie where the `PATH` of an ordinary user, or of root after `su`, does not
+/// look.
+fn look_in_sbin() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    for dir in ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from) {
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    if let Ok(path) = std::env::join_paths(dirs) {
+        // SAFETY: nothing has started a thread yet that could read the environment.
+        unsafe { std::env::set_var("PATH", path) };
+    }
 }

@@ -113,18 +113,18 @@ impl Progress {
     fn block_finished(&self, block: u32) {
         let done = block + 1;
         let elapsed = self.begun.elapsed();
-        let left = self.left(done, elapsed);
+        let left = match self.left(done, elapsed) {
+            Duration::ZERO => String::new(),
+            left => format!(", about {} left", seconds(left)),
+        };
         match &self.view {
             View::Live(live) => {
                 live.block.finish_with_message("done");
-                live.total.set_message(format!("about {} left", seconds(left)));
+                live.total.set_message(left);
             }
-            View::Plain => self.say(&format!(
-                "block {done}/{} done after {}, about {} left",
-                self.blocks,
-                seconds(elapsed),
-                seconds(left)
-            )),
+            View::Plain => {
+                self.say(&format!("block {done}/{} done after {}{left}", self.blocks, seconds(elapsed)));
+            }
             View::Quiet => {}
         }
     }
@@ -167,7 +167,7 @@ impl Live {
     fn new() -> Live {
         let all = MultiProgress::new();
         let total = all.add(ProgressBar::new_spinner());
-        total.set_style(style("{spinner} {elapsed} in all {wide_msg}"));
+        total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
         total.enable_steady_tick(Duration::from_millis(250));
         Live { all, block: ProgressBar::hidden(), total }
     }

@@ -12,6 +12,7 @@ use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_load::workload::{Job, Room, Workload};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::state_dir;
+use rustix::fs::Access;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -281,6 +282,10 @@ fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {
             return Err(Fatal::Plan(format!(
                 "{path:?} is no directory; --on dir:PATH needs one that exists"
             )));
+        }
+        if let Err(error) = rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK) {
+            let error = std::io::Error::from(error);
+            return Err(Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to")));
         }
         let free = fsarena_sys::image::free_bytes(path)?;
         let needed = room.bytes + room.bytes / 4 + room.other_bytes;

@@ -41,7 +41,11 @@ impl Stopping {
     /// samples cannot bias how many of them there are.
     pub fn next(&self, number: u32, elapsed: Duration) -> Next {
         if number >= self.plan.blocks {
-            return Next::Stop { why: format!("all {} blocks are done", self.plan.blocks), complete: true };
+            let why = match self.plan.blocks {
+                1 => "its one block is done".into(),
+                blocks => format!("all {blocks} blocks are done"),
+            };
+            return Next::Stop { why, complete: true };
         }
         let Some(budget) = self.plan.budget_s else { return Next::Block(number) };
         if number > 0 && (elapsed + self.longest).as_secs_f64() > budget {

@@ -81,9 +81,9 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     };
     if provisional {
         let rest = others(&|_| true).join(", ");
-        return vec![format!(
-            "{tasks} {best} leads so far. By the {what}, over {best} and with the extremes seen: {rest}."
-        )];
+        let several = main.arms.iter().filter_map(|arm| arm.ratio).any(|ratio| ratio.blocks > 1);
+        let seen = if several { " and with the extremes seen" } else { "" };
+        return vec![format!("{tasks} {best} leads so far. By the {what}, over {best}{seen}: {rest}.")];
     }
     let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
     let behind = others(&|arm| main.arms[arm].ratio.is_some_and(|ratio| ratio.separated()));
@@ -144,8 +144,11 @@ fn of_best(comparison: &Comparison, arm: usize) -> String {
     comparison.arms[arm].ratio.map_or("without a common block".to_string(), interval)
 }
 
-/// `1.12 [1.10–1.14]`.
+/// `1.12 [1.10–1.14]`; of one block, which has no extremes, `1.12`.
 pub fn interval(ratio: Ratio) -> String {
+    if ratio.blocks < 2 {
+        return three(ratio.value);
+    }
     format!("{} [{}]", three(ratio.value), number::interval(ratio.low, ratio.high))
 }
 

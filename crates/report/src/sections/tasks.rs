@@ -85,18 +85,16 @@ fn row(title: String, comparison: &Comparison, unit: Unit) -> Vec<Cell> {
 /// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.
 fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
     let result = &comparison.arms[arm];
-    let letters = match comparison.order.len() {
-        1 => "",
-        _ if comparison.provisional() => "?",
-        _ => &result.letters,
-    };
-    if comparison.best() == Some(arm) {
-        return Cell::two(format!("1.00 {letters}").trim_end(), absolute(result.median, unit)).strong();
+    let letters = if comparison.provisional() { "?" } else { &result.letters };
+    if comparison.best() == Some(arm) && comparison.order.len() > 1 {
+        return Cell::two(format!("1.00 {letters}"), absolute(result.median, unit)).strong();
     }
     match result.ratio {
         Some(ratio) => {
             let letters = if ratio.provisional { "?" } else { letters };
             let interval = number::interval(ratio.low, ratio.high);
+            // One block has no extremes.
+            let interval = if ratio.blocks > 1 { interval } else { String::new() };
             Cell::two(format!("{} {letters}", three(ratio.value)), interval)
         }
         None => absolute(result.median, unit).into(),
@@ -121,11 +119,15 @@ fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
 }
 
 fn legend(analysis: &Analysis) -> String {
+    if analysis.steps.iter().all(|step| step.comparison.order.len() < 2) {
+        return "Each figure is the median over blocks.".into();
+    }
     let first = "Each figure is the ratio to the best arm of its row, within blocks (Hodges–Lehmann); \
                  the best shows its median.";
     if analysis.provisional() {
         return format!(
-            "{first} Below it the extremes that were seen: under 8 blocks there is no exact interval."
+            "{first} Below it the extremes that were seen. ? marks what is provisional: under 8 blocks there is \
+             no exact interval."
         );
     }
     format!(
