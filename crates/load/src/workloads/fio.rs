@@ -181,3 +181,70 @@ impl Run {
         readings
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Job;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::Settings;
+    use proptest::prelude::*;
+
+    const OF_3_33: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");
+
+    #[test]
+    fn a_captured_run_becomes_readings() {
+        let readings = parse(OF_3_33).unwrap().readings();
+        assert_eq!(readings.get("write_iops_per_s"), Some(9846.153846));
+        // 2 MiB in 52 ms.
+        assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(2097152.0 / 0.052));
+        assert_eq!(readings.get("write_latency_p50_ns"), Some(23424.0));
+        assert_eq!(readings.get("write_latency_p999_ns"), Some(158720.0));
+        assert_eq!(readings.get("sync_operations_count"), Some(5.0));
+        assert_eq!(readings.get("read_iops_per_s"), None);
+        let known: Vec<&str> = crate::engine::readings::defs().map(|def| def.id).collect();
+        assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
+    }
+
+    #[test]
+    fn warnings_before_the_json_are_passed_over_and_errors_are_told() {
+        let warned = format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{OF_3_33}");
+        assert!(parse(&warned).is_ok());
+        assert!(parse(&OF_3_33.replace("\"error\" : 0", "\"error\" : 22")).unwrap_err().contains("error 22"));
+        assert!(parse("fio: unrecognized option").is_err());
+        assert!(parse("{\"jobs\": []}").is_err());
+        assert!(parse("}{").is_err());
+    }
+
+    #[test]
+    fn the_arguments_are_those_of_the_cell() {
+        let settings = Settings::defaults(FIO.def.settings);
+        let chosen = Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 });
+        let [seqrd, _, seqwr, rndwr] = chosen.cells[..] else { panic!("{:?}", chosen.cells) };
+        let words = |cell, on, device| argv(&chosen, cell, Path::new(on), device).words();
+        let has = |words: &[String], word: &str| words.iter().any(|found| found == word);
+        let writes = words(rndwr, "/mnt", false);
+        for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--directory=/mnt", "--runtime=200ms"]
+        {
+            assert!(has(&writes, word), "{word}: {writes:?}");
+        }
+        assert!(!has(&words(seqrd, "/mnt", false), "--fsync=100"));
+        assert!(has(&words(seqwr, "/mnt", false), "--create_on_open=1"));
+        let device = words(seqwr, "/dev/loop9", true);
+        assert!(has(&device, "--filename=/dev/loop9") && !has(&device, "--create_on_open=1"));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in "\\PC*") {
+            let _ = parse(&text).map(|run| run.readings());
+        }
+
+        #[test]
+        fn a_damaged_output_never_panics(at in 0usize..7379, with in "[ -~]{0,4}") {
+            let mut text = OF_3_33.to_string();
+            text.insert_str(at.min(text.len()), &with);
+            let _ = parse(&text).map(|run| run.readings());
+        }
+    }
+}

@@ -103,7 +103,7 @@ pub fn parse(text: &str) -> Option<Printed> {
 }
 
 fn iops(value: &str) -> Option<f64> {
-    number(value.split_once("IOPS=")?.1.split_whitespace().next()?)
+    number(value.split_once("IOPS=")?.1.split(' ').next()?)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -142,5 +142,111 @@ impl Printed {
             readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
         }
         readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Job;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::Settings;
+    use proptest::prelude::*;
+
+    const OF_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");
+
+    /// As the format strings of 1.1's sources print it.
+    const OF_1_1: &str = "
+Throughput:
+         read:  IOPS=0.00 0.00 MiB/s (0.00 MB/s)
+         write: IOPS=6411.57 25.05 MiB/s (26.26 MB/s)
+         fsync: IOPS=292.64
+
+Latency (ms):
+         min:                                  0.02
+         avg:                                  0.25
+         max:                                 35.02
+         95th percentile:                      0.07
+         sum:                                249.81
+
+Throughput:
+    events/s (eps):                      6720.4301
+    time elapsed:                        0.1488s
+    total number of events:              1000
+";
+
+    #[test]
+    fn both_versions_say_the_same() {
+        let expected = Printed {
+            reads: 0.0,
+            writes: 6411.57,
+            syncs: 292.64,
+            total_time: 0.1488,
+            events: 1000.0,
+            latency_mean: Some(0.00025),
+            latency_p95: Some(0.00007),
+            latency_max: Some(0.03502),
+            fairness: Some((500.0, 111.0)),
+        };
+        let of_1_0 = parse(OF_1_0).unwrap();
+        assert!((of_1_0.latency_p95.unwrap() - 0.00007).abs() < 1e-12);
+        assert_eq!(Printed { latency_p95: expected.latency_p95, ..of_1_0 }, expected);
+        let of_1_1 = parse(OF_1_1).unwrap();
+        assert_eq!(
+            Printed { latency_p95: expected.latency_p95, ..of_1_1 },
+            Printed { fairness: None, ..expected }
+        );
+    }
+
+    #[test]
+    fn readings_have_the_names_of_the_engine() {
+        let readings = parse(OF_1_0).unwrap().readings(4096);
+        assert_eq!(readings.get("write_iops_per_s"), Some(6411.57));
+        assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(6411.57 * 4096.0));
+        assert_eq!(readings.get("read_iops_per_s"), None);
+        // 500² / (500² + 111²).
+        assert!((readings.get("fairness_ratio").unwrap() - 250_000.0 / 262_321.0).abs() < 1e-12);
+        let known: Vec<&str> = crate::engine::readings::defs().map(|def| def.id).collect();
+        assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
+    }
+
+    #[test]
+    fn what_is_cut_short_or_no_number_is_refused() {
+        assert_eq!(parse(""), None);
+        assert_eq!(parse(&OF_1_0[..OF_1_0.find("General").unwrap()]), None);
+        assert_eq!(parse(&OF_1_0.replace("0.1488s", "soon")), None);
+        assert_eq!(parse(&OF_1_0.replace("6411.57", "nan")), None);
+        assert_eq!(parse(&OF_1_1.replace("IOPS=6411.57", "IOPS=")), None);
+    }
+
+    #[test]
+    fn the_arguments_are_those_of_the_cell() {
+        let mut settings = Settings::defaults(SYSBENCH.def.settings);
+        settings.0.insert("total_bytes".into(), fsarena_core::setting::Value::Int(4 << 20));
+        let chosen = Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 });
+        let words = argv(&chosen, chosen.cells[3]).words().join(" ");
+        assert_eq!(
+            words,
+            "sysbench fileio --file-test-mode=rndwr --file-num=128 --file-total-size=4194304 \
+             --file-block-size=16384 --file-fsync-freq=100 --file-fsync-end=on --threads=1 --rand-seed=8 \
+             --file-extra-flags=direct --events=0 --time=1 run"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in "\\PC*") {
+            parse(&text);
+        }
+
+        #[test]
+        fn a_damaged_output_never_panics(at in 0usize..1296, with in "[ -~\\n]{0,8}") {
+            let at = (at..).find(|at| OF_1_0.is_char_boundary(*at)).unwrap_or(0).min(OF_1_0.len());
+            let mut text = OF_1_0.to_string();
+            text.insert_str(at, &with);
+            if let Some(found) = parse(&text) {
+                prop_assert!(found.readings(512).0.values().all(|value| value.is_finite()));
+            }
+        }
     }
 }

@@ -1,1 +1,150 @@
+//! Which steps there are, in which order, and what is made for them.
 
+use super::*;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Settings, Value};
+
+fn job(set: &[(&str, &str)]) -> Job {
+    let mut settings = Settings::defaults(FILEIO.def.settings);
+    for (id, text) in set {
+        let def = FILEIO.def.settings.iter().find(|def| def.id == *id).unwrap();
+        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
+    }
+    Job { settings, scale: Scale::Tiny, seed: 11 }
+}
+
+fn place(dir: &tempfile::TempDir) -> Place {
+    Place { root: dir.path().into(), other: dir.path().into() }
+}
+
+fn names(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(|step| step.info.id.to_string()).collect()
+}
+
+#[test]
+fn every_cell_is_a_step_and_their_order_is_the_seeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
+    let steps = FILEIO.steps(&job, &place(&dir)).unwrap();
+    assert_eq!(names(&steps), names(&FILEIO.steps(&job, &place(&dir)).unwrap()));
+    let mut all = names(&steps);
+    let mut outline: Vec<String> = FILEIO.outline(&job).iter().map(|info| info.id.to_string()).collect();
+    assert_ne!(all, outline);
+    all.sort();
+    outline.sort();
+    assert_eq!(all, outline);
+    assert_eq!(all.len(), 16);
+    assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
+    let other = Job { seed: 12, ..job.clone() };
+    assert_ne!(names(&steps), names(&FILEIO.steps(&other, &place(&dir)).unwrap()));
+}
+
+#[test]
+fn sizes_follow_the_scale_and_are_whole_blocks() {
+    let paper = Chosen::of(&Job { scale: Scale::Paper, ..job(&[]) });
+    assert_eq!((paper.files, paper.file_bytes), (128, 16 << 20));
+    let tiny = Chosen::of(&job(&[("bs", "512,65536")]));
+    assert_eq!(tiny.file_bytes, 65536);
+    assert_eq!(Chosen::of(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
+}
+
+fn prepares(steps: &[Step]) -> Vec<(String, usize)> {
+    steps.iter().map(|step| (step.info.id.name.clone(), step.prepare.len())).collect()
+}
+
+/// The words of the preparation of each step.
+fn preparations(steps: Vec<Step>) -> Vec<(String, Option<String>)> {
+    let word = |action: Action| match action {
+        Action::Call(call) => call.words[0].clone(),
+        _ => panic!("only calls prepare"),
+    };
+    steps.into_iter().map(|step| (step.info.id.name, step.prepare.into_iter().next().map(word))).collect()
+}
+
+#[test]
+fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let steps = FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(&dir)).unwrap();
+    assert!(prepares(&steps).iter().all(|(_, count)| *count <= 1));
+    let mut whole = false;
+    for (mode, prepared) in preparations(steps) {
+        let expected = match (mode.as_str(), whole) {
+            ("seqwr", _) => Some("remove"),
+            (_, false) => Some("fill"),
+            (_, true) => None,
+        };
+        assert_eq!(prepared.as_deref(), expected, "{mode}");
+        whole = mode != "seqwr";
+    }
+}
+
+#[test]
+fn verified_reads_find_files_with_blocks_of_their_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
+    let steps = FILEIO.steps(&job(&set), &place(&dir)).unwrap();
+    for step in steps {
+        for action in step.prepare.into_iter().chain(step.work) {
+            action.perform(&mut |_| {}).unwrap();
+        }
+    }
+}
+
+#[test]
+fn blocks_below_the_alignment_are_left_out_with_the_reason() {
+    let chosen = Chosen::of(&job(&[("bs", "512,4096")]));
+    let ground = Ground::Directory { path: "/mnt".into(), align: 4096 };
+    let why = ground.refuses(&chosen, chosen.cells[0]).unwrap();
+    assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
+    assert_eq!(ground.refuses(&chosen, chosen.cells[1]), None);
+    assert_eq!(ground.refuses(&Chosen { direct: false, ..chosen.clone() }, chosen.cells[0]), None);
+    let device = Ground::Device { path: "/dev/loop9".into(), align: 512 };
+    assert_eq!(device.refuses(&chosen, chosen.cells[0]), None);
+    let by_sysbench = Chosen { tool: Tool::Sysbench, ..chosen.clone() };
+    assert!(device.refuses(&by_sysbench, chosen.cells[0]).unwrap().contains("regular files only"));
+}
+
+#[test]
+fn a_step_that_is_left_out_says_so_and_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut maker = Maker {
+        chosen: Chosen::of(&job(&[("bs", "512"), ("modes", "rndrd")])),
+        ground: Ground::Directory { path: dir.path().into(), align: 4096 },
+        whole: None,
+    };
+    let cell = maker.chosen.cells[0];
+    let step = maker.step(cell);
+    assert!(step.work.is_empty());
+    let error = step.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::LeftOut(_)));
+}
+
+#[test]
+fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
+    for step in FILEIO.steps(&job(&set), &place(&dir)).unwrap() {
+        for action in step.prepare {
+            action.perform(&mut |_| {}).unwrap();
+        }
+        let mode = step.info.id.name;
+        let (readings, _) = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
+        assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
+        // Rounds of 100 writes and 8 syncs: nine whole ones and 28 writes of the tenth.
+        let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };
+        assert_eq!(readings.get("sync_operations_count"), syncs, "{mode}");
+        assert_eq!(
+            readings.get(&format!("{kind}_operations_count")),
+            Some(1000.0 - syncs.unwrap_or(0.0)),
+            "{mode}"
+        );
+    }
+}
+
+#[test]
+fn tools_are_looked_for_before_the_run() {
+    assert!(FILEIO.programs(&job(&[])).is_empty());
+    assert_eq!(FILEIO.programs(&job(&[("engine", "fio")])), ["fio"]);
+    let settings = Settings::defaults(sysbench::SYSBENCH.def.settings);
+    assert_eq!(settings.0.get("engine"), Some(&Value::Text("sysbench".into())));
+}
