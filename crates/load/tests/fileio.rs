@@ -132,6 +132,29 @@ fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>
 }
 
 #[test]
+fn every_thread_of_the_real_tools_works() {
+    for tool in ["sysbench", "fio"] {
+        if !installed(tool) {
+            continue;
+        }
+        for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
+            let dir = tempfile::tempdir().unwrap();
+            let words =
+                format!("modes={mode} engine={tool} threads=4 bs=4096 files=8 events=1000 fsync_every=0");
+            let step = prepare(&words, dir.path());
+            let (mut moved, mut read) = (0.0, Default::default());
+            for action in step.work {
+                (read, _) = action.perform(&mut |_| {}).unwrap();
+                let of = |id| fsarena_core::sample::Readings::get(&read, id).unwrap_or(0.0);
+                moved =
+                    of("read_operations_count") + of("write_operations_count") + of("all_operations_count");
+            }
+            assert_eq!(moved, 1000.0, "{tool} {mode}: {read:?}");
+        }
+    }
+}
+
+#[test]
 fn a_sparse_file_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let words = "modes=rndrd files=4 direct=false";

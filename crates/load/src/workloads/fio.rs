@@ -58,11 +58,10 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
         name.push(on);
         argv.arg(name)
     } else {
-        let mut dir = std::ffi::OsString::from("--directory=");
-        dir.push(on);
-        argv.arg(dir)
-            .arg("--filename_format=test_file.$filenum")
-            .arg(format!("--nrfiles={}", chosen.files))
+        // With filename_format only the first of several threads would find its files.
+        let names: Vec<String> = (0..chosen.files).map(|number| format!("test_file.{number}")).collect();
+        argv.cwd(on)
+            .arg(format!("--filename={}", names.join(":")))
             .arg(format!("--filesize={}", chosen.file_bytes))
             .arg(format!("--file_service_type={order}"))
     };
@@ -224,8 +223,7 @@ mod tests {
         let words = |cell, on, device| argv(&chosen, cell, Path::new(on), device).words();
         let has = |words: &[String], word: &str| words.iter().any(|found| found == word);
         let writes = words(rndwr, "/mnt", false);
-        for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--directory=/mnt", "--runtime=200ms"]
-        {
+        for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--numjobs=1", "--runtime=200ms"] {
             assert!(has(&writes, word), "{word}: {writes:?}");
         }
         assert!(!has(&words(seqrd, "/mnt", false), "--fsync=100"));
