@@ -1,6 +1,6 @@
 //! Loops that do the work and nothing else: no clock, no histogram, no choice.
 
-use crate::scratch::Failure;
+use crate::scratch::{Failure, in_memory};
 use crate::table::Run;
 use io_uring::{IoUring, opcode};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -57,7 +57,7 @@ pub fn pread(path: &Path, bytes: u64, seconds: f64) -> Result<Option<Run>, Failu
 
 /// Makes and removes so many files, as deep down as the engine does.
 pub fn create_unlink(names: u32) -> Result<Option<Run>, Failure> {
-    let dir = tempfile::tempdir()?;
+    let dir = in_memory()?;
     let below = dir.path().join("fsarena-meta/t0");
     std::fs::create_dir_all(&below)?;
     let names: Vec<_> = (0..names).map(|number| below.join(format!("f.0.{number}"))).collect();
@@ -72,20 +72,22 @@ pub fn create_unlink(names: u32) -> Result<Option<Run>, Failure> {
     })
 }
 
-/// NOPs through a ring, so many at once: the best of three rounds as the engine's calibration takes it.
+/// NOPs that can be told apart, through a ring, so many at once: the best of three rounds as the engine's calibration takes it.
 pub fn nops(depth: u32) -> Result<Option<Run>, Failure> {
     let mut ring: IoUring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth)?;
-    let entry = opcode::Nop::new().build();
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let begun = Instant::now();
         for _ in 0..20_000 / depth {
-            for _ in 0..depth {
+            for slot in 0..depth {
+                let entry = opcode::Nop::new().build().user_data(slot.into());
                 // SAFETY: a NOP has no buffers.
                 unsafe { ring.submission().push(&entry)? };
             }
             ring.submit_and_wait(depth as usize)?;
-            ring.completion().for_each(drop);
+            for done in ring.completion() {
+                std::hint::black_box((done.user_data(), done.result()));
+            }
         }
         best = best.min(begun.elapsed().as_nanos() as f64 / f64::from(20_000 / depth * depth));
     }

@@ -2,7 +2,7 @@
 
 use crate::bare;
 use crate::peer;
-use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop};
+use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop, in_memory};
 use crate::table::{Row, Run};
 use fsarena_load::engine::meta::{self, Operation};
 use fsarena_load::engine::{self, Bound, Engine, Files, Job, Warmup};
@@ -21,7 +21,7 @@ pub const ROWS: &[(&str, Make)] = &[
     ("4 KiB direct random reads on a loop image, io_uring, depth 32", direct_uring),
     ("4 KiB direct random reads on a loop image, 128 threads", direct_threads),
     ("NOP ring, batch 32", nop_ring),
-    ("create and unlink 100,000 files, 1 thread", create_unlink),
+    ("create and unlink 100,000 files in memory, 1 thread", create_unlink),
 ];
 
 fn timed(job: Job) -> Job {
@@ -164,7 +164,7 @@ const NAMES: u32 = 100_000;
 
 fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
     let ours = || {
-        let dir = tempfile::tempdir()?;
+        let dir = in_memory()?;
         let job = meta::Job {
             phases: vec![Operation::Create, Operation::Unlink],
             names: NAMES,

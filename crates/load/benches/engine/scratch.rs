@@ -18,6 +18,12 @@ pub const CACHED_BYTES: u64 = 16 << 20;
 /// Bytes of the file on the loop image.
 pub const LOOP_BYTES: u64 = 256 << 20;
 
+/// A temporary directory in memory where there is one: names are made fastest there, so that the loops
+/// matter most.
+pub fn in_memory() -> Result<TempDir, Failure> {
+    Ok(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?)
+}
+
 /// A prepared file in a temporary directory; in the page cache once it is written.
 pub struct Cached {
     /// The file.

@@ -58,6 +58,11 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are sound")
 }
 
+/// An empty histogram, of hardly any memory where nothing will be counted in it.
+fn histogram_if(used: bool) -> Histogram<u64> {
+    if used { histogram() } else { Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound") }
+}
+
 fn sparse(histogram: &Histogram<u64>) -> Sparse {
     histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
@@ -67,6 +72,7 @@ fn sparse(histogram: &Histogram<u64>) -> Sparse {
 pub struct Collector<'a> {
     kinds: &'a [Kind],
     interval_s: f64,
+    open_loop: bool,
     growing: BTreeMap<u32, Growing>,
     next: Vec<u32>,
     back: Vec<Sender<Box<Tally>>>,
@@ -78,11 +84,17 @@ pub struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// A collector; `back` takes emptied tallies to their workers.
-    pub fn new(kinds: &'a [Kind], interval_s: f64, back: Vec<Sender<Box<Tally>>>) -> Collector<'a> {
+    pub fn new(
+        kinds: &'a [Kind],
+        interval_s: f64,
+        open_loop: bool,
+        back: Vec<Sender<Box<Tally>>>,
+    ) -> Collector<'a> {
         let threads = back.len();
         Collector {
             kinds,
             interval_s,
+            open_loop,
             growing: BTreeMap::new(),
             next: vec![0; threads],
             back,
@@ -95,8 +107,8 @@ impl<'a> Collector<'a> {
     pub fn take(&mut self, message: Message) -> usize {
         let Message::Counted { thread, interval, next, mut tally, cpu } = message;
         let growing = self.growing.entry(interval).or_insert_with(|| Growing {
-            raw: self.kinds.iter().map(|_| histogram()).collect(),
-            corrected: self.kinds.iter().map(|_| histogram()).collect(),
+            raw: self.kinds.iter().map(|kind| histogram_if(kind.used)).collect(),
+            corrected: self.kinds.iter().map(|kind| histogram_if(kind.used && self.open_loop)).collect(),
             cpu: Cpu::default(),
         });
         growing.cpu.user_ns += cpu.user_ns;
@@ -221,7 +233,7 @@ mod tests {
 
     fn collector() -> Collector<'static> {
         let back = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
-        Collector::new(&KINDS, 0.1, back)
+        Collector::new(&KINDS, 0.1, false, back)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::clock::{self, Clock, Monotonic, Scale};
 use super::collect::{Collector, Finished, Interval};
 use super::error::Error;
 use super::steady::Assessment;
-use super::tally::{Budget, Desk, Kind, Link, Message, Tally, Times};
+use super::tally::{Budget, Cpu, Desk, Kind, Link, Message, Tally, Times};
 use fsarena_sys::cancel;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -76,6 +76,9 @@ pub struct Collected {
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
+    /// CPU time of the whole process from the start to the end. A thread among many meets too few ticks
+    /// for its own split of user and system time to mean anything; all of them together meet enough.
+    pub process_cpu: Cpu,
 }
 
 /// Holds workers back until all are ready.
@@ -172,12 +175,14 @@ fn drive_by<W: Work, C: Clock>(
             shared.gate.open(None);
             return Err(error);
         }
+        let process = Cpu::of_this_process();
         let start = clock.now();
         let interval = scale.ticks(drive.interval_ns).max(1);
         let deadline = drive.at_most_ns.map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
         shared.gate.open(Some(Times { start, interval, deadline, scale }));
 
-        let mut collector = Collector::new(drive.kinds, drive.interval_ns as f64 / 1e9, back);
+        let mut collector =
+            Collector::new(drive.kinds, drive.interval_ns as f64 / 1e9, drive.open_loop, back);
         let told = collect(&mut collector, &messages, &shared, on_interval);
         let mut ends = vec![];
         for worker in workers {
@@ -199,6 +204,7 @@ fn drive_by<W: Work, C: Clock>(
             elapsed_ns,
             final_sync_ns: scale.ns(ends.iter().map(|ended| ended.final_sync).max().unwrap_or(0)),
             final_syncs: ends.iter().map(|ended| ended.final_syncs).sum(),
+            process_cpu: Cpu::of_this_process().since(process),
         })
     })
 }

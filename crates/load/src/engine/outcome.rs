@@ -60,7 +60,7 @@ pub struct Outcome {
     pub corrected: Option<Histogram<u64>>,
     /// Nanoseconds from the end of the warm-up to the end of the last operation.
     pub elapsed_ns: u64,
-    /// CPU time of the workers in that time. Where a worker was late, part of it belongs to its neighbour
+    /// CPU time of the workers in that time: its sum exact, its split that of the whole process. Where a worker was late, part of it belongs to its neighbour
     /// interval.
     pub cpu: Cpu,
     /// All intervals, those of the warm-up too.
@@ -139,7 +139,7 @@ impl Outcome {
             latency,
             corrected: shape.open_loop.then_some(corrected),
             elapsed_ns,
-            cpu,
+            cpu: cpu.split_as(collected.process_cpu),
             warmup_intervals: cut,
             steady: collected.assessment.steady,
             final_sync_ns: collected.final_sync_ns,

@@ -126,13 +126,13 @@ pub const LOAD: &[ReadingDef] = &[
         "worker_user_ns",
         Unit::Nanoseconds,
         Direction::Lower,
-        "user CPU time of the workers; the kernel splits user from system time by ticks",
+        "user CPU time of the workers: their exact CPU time, split as the ticks that met the process say",
     ),
     def(
         "worker_system_ns",
         Unit::Nanoseconds,
         Direction::Lower,
-        "system CPU time of the workers, split by ticks",
+        "system CPU time of the workers, split likewise",
     ),
     def(
         "cpu_per_operation_ns",

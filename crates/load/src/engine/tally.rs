@@ -128,8 +128,8 @@ impl Tally {
     }
 }
 
-/// CPU time of the calling thread, in nanoseconds. The kernel knows the sum exactly; it splits user from
-/// system time by what its ticks met.
+/// CPU time in nanoseconds. The kernel knows the sum exactly; it splits user from system time by what its
+/// ticks met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// In user mode.
@@ -139,16 +139,35 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Up to now.
+    /// Of this thread up to now.
     pub fn of_this_thread() -> Cpu {
+        Cpu::of(libc::RUSAGE_THREAD)
+    }
+
+    /// Of this process up to now.
+    pub fn of_this_process() -> Cpu {
+        Cpu::of(libc::RUSAGE_SELF)
+    }
+
+    fn of(whose: libc::c_int) -> Cpu {
         // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+            libc::getrusage(whose, &mut usage);
             usage
         };
         let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         Cpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+    }
+
+    /// The same time, split as another one is.
+    pub fn split_as(self, other: Cpu) -> Cpu {
+        let (all, others) = (self.user_ns + self.system_ns, other.user_ns + other.system_ns);
+        if others == 0 {
+            return self;
+        }
+        let user_ns = (u128::from(all) * u128::from(other.user_ns) / u128::from(others)) as u64;
+        Cpu { user_ns, system_ns: all - user_ns }
     }
 
     /// What was spent since an earlier moment.
@@ -329,6 +348,13 @@ mod tests {
             assert_eq!(spent, operations);
         }
         assert_eq!(Budget::new(None).claim(4), u64::MAX);
+    }
+
+    #[test]
+    fn time_is_split_anew_and_its_sum_kept() {
+        let exact = Cpu { user_ns: 100, system_ns: 0 };
+        assert_eq!(exact.split_as(Cpu { user_ns: 1, system_ns: 3 }), Cpu { user_ns: 25, system_ns: 75 });
+        assert_eq!(exact.split_as(Cpu::default()), exact);
     }
 
     #[test]
