@@ -1,6 +1,6 @@
 //! The command line. Each command's own arguments are beside its code.
 
-use crate::commands::{agent, compare, doctor, list, load, recover, report, run, show};
+use crate::commands::{agent, analyse, compare, doctor, list, load, recover, report, run, show};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -24,6 +24,8 @@ Examples:
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
   fsarena report latest --format md            any stored run, rendered again
   fsarena compare latest published:piszcz-II   who won then, who wins here
+  fsarena analyse published:engel              which cells of a matrix are not as they should be
+  fsarena load --rw randread --direct          the load engine alone, in fio's words
 
 Exit codes are a contract: `fsarena help exit-codes`.";
 
@@ -33,6 +35,7 @@ pub enum Command {
     Run(Box<run::Args>),
     Report(report::Args),
     Compare(compare::Args),
+    Analyse(analyse::Args),
     Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod agent;
+pub mod analyse;
 pub mod compare;
 pub mod doctor;
 pub mod list;
@@ -21,6 +22,7 @@ pub fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => run::run(*args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Analyse(args) => analyse::run(args),
         Command::Load(args) => load::run(*args),
         Command::List(args) => list::run(args),
         Command::Show(args) => show::run(args),

@@ -114,6 +114,13 @@ pub enum CellEvent {
     Sample(Sample),
     /// Something a reader should know.
     Note(Note),
+    /// What a step waited for, where its cell was to be traced. No sample of such a cell is worth keeping.
+    Profile {
+        /// The step.
+        step: crate::cell::StepId,
+        /// The tracer's own account, which only its reader knows how to read.
+        profile: serde_json::Value,
+    },
     /// A command was run.
     Command(CommandRecord),
     /// Time spent on what is neither timed nor settling nor lifecycle is what the other two leave over.

@@ -15,6 +15,8 @@ pub struct Study {
     pub tasks: &'static [(&'static str, &'static str)],
     /// Who made the original, and where it was published.
     pub source: &'static str,
+    /// The most that the author's device moved, as he states it, in bytes a second.
+    pub device_bytes_per_s: Option<f64>,
 }
 
 /// Every study.
@@ -47,6 +49,7 @@ pub const STUDIES: &[Study] = &[
             ("021", "cat"),
         ],
         source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
+        device_bytes_per_s: None,
     },
     Study {
         name: "peiffer",
@@ -54,6 +57,7 @@ pub const STUDIES: &[Study] = &[
         figures: Some(include_str!("../../../studies/peiffer/published.csv")),
         tasks: &[("cp", "cp"), ("rm", "rm")],
         source: "Stefan Peiffer, ext3 with and without three phases of a patch (2005)",
+        device_bytes_per_s: None,
     },
     Study {
         name: "engel",
@@ -61,6 +65,7 @@ pub const STUDIES: &[Study] = &[
         figures: Some(include_str!("../../../studies/engel/published.csv")),
         tasks: &[],
         source: "Engel, sysbench fileio with direct I/O on ext4, XFS and btrfs (2011)",
+        device_bytes_per_s: Some(650e6),
     },
 ];
 

@@ -10,11 +10,15 @@ use fsarena_core::sample::Readings;
 use fsarena_load::step::{Action, Before, Error, Step};
 use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
+use fsarena_trace::{Options, Target, Tracer};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
+
+/// How often a second a traced step is asked where it is: a prime, so as not to keep step with anything.
+const CPU_SAMPLES_HZ: u32 = 997;
 
 /// Reads a request, runs its cell, and writes what happens as JSON lines.
 ///
@@ -97,10 +101,23 @@ fn one_step(request: &Request, step: Step, bench: &mut Bench) -> Result<(), Stri
     }
     before(request, step.before, bench).map_err(|error| failed(&error))?;
     bench.settle(&name);
+    let tracer = start_tracer(request).map_err(|error| failed(&error))?;
     let sync = || sync_all(&[&request.root, &request.other]);
     bench
         .measure(&step.info, "timed", |log| perform_all(step.work, log), sync)
-        .map_err(|error| failed(&error))
+        .map_err(|error| failed(&error))?;
+    if let Some(tracer) = tracer {
+        let profile = serde_json::to_value(tracer.stop()).map_err(|error| failed(&error))?;
+        bench.say(CellEvent::Profile { step: step.info.id, profile });
+    }
+    Ok(())
+}
+
+/// Follows this process, its threads and what it starts, where that is asked for.
+fn start_tracer(request: &Request) -> Result<Option<Tracer>, fsarena_trace::Unavailable> {
+    let target = Target::Pids(vec![std::process::id()]);
+    let options = Options { target, cpu_samples_hz: CPU_SAMPLES_HZ, user_chains: false };
+    request.trace.then(|| Tracer::start(&options)).transpose()
 }
 
 fn perform_all(

@@ -22,6 +22,7 @@ pub struct Directories {
     journal: Journal,
     run_id: String,
     other: PathBuf,
+    trace: bool,
     made: Armed,
 }
 
@@ -55,8 +56,15 @@ impl Directories {
             journal: journal.clone(),
             run_id,
             other,
+            trace: false,
             made,
         })
+    }
+
+    /// The same executor; it traces what each timed step waits for. What is measured meanwhile also measures
+    /// the tracer.
+    pub fn tracing(self) -> Self {
+        Self { trace: true, ..self }
     }
 }
 
@@ -72,6 +80,7 @@ impl Executor for Directories {
             device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
             root,
             other: self.other.clone(),
+            trace: self.trace,
         };
         let outcome = child::run(&self.journal, &request, emit);
         made.undo()?;

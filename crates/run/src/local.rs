@@ -29,6 +29,7 @@ pub struct Local {
     plan: Plan,
     journal: Journal,
     facts: BTreeMap<String, ArmFacts>,
+    trace: bool,
     // Dropped in this order: the other disk, the device, then the directories both were in.
     other: OtherDisk,
     device: ScratchDevice,
@@ -65,11 +66,18 @@ impl Local {
             plan: plan.clone(),
             journal: journal.clone(),
             facts: BTreeMap::new(),
+            trace: false,
             other,
             device,
             target,
             directories,
         })
+    }
+
+    /// The same executor; it traces what each timed step waits for. What is measured meanwhile also measures
+    /// the tracer.
+    pub fn tracing(self) -> Self {
+        Self { trace: true, ..self }
     }
 
     fn numbers(&self) -> (u32, u32) {
@@ -143,6 +151,7 @@ impl Local {
             root,
             other: self.other.root().to_path_buf(),
             device: Some(self.numbers()),
+            trace: self.trace,
         }
     }
 }

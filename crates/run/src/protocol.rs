@@ -21,6 +21,9 @@ pub struct Request {
     pub other: PathBuf,
     /// Major and minor number of the device under test, where there is one.
     pub device: Option<(u32, u32)>,
+    /// Trace what each timed step waits for ([`CellEvent::Profile`]).
+    #[serde(default)]
+    pub trace: bool,
 }
 
 /// How to mount the filesystem under test.

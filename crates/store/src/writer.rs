@@ -86,7 +86,7 @@ impl Writer {
             return Err(not_begun(&self.path, id));
         };
         match what {
-            CellEvent::Phase { .. } | CellEvent::Command(_) => {}
+            CellEvent::Phase { .. } | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
             CellEvent::Sample(sample) => {
                 self.metrics.check(&self.path, sample)?;
                 cell.samples.push(sample.clone());

@@ -58,6 +58,15 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Fa
     session::Session { kernel, plan, arms, check, run, progress }.go(&args)
 }
 
+/// Runs a plan and stores it, without an answer of its own. A signal ends it with what was measured until then.
+pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
+    let kernel = Kernel::host();
+    let arms = matrix::expand(&plan);
+    let check = preflight::check(&kernel, &plan, &arms, runs)?;
+    let run = RunDir::create(runs, &plan, env!("CARGO_PKG_VERSION"))?;
+    session::Session { kernel, plan, arms, check, run, progress: Progress::new(quiet) }.keep()
+}
+
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.
 fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, file) = read_plan(args)?;

@@ -44,10 +44,7 @@ impl Session {
         // What ended the run matters more than a report that could not be written.
         match ended? {
             End::Done => {}
-            End::NothingLeft => {
-                let message = format!("every arm has failed:\n  {}", failed.join("\n  "));
-                return Err(Failure::new(ExitCode::Internal, message));
-            }
+            End::NothingLeft => return Err(every_arm_failed(&failed)),
             End::Interrupted => {
                 let id = self.run.id();
                 self.progress
@@ -55,6 +52,18 @@ impl Session {
             }
         }
         answered.map(|()| ExitCode::Done)
+    }
+
+    /// Runs it, and leaves the answer to whoever asked for it.
+    pub fn keep(mut self) -> Result<RunDir, Failure> {
+        self.progress.say(&format!("{}; {}", self.plan.title, self.check.describe()));
+        match self.measure()? {
+            End::Done | End::Interrupted => Ok(self.run),
+            End::NothingLeft => {
+                let failed = failures(&fsarena_store::read(&self.run)?);
+                Err(every_arm_failed(&failed))
+            }
+        }
     }
 
     /// Writes the reports and prints the answer, where anything was measured.
@@ -101,6 +110,10 @@ impl Session {
         executor.finish(&mut tell)?;
         Ok(end)
     }
+}
+
+fn every_arm_failed(why: &[String]) -> Failure {
+    Failure::new(ExitCode::Internal, format!("every arm has failed:\n  {}", why.join("\n  ")))
 }
 
 /// Why arms left the run.

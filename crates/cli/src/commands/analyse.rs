@@ -1,0 +1,154 @@
+//! `fsarena analyse`: the anomalies of a block-size × threads matrix, and the lock behind one.
+
+mod confirm;
+mod explain;
+mod rows;
+
+use crate::args::Runs;
+use crate::commands::{report, show};
+use crate::failure::{Failure, Outcome};
+use bytesize::ByteSize;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::record::RunRecord;
+use fsarena_core::study;
+use fsarena_report::findings;
+use fsarena_stats::matrix::cells::Matrix;
+use fsarena_stats::matrix::{Analysis, analyse};
+use fsarena_store::RunDir;
+use fsarena_sys::cancel;
+
+/// Find the anomalies of a block-size × threads matrix, and name the lock behind one
+///
+/// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
+/// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
+/// unconfirmed until fresh blocks show it again. The rules: docs/analysis.md.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run (id, beginning of it, directory, `latest`), or `published:NAME`
+    #[arg(default_value = "latest", value_name = "RUN|published:NAME")]
+    what: String,
+    /// The most that the device can move: `650MB/s` [default: what the study states, or the bare device
+    /// where the run measured it]
+    #[arg(long, value_name = "BYTES/s", value_parser = ceiling)]
+    ceiling: Option<f64>,
+    /// Print the figures too
+    #[arg(long)]
+    tables: bool,
+    /// Run the flagged cells again on fresh blocks, as a run of its own, and say which findings they confirm
+    #[arg(long, conflicts_with = "explain")]
+    confirm: bool,
+    /// Blocks of --confirm; under 8 nothing can be confirmed
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "confirm")]
+    blocks: u32,
+    /// Run a flagged cell again while the kernel's lock tracepoints are on, and print what it waits for: the
+    /// worst cell of the largest finding, or a step (`rndwr[bs=512,threads=16]`). Needs root
+    #[arg(long, value_name = "STEP", num_args = 0..=1, default_missing_value = "")]
+    explain: Option<String>,
+    /// The arm of --explain [default: that of the largest finding]
+    #[arg(long, requires = "explain")]
+    arm: Option<String>,
+    /// The format on standard output: term, md, json
+    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    format: String,
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// Analyses, and goes on to confirm or to explain where that is asked for.
+pub fn run(args: Args) -> Outcome {
+    if let Some(name) = args.what.strip_prefix("published:") {
+        return published(&args, name);
+    }
+    let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
+    if let Some(step) = &args.explain {
+        handle_signals()?;
+        let choice = match step.as_str() {
+            "" => worst(&args, &record)?,
+            step => explain::Choice::named(&record, step, args.arm.as_deref())?,
+        };
+        report::print_page(&explain::explain(&args, &record, &choice)?, &args.format)?;
+        return Ok(ExitCode::Done);
+    }
+    let (matrix, mut analysis) = of_run(&args, &record)?;
+    let mut source = format!("run {}", record.id);
+    if args.confirm && !analysis.findings.is_empty() {
+        handle_signals()?;
+        let fresh = confirm::fresh(&args, &record, &matrix, &analysis.findings)?;
+        fsarena_stats::matrix::confirm::confirm(
+            &mut analysis.findings,
+            &matrix,
+            &rows::matrix_of_run(&fresh)?,
+        );
+        source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
+    }
+    report::print_page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)?;
+    Ok(ExitCode::Done)
+}
+
+fn published(args: &Args, name: &str) -> Outcome {
+    if args.confirm || args.explain.is_some() {
+        let message = format!(
+            "published:{name} was measured on a machine of long ago, so no cell of it can be run again here; run \
+             the study first (`fsarena list studies`), and analyse that run"
+        );
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    let set = show::published(name)?;
+    let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
+    let matrix = Matrix::new(&rows::of_published(&set)?)?;
+    let analysis = analyse(&matrix, args.ceiling.or(stated));
+    let page = findings::page(&format!("published:{name}"), &matrix, &analysis, args.tables);
+    report::print_page(&page, &args.format)?;
+    Ok(ExitCode::Done)
+}
+
+fn of_run(args: &Args, record: &RunRecord) -> Result<(Matrix, Analysis), Failure> {
+    let matrix = rows::matrix_of_run(record)?;
+    let analysis = analyse(&matrix, args.ceiling);
+    Ok((matrix, analysis))
+}
+
+/// The worst cell of the largest finding, of an arm where one is named.
+fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
+    let (matrix, analysis) = of_run(args, record)?;
+    let of_arm = |arm: usize| args.arm.as_ref().is_none_or(|name| *name == matrix.arms[arm].name);
+    let Some(finding) = analysis.findings.iter().find(|finding| of_arm(finding.arm)) else {
+        let message = "there is no anomaly to explain; name a step: --explain 'rndwr[bs=512,threads=16]'";
+        return Err(Failure::new(ExitCode::Usage, message));
+    };
+    let at = finding.first().worst().at;
+    let step = rows::step(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
+    explain::Choice::named(record, &step, Some(&matrix.arms[at.arm].name))
+}
+
+fn handle_signals() -> Result<(), Failure> {
+    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
+}
+
+/// `650MB/s`: bytes a second.
+fn ceiling(text: &str) -> Result<f64, String> {
+    let size = text.strip_suffix("/s").unwrap_or(text).parse::<ByteSize>();
+    match size.map(|size| size.as_u64()) {
+        Ok(bytes) if bytes > 0 => Ok(bytes as f64),
+        _ => Err("write it like 650MB/s or 3.2GB/s".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ceiling_is_bytes_a_second() {
+        assert_eq!(
+            ["650MB/s", "650MB", "1GiB/s"].map(|text| ceiling(text).unwrap()),
+            [650e6, 650e6, 1073741824.0]
+        );
+        for wrong in ["", "0", "fast", "-1MB/s"] {
+            assert!(ceiling(wrong).is_err(), "{wrong}");
+        }
+    }
+}

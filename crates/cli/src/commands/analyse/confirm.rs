@@ -1,0 +1,75 @@
+//! The worst cells again, on fresh blocks.
+
+use super::Args;
+use crate::commands::run;
+use crate::failure::Failure;
+use fsarena_core::cell::{Arm, WorkloadPlan};
+use fsarena_core::matrix::expand;
+use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::Value;
+use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::confirm::rerun;
+use fsarena_stats::matrix::finding::Finding;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the seed of a run is mixed with for its fresh blocks.
+const FRESH: u64 = 0xF2E5;
+
+/// Runs the cells that decide over the findings on fresh blocks, as a run of its own.
+pub fn fresh(
+    args: &Args,
+    record: &RunRecord,
+    matrix: &Matrix,
+    findings: &[Finding],
+) -> Result<RunRecord, Failure> {
+    let plan = plan(&record.plan, matrix, &rerun(findings), args.blocks);
+    let run = run::keep(plan, &args.runs.runs, args.quiet)?;
+    Ok(fsarena_store::read(&run)?)
+}
+
+/// The same plan with these cells only: one workload for each mode and block size, because the cells are
+/// rarely all combinations.
+fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, blocks: u32) -> Plan {
+    let names: BTreeSet<&str> = cells.iter().map(|at| matrix.arms[at.arm].name.as_str()).collect();
+    let of_cells = |arm: &Arm| names.iter().any(|name| *name == arm.name || is_by_tool(name, &arm.name));
+    let mut rows: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
+    for at in cells {
+        let row = (matrix.modes[at.mode].name.as_str(), matrix.sizes[at.size]);
+        rows.entry(row).or_default().insert(matrix.threads[at.threads]);
+    }
+    let mut fresh = plan.clone();
+    fresh.title = format!("{}: the worst cells again", plan.title);
+    fresh.arms = expand(plan).into_iter().filter(of_cells).collect();
+    fresh.workloads = plan
+        .workloads
+        .iter()
+        .flat_map(|workload| {
+            rows.iter().map(|((mode, size), threads)| restricted(workload, mode, *size, threads))
+        })
+        .collect();
+    fresh.stop.blocks = blocks;
+    fresh.stop.budget_s = None;
+    // TOML's whole numbers end at 2^63 - 1.
+    fresh.seed = mix(plan.seed, FRESH) & (u64::MAX >> 1);
+    fresh
+}
+
+/// Whether a name of the matrix is an arm's with the tool behind it.
+fn is_by_tool(name: &str, arm: &str) -> bool {
+    name.strip_prefix(arm).is_some_and(|rest| rest.starts_with(" by "))
+}
+
+/// A workload that does one mode and block size only.
+pub fn restricted(workload: &WorkloadPlan, mode: &str, size: u64, threads: &BTreeSet<u32>) -> WorkloadPlan {
+    let mut workload = workload.clone();
+    let threads = threads.iter().map(|threads| Value::Int(i64::from(*threads))).collect();
+    let settings = [
+        ("modes", Value::List(vec![Value::Text(mode.into())])),
+        ("bs", Value::List(vec![Value::Int(size as i64)])),
+        ("threads", Value::List(threads)),
+    ];
+    workload.settings.0.extend(settings.map(|(id, value)| (id.to_string(), value)));
+    workload
+}

@@ -1,0 +1,183 @@
+//! One cell again, under the lock tracepoints.
+
+use super::Args;
+use super::confirm::restricted;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use fsarena_core::cell::{Arm, Cell, StepId};
+use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::matrix;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::record::RunRecord;
+use fsarena_report::document::{Document, Part};
+use fsarena_report::page::Page;
+use fsarena_run::dir::Directories;
+use fsarena_run::executor::Executor;
+use fsarena_run::local::Local;
+use fsarena_run::preflight;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::process;
+use fsarena_sys::undo::{self, Journal, Undo};
+use fsarena_trace::{Options, Profile, Target, Tracer};
+use serde_json::json;
+use std::path::Path;
+
+/// Locks and functions that are printed, and callers of each.
+const TOP: usize = 8;
+const CALLERS: usize = 4;
+
+/// A cell to be explained.
+pub struct Choice {
+    arm: Arm,
+    step: StepId,
+}
+
+impl Choice {
+    /// A step of a run by its name, and an arm; the first that did the step where none is named.
+    pub fn named(record: &RunRecord, step: &str, arm: Option<&str>) -> Result<Choice, Failure> {
+        let usage = |message: String| Failure::new(ExitCode::Usage, message);
+        let Some(found) = record.steps.iter().find(|info| info.id.to_string() == step) else {
+            let known: Vec<String> = record
+                .steps
+                .iter()
+                .filter(|info| info.in_composite)
+                .map(|info| info.id.to_string())
+                .collect();
+            return Err(usage(format!("run {} has no step `{step}`; it has {}", record.id, known.join(" "))));
+        };
+        let arm = match arm {
+            Some(name) => record.arms.iter().find(|arm| arm.name == name),
+            None => record.arms.first(),
+        };
+        let arm = arm.cloned().ok_or_else(|| {
+            let known: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+            usage(format!("run {} has no such arm; it has {}", record.id, known.join(", ")))
+        })?;
+        Ok(Choice { arm, step: found.id.clone() })
+    }
+
+    /// The run's plan with nothing but this cell.
+    fn plan(&self, plan: &Plan) -> Plan {
+        let mut alone = plan.clone();
+        alone.arms = vec![self.arm.clone()];
+        alone.stop.blocks = 1;
+        let number = |name: &str| self.step.params.get(name)?.parse::<u64>().ok();
+        if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
+            let only = |workload| restricted(workload, &self.step.name, size, &[threads as u32].into());
+            alone.workloads = plan.workloads.iter().map(only).collect();
+        }
+        alone
+    }
+}
+
+/// Runs the cell again and says what it waited for. Nothing of it is stored: the tracer is part of what was
+/// measured.
+pub fn explain(args: &Args, record: &RunRecord, choice: &Choice) -> Result<Page, Failure> {
+    // What is missing is said before anything is made.
+    let trial =
+        Options { target: Target::Pids(vec![std::process::id()]), cpu_samples_hz: 0, user_chains: false };
+    drop(Tracer::start(&trial)?);
+    let kernel = Kernel::host();
+    let plan = choice.plan(&record.plan);
+    let mut progress = Progress::new(args.quiet);
+    progress.say(&format!("{} {} again, traced", choice.arm.name, choice.step));
+    let profile = traced(&kernel, &plan, choice, &args.runs.runs, &mut progress)?;
+    let elsewhere = record.hosts.iter().all(|host| host.boot_id != process::boot_id(&kernel));
+    Ok(page(record, choice, &profile, elsewhere))
+}
+
+fn traced(
+    kernel: &Kernel,
+    plan: &Plan,
+    choice: &Choice,
+    runs: &Path,
+    progress: &mut Progress,
+) -> Result<Profile, Failure> {
+    let arms = matrix::expand(plan);
+    let check = preflight::check(kernel, plan, &arms, runs)?;
+    std::fs::create_dir_all(runs).map_err(Failure::file(runs))?;
+    let runs = runs.canonicalize().map_err(Failure::file(runs))?;
+    let dir = runs.join(format!("explain-{}", std::process::id()));
+    let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+    let made = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+    std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
+    let mut tell = |event: Event| {
+        progress.show(&event);
+        Ok(())
+    };
+    let mut executor: Box<dyn Executor> = match plan.device.backing {
+        Backing::Dir => {
+            Box::new(Directories::start(kernel, plan, &arms, &journal, &dir, &mut tell)?.tracing())
+        }
+        _ => Box::new(Local::start(kernel, plan, &check, &journal, &dir, &mut tell)?.tracing()),
+    };
+    let mut profile = None;
+    let mut ended = Outcome::Done;
+    for cell in matrix::cells(plan, &arms, &[0], 0) {
+        let (outcome, found) = one(&mut *executor, &cell, &choice.step)?;
+        profile = profile.or(found);
+        ended = outcome;
+        if ended != Outcome::Done || profile.is_some() {
+            break;
+        }
+    }
+    executor.finish(&mut tell)?;
+    made.undo()?;
+    let failed = |why: String| Failure::new(ExitCode::Internal, why);
+    match (ended, profile) {
+        (Outcome::Failed { why }, _) => Err(failed(format!("{}: {why}", choice.arm.name))),
+        (Outcome::Interrupted, _) => Err(failed("a signal ended the trace".into())),
+        (Outcome::Done, None) => Err(failed(format!("{} did not come to {}", choice.arm.name, choice.step))),
+        (Outcome::Done, Some(profile)) => serde_json::from_value(profile)
+            .map_err(|error| failed(format!("the measuring process sent no profile: {error}"))),
+    }
+}
+
+/// Runs one cell; gives what its step waited for.
+fn one(
+    executor: &mut dyn Executor,
+    cell: &Cell,
+    wanted: &StepId,
+) -> Result<(Outcome, Option<serde_json::Value>), Failure> {
+    let mut found = None;
+    let outcome = executor.run(cell, &mut |event| {
+        if let CellEvent::Profile { step, profile } = event
+            && step == *wanted
+        {
+            found = Some(profile);
+        }
+    })?;
+    Ok((outcome, found))
+}
+
+fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool) -> Page {
+    let mut document = Document::default();
+    document.heading(1, format!("What {} waits for in {}", choice.arm.name, choice.step));
+    match profile.locks.first() {
+        Some(first) => document.text(format!(
+            "{:.0}% of the time that all threads waited for locks: {} ← {}.",
+            100.0 * first.share,
+            first.function,
+            first.taker()
+        )),
+        None => document
+            .text("No thread waited for a lock: whatever limits this cell, it is no lock of the kernel."),
+    }
+    document.parts.push(Part::Code("text", profile.text(TOP, CALLERS)));
+    if elsewhere {
+        document.text(format!(
+            "Run {} was measured in another boot or on another machine; this is what happens here and now.",
+            record.id
+        ));
+    }
+    let json = json!({
+        "format": 1,
+        "run": record.id,
+        "arm": choice.arm.name,
+        "step": choice.step.to_string(),
+        "measured_elsewhere": elsewhere,
+        "profile": profile,
+    });
+    Page { document, json }
+}

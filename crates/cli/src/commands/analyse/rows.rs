@@ -1,0 +1,94 @@
+//! From samples and published figures to the rows of a matrix.
+
+use crate::failure::Failure;
+use fsarena_core::cell::{Arm, StepId};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor;
+use fsarena_core::published::Published;
+use fsarena_core::record::RunRecord;
+use fsarena_stats::grid;
+use fsarena_stats::matrix::cells::{Matrix, Row};
+use std::collections::BTreeSet;
+
+/// What is compared.
+const METRIC: &str = "iops";
+/// The parameters of a step that belongs to a matrix.
+const SIZE: &str = "bs";
+const THREADS: &str = "threads";
+
+/// The name of a cell's step.
+pub fn step(mode: &str, block_size: u64, threads: u32) -> String {
+    let params = [(SIZE, block_size.to_string()), (THREADS, threads.to_string())];
+    StepId { name: mode.into(), params: params.map(|(name, value)| (name.into(), value)).into() }.to_string()
+}
+
+/// The matrix that a run measured.
+pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Failure> {
+    let rows = of_run(record);
+    if rows.is_empty() {
+        return Err(no_matrix(&format!("run {}", record.id)));
+    }
+    Ok(Matrix::new(&rows)?)
+}
+
+fn of_run(record: &RunRecord) -> Vec<Row> {
+    let Some((_, values)) = record.metric(METRIC) else { return vec![] };
+    let dropped = grid::dropped(record);
+    let blocks = record.cells.iter().map(|cell| cell.block as usize + 1).max().unwrap_or(0);
+    let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (sample, value) in values.into_iter().enumerate() {
+        let cell = &record.cells[record.samples.cell[sample] as usize];
+        let step = &record.steps[record.samples.step[sample] as usize].id;
+        let Some((block_size, threads)) = place(step) else { continue };
+        if value.is_nan() || dropped.contains(&cell.block) {
+            continue;
+        }
+        let arm = &record.arms[cell.arm];
+        // Where several tools measured the same cells, each is an arm of its own.
+        let name =
+            if tools.len() > 1 { format!("{} by {}", arm.name, cell.workload) } else { arm.name.clone() };
+        let is_it = |row: &Row| {
+            (row.block_size, row.threads) == (block_size, threads) && row.mode == step.name && row.arm == name
+        };
+        let found = rows.iter().position(is_it).unwrap_or_else(|| {
+            let iops = vec![None; blocks];
+            let mode = step.name.clone();
+            rows.push(Row { arm: name.clone(), raw: is_raw(arm), mode, block_size, threads, iops });
+            rows.len() - 1
+        });
+        rows[found].iops[cell.block as usize] = Some(value);
+    }
+    rows
+}
+
+/// The rows of a published matrix: one value a cell.
+pub fn of_published(published: &Published) -> Result<Vec<Row>, Failure> {
+    let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
+    let row = |figure: &fsarena_core::published::Figure| {
+        let (block_size, threads) = place(&figure.step_id())?;
+        let (arm, mode) = (figure.arm.clone(), figure.step.clone());
+        Some(Row { raw: arm == factor::RAW, arm, mode, block_size, threads, iops: vec![Some(figure.value)] })
+    };
+    match figures.filter_map(row).collect::<Vec<_>>() {
+        rows if rows.is_empty() => Err(no_matrix(&format!("published:{}", published.name()))),
+        rows => Ok(rows),
+    }
+}
+
+fn place(step: &StepId) -> Option<(u64, u32)> {
+    Some((step.params.get(SIZE)?.parse().ok()?, step.params.get(THREADS)?.parse().ok()?))
+}
+
+/// Whether an arm is the bare device.
+fn is_raw(arm: &Arm) -> bool {
+    arm.level(factor::DIR).is_empty() && arm.level(factor::FS) == factor::RAW
+}
+
+fn no_matrix(source: &str) -> Failure {
+    let message = format!(
+        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+         workload fileio, sysbench or fio"
+    );
+    Failure::new(ExitCode::Usage, message)
+}
