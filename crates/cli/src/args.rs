@@ -1,6 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
-use crate::commands::{agent, analyse, compare, doctor, list, load, recover, report, run, show};
+use crate::commands::{
+    ab, agent, analyse, compare, doctor, list, load, recover, report, run, selftest, show,
+};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -21,11 +23,13 @@ Examples:
   fsarena run                                  the default study on every filesystem there is here
   fsarena run --fs ext4,xfs --blocks 12        two filesystems, twelve blocks
   fsarena run --fs ext4 --options default,noatime,writeback
+  fsarena ab peiffer --a fs=ext4 --b fs=ext4,mkfs=^has_journal
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
   fsarena report latest --format md            any stored run, rendered again
   fsarena compare latest published:piszcz-II   who won then, who wins here
   fsarena analyse published:engel              which cells of a matrix are not as they should be
   fsarena load --rw randread --direct          the load engine alone, in fio's words
+  fsarena compare a.csv b.csv                  samples of any tool
 
 Exit codes are a contract: `fsarena help exit-codes`.";
 
@@ -33,12 +37,14 @@ Exit codes are a contract: `fsarena help exit-codes`.";
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(Box<run::Args>),
+    Ab(Box<ab::Args>),
     Report(report::Args),
     Compare(compare::Args),
     Analyse(analyse::Args),
     Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),
+    Selftest(selftest::Args),
     Doctor(doctor::Args),
     Recover(recover::Args),
     /// The exit codes that scripts rely on

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod ab;
 pub mod agent;
 pub mod analyse;
 pub mod compare;
@@ -9,6 +10,7 @@ pub mod load;
 pub mod recover;
 pub mod report;
 pub mod run;
+pub mod selftest;
 pub mod show;
 
 use crate::args::{Cli, Command, EXIT_CODES};
@@ -20,12 +22,14 @@ use std::io::Write;
 pub fn dispatch(cli: Cli) -> Outcome {
     match cli.command {
         Command::Run(args) => run::run(*args),
+        Command::Ab(args) => ab::run(*args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Analyse(args) => analyse::run(args),
         Command::Load(args) => load::run(*args),
         Command::List(args) => list::run(args),
         Command::Show(args) => show::run(args),
+        Command::Selftest(args) => selftest::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Agent(args) => agent::run(args),

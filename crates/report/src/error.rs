@@ -40,6 +40,12 @@ pub enum Error {
         /// `arm` or `step`.
         what: &'static str,
     },
+    /// A weight names no task, or is none.
+    #[error("--weight: {what}")]
+    Weight {
+        /// What is wrong.
+        what: String,
+    },
     /// This page has no such format.
     #[error("this cannot be shown as `{0}`; formats are term, md and json")]
     Format(String),
@@ -49,7 +55,10 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Analysis(error) => error.exit_code(),
-            Error::NotPublished { .. } | Error::NothingInCommon { .. } | Error::Format(_) => ExitCode::Usage,
+            Error::NotPublished { .. }
+            | Error::NothingInCommon { .. }
+            | Error::Weight { .. }
+            | Error::Format(_) => ExitCode::Usage,
             _ => ExitCode::Internal,
         }
     }

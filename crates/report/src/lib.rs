@@ -4,6 +4,7 @@
 //! the same one.
 
 pub mod compare;
+mod difference;
 pub mod document;
 pub mod error;
 pub mod exporter;
@@ -13,6 +14,7 @@ pub mod import;
 pub mod number;
 pub mod page;
 pub mod published;
+pub mod ranking;
 pub mod report;
 mod safe;
 mod sampled;

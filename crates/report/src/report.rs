@@ -11,6 +11,12 @@ pub struct Report {
     pub record: RunRecord,
     /// The analyses, the main one first.
     pub analyses: Vec<Analysis>,
+    /// The difference that matters, as a fraction.
+    pub margin: f64,
+    /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
+    pub weights: Vec<(String, f64)>,
+    /// What the machine can resolve by its own self-test, in words.
+    pub resolution: Option<String>,
     /// Columns of the terminal, where that is known.
     pub width: Option<u16>,
     /// Whether the terminal shows colours.
@@ -27,6 +33,9 @@ fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
     if counted { LOADS } else { TASKS }
 }
 
+/// The difference that matters where nobody says: 1%.
+pub const MARGIN: f64 = 0.01;
+
 impl Report {
     /// Analyses a run by these metrics; where there are none, by the rates of loads, or the times of tasks.
     ///
@@ -35,6 +44,14 @@ impl Report {
     pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
         let metrics = if metrics.is_empty() { default_metrics(&record) } else { metrics };
         let analyses = metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
-        Ok(Report { record, analyses, width: None, colour: false })
+        Ok(Report {
+            record,
+            analyses,
+            margin: MARGIN,
+            weights: vec![],
+            resolution: None,
+            width: None,
+            colour: false,
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! `fsarena report`: any stored run, rendered again without running anything.
 
 use crate::args::Runs;
+use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
 use crate::terminal;
 use fsarena_core::exit::ExitCode;
@@ -8,6 +9,7 @@ use fsarena_core::record::RunRecord;
 use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters;
 use fsarena_report::page::Page;
+use fsarena_report::ranking::check_weights;
 use fsarena_report::report::Report;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
@@ -29,7 +31,20 @@ pub struct Args {
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     metric: Vec<String>,
     #[command(flatten)]
+    view: View,
+    #[command(flatten)]
     runs: Runs,
+}
+
+/// How figures are looked at.
+#[derive(Debug, Clone, clap::Args)]
+pub struct View {
+    /// The difference that matters
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent, help_heading = "The report")]
+    pub margin: f64,
+    /// How much a task weighs in the ranking, by its name or number: `untar=3`; repeatable
+    #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "The report")]
+    pub weight: Vec<(String, f64)>,
 }
 
 /// How a report is made.
@@ -37,6 +52,8 @@ pub struct Args {
 pub struct Options {
     /// The metrics to answer for.
     pub metrics: Vec<String>,
+    /// How they are looked at.
+    pub view: View,
     /// Columns to keep within; none where the reader has no width.
     pub width: Option<u16>,
     /// Whether colours may be used.
@@ -45,8 +62,8 @@ pub struct Options {
 
 impl Options {
     /// What standard output can show.
-    pub fn for_stdout() -> Options {
-        Options { metrics: vec![], width: terminal::width(), colour: terminal::colour() }
+    pub fn for_stdout(metrics: Vec<String>, view: View) -> Options {
+        Options { metrics, view, width: terminal::width(), colour: terminal::colour() }
     }
 }
 
@@ -54,7 +71,7 @@ impl Options {
 pub fn run(args: Args) -> Outcome {
     let exporter = find(&args.format)?;
     let run = RunDir::find(&args.runs.runs, &args.run)?;
-    let options = Options { metrics: args.metric, ..Options::for_stdout() };
+    let options = Options::for_stdout(args.metric, args.view);
     let report = build(fsarena_store::read(&run)?, &options)?;
     for (format, path) in &args.export {
         write_file(&report, format, path)?;
@@ -88,9 +105,8 @@ pub fn write_all(
 
 /// Prints a result that is not the report of one run.
 pub fn print_page(page: &Page, format: &str) -> Result<(), Failure> {
-    let options = Options::for_stdout();
     let mut out = Vec::new();
-    page.write(format, options.width, options.colour, &mut out)?;
+    page.write(format, terminal::width(), terminal::colour(), &mut out)?;
     print(&out)
 }
 
@@ -101,7 +117,12 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
 
 fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     let metrics: Vec<&str> = options.metrics.iter().map(String::as_str).collect();
+    check_weights(&record, &options.view.weight)?;
+    let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
     let mut report = Report::new(record, &metrics)?;
+    report.margin = options.view.margin;
+    report.weights = options.view.weight.clone();
+    report.resolution = resolution;
     report.width = options.width;
     report.colour = options.colour;
     Ok(report)
@@ -120,6 +141,22 @@ fn find(format: &str) -> Result<&'static dyn Exporter, Failure> {
         let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
         Failure::new(ExitCode::Usage, format!("no report format `{format}`; there are {}", known.join(", ")))
     })
+}
+
+/// `1%` or `1`, as a fraction.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    match number.filter(|percent| (1e-4..=1e4).contains(percent)) {
+        Some(percent) => Ok(percent / 100.0),
+        None => Err("it is a percentage above 0: `1%`".into()),
+    }
+}
+
+/// `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.
+fn parse_weight(text: &str) -> Result<(String, f64), String> {
+    let split = text.rsplit_once('=').filter(|(task, _)| !task.is_empty());
+    let parsed = split.and_then(|(task, weight)| Some((task.to_string(), weight.parse().ok()?)));
+    parsed.ok_or_else(|| "write it TASK=WEIGHT: `untar=3`".into())
 }
 
 /// `FORMAT=FILE`.

@@ -1,12 +1,12 @@
 //! Samples of any tool beside other samples of it.
 
+use crate::difference::Finding;
 use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
 use crate::import::{Samples, Series};
 use crate::number::{self, plural, three};
 use crate::page::Page;
-use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::median;
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
@@ -21,17 +21,7 @@ struct Row<'a> {
     b: &'a Series,
     paired: bool,
     ratio: Option<Ratio>,
-    verdict: Verdict,
-}
-
-/// What the interval of a ratio says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Different,
-    Negligible,
-    Equivalent,
-    Undecided,
-    Provisional,
+    finding: Finding,
 }
 
 /// Compares what both files measured: the ratio b/a, paired by block where both have blocks. `metric` asks
@@ -96,45 +86,14 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
         a,
         b,
         paired: a.blocks.is_some() && b.blocks.is_some(),
-        verdict: verdict(ratio, narrow, margin),
+        finding: Finding::of(ratio, narrow, margin),
         ratio,
-    }
-}
-
-fn verdict(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Verdict {
-    let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Verdict::Provisional };
-    let edge = margin.ln_1p();
-    let within = -edge < low && high < edge;
-    match (ratio.provisional, ratio.separated(), within) {
-        (true, ..) => Verdict::Provisional,
-        (_, true, true) => Verdict::Negligible,
-        (_, true, false) => Verdict::Different,
-        (_, false, true) => Verdict::Equivalent,
-        (_, false, false) => Verdict::Undecided,
     }
 }
 
 impl Row<'_> {
     fn words(&self, margin: f64) -> String {
-        let percent = three(100.0 * margin);
-        match self.verdict {
-            Verdict::Different => format!("different: {}", self.better()),
-            Verdict::Negligible => format!("real, but within {percent}%"),
-            Verdict::Equivalent => format!("equivalent within {percent}%"),
-            Verdict::Undecided => "undecided".into(),
-            Verdict::Provisional => "provisional: under 8".into(),
-        }
-    }
-
-    fn better(&self) -> &'static str {
-        let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
-        match self.a.direction {
-            Direction::Neutral if up => "B more",
-            Direction::Neutral => "B less",
-            Direction::Higher if up => "B better",
-            Direction::Lower if !up => "B better",
-            _ => "A better",
-        }
+        self.finding.words(self.ratio, self.a.direction, margin)
     }
 
     fn label(&self) -> String {
@@ -155,13 +114,12 @@ fn document(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Document {
     if unpaired > 0 {
         document.parts.push(Part::Loud(unpaired_costs(unpaired, rows.len())));
     }
-    let mut table =
-        Table::figures(["what", "A", "B", "B/A", "95% interval", "n", "verdict"].map(String::from).to_vec());
+    let mut table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"].map(String::from).to_vec());
     table.rows.extend(rows.iter().map(|row| cells(row, margin)));
     document.table(table);
     document.text(
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a block where both files have \
-         blocks, else of two independent samples. Intervals are 95% each, not corrected for their number.",
+         blocks, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
     document
 }
@@ -192,8 +150,7 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
         row.label().into(),
         value(row.a),
         value(row.b),
-        ratio.into(),
-        interval.into(),
+        Cell::two(ratio, interval),
         n.into(),
         row.words(margin).into(),
     ]
@@ -214,7 +171,7 @@ fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
             "median_a": median(&row.a.values),
             "median_b": median(&row.b.values),
             "ratio_b_to_a": row.ratio.as_ref().map(ratio_json),
-            "verdict": row.verdict.id(),
+            "verdict": row.finding.id(),
         })
     };
     json!({
@@ -223,18 +180,6 @@ fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
         "margin": margin,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
-}
-
-impl Verdict {
-    fn id(self) -> &'static str {
-        match self {
-            Verdict::Different => "different",
-            Verdict::Negligible => "negligible",
-            Verdict::Equivalent => "equivalent",
-            Verdict::Undecided => "undecided",
-            Verdict::Provisional => "provisional",
-        }
-    }
 }
 
 #[cfg(test)]

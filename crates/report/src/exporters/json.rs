@@ -4,7 +4,7 @@ use super::csv::column_name;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::answer;
+use crate::sections::{answer, pair, ranking};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
 use fsarena_stats::comparison::{ArmResult, Comparison};
@@ -39,6 +39,9 @@ impl Exporter for Json {
             "hosts": record.hosts,
             "arms": record.arms,
             "cells": record.cells,
+            "resolution": report.resolution,
+            "pair": pair::json(report),
+            "ranking": ranking::json(report),
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
             "notes": notes,
         });

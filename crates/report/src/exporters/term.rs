@@ -4,7 +4,7 @@ use crate::document::{Document, terminal};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, head, notes, tasks};
+use crate::sections::{answer, head, notes, pair, ranking, tasks};
 use std::io::Write;
 
 /// Tables and the answer, for the terminal.
@@ -26,6 +26,7 @@ impl Exporter for Term {
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let mut document = Document::default();
         head::add(&mut document, report);
+        pair::add(&mut document, report);
         // One table: a screen holds no second. The answers below are for every metric that was asked for.
         for analysis in report.analyses.iter().take(1) {
             tasks::add(&mut document, report, analysis, true);
@@ -35,6 +36,11 @@ impl Exporter for Term {
         // The answer comes last: it is what stays on the screen.
         for analysis in report.analyses.iter().rev() {
             answer::add(&mut document, report, analysis);
+        }
+        // Who weighs tasks asks for the ranking itself; others for what follows from it.
+        match report.weights.is_empty() {
+            true => ranking::add_recommendation(&mut document, report),
+            false => ranking::add(&mut document, report),
         }
         Ok(terminal::write(&document, report.width, report.colour, out)?)
     }

@@ -30,6 +30,7 @@ pub fn add(document: &mut Document, report: &Report) {
             .map(|(name, fact)| format!(", {name} {fact}"));
         facts.push(format!("machine {}, kernel {}{}", host.hostname, host.kernel, known.collect::<String>()));
     }
+    facts.extend(report.resolution.clone());
     if !record.status.complete {
         facts.push(format!("NOT COMPLETE: {}", record.status.why));
     }

@@ -124,6 +124,8 @@ pub struct Args {
     /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`
     #[arg(long, value_name = "FORMAT=FILE", value_parser = super::super::report::parse_export, help_heading = "The run")]
     pub export: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    pub view: super::super::report::View,
     /// No progress on standard error
     #[arg(long, short, help_heading = "The run")]
     pub quiet: bool,

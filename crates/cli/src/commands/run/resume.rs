@@ -24,7 +24,7 @@ pub fn clear_the_way(kernel: &Kernel, args: &Args) -> Result<(), Failure> {
 /// The answer of a run of which nothing is left to do.
 pub fn answer(record: RunRecord, run: &RunDir, args: &Args) -> Outcome {
     say(args, &format!("run {} is complete ({}): nothing is left to do", run.id(), record.status.why));
-    let options = report::Options { metrics: args.metric.clone(), ..report::Options::for_stdout() };
+    let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
     report::print(&report::write_all(record, &options, &args.export, run)?)?;
     Ok(ExitCode::Done)
 }

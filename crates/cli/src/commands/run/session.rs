@@ -71,7 +71,7 @@ impl Session {
         if record.samples.is_empty() {
             return Ok(());
         }
-        let options = report::Options { metrics: args.metric.clone(), ..report::Options::for_stdout() };
+        let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
         report::print(&report::write_all(record, &options, &args.export, &self.run)?)
     }
 
@@ -119,7 +119,7 @@ fn every_arm_failed(why: &[String]) -> Failure {
 /// Why arms left the run.
 fn failures(record: &RunRecord) -> Vec<String> {
     let left = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::ArmFailed);
-    left.map(|(_, note)| note.text.clone()).collect()
+    left.map(|(_, note)| format!("{} {}", note.arm.as_deref().unwrap_or_default(), note.text)).collect()
 }
 
 /// The machine, with the versions of all programs that this run uses, and the commands that told them.

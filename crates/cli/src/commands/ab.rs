@@ -1,0 +1,167 @@
+//! `fsarena ab`: two arms and everything else as `run` has it.
+
+mod arm;
+
+use crate::commands::run;
+use crate::failure::{Failure, Outcome};
+use crate::vocabulary;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor::{self, FACTORS};
+use fsarena_core::plan::error::PlanError;
+use fsarena_core::plan::file::PlanFile;
+use fsarena_core::plan::resolve::{Overrides, resolve};
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_sys::kernel::Kernel;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// Compare two settings, A and B, on one study
+///
+/// Each side is a list of `factor=level`: `--a fs=ext4 --b fs=ext4,mkfs=^has_journal`. A level goes on to the
+/// next `factor=`, so `mount=noatime,nodiratime` is one; quotes keep what looks like a factor together. The
+/// report begins with B against A: by each metric the difference, its interval, the verdict, the spread
+/// within blocks, and the blocks that this metric would need. Two equal sides are allowed: that measures
+/// what the machine does by itself.
+// Both structures are called `Args`, and a group has the name of its structure.
+#[derive(Debug, clap::Args)]
+#[group(id = "sides")]
+pub struct Args {
+    /// The one side: `factor=level,…` (factors: fs, options, mkfs, mount, dir)
+    #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
+    a: arm::Levels,
+    /// The other side
+    #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
+    b: arm::Levels,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+/// Runs both sides, block by block.
+pub fn run(args: Args) -> Outcome {
+    let Args { a, b, run } = args;
+    for (flag, given) in [
+        ("--fs", !run.fs.is_empty()),
+        ("--options", !run.options.is_empty()),
+        ("--mkfs", !run.mkfs.is_empty()),
+        ("--mount", !run.mount.is_empty()),
+        ("--resume", run.resume.is_some()),
+    ] {
+        if given {
+            return Err(refusal(flag));
+        }
+    }
+    run::run_plan(run, |run, kernel| plan(&[a, b], run, kernel))
+}
+
+fn refusal(flag: &str) -> Failure {
+    let message = match flag {
+        "--resume" => "a run of two sides is resumed as any other: fsarena run --resume RUN".to_string(),
+        flag => format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")),
+    };
+    Failure::new(ExitCode::Usage, message)
+}
+
+/// The plan of `run`, with these arms in place of its own.
+fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
+    let (origin, (mut file, text)) = run::read_plan(args)?;
+    let mut over = args.overrides(kernel)?;
+    file.factors.clear();
+    match directories(sides)? {
+        Some(paths) => {
+            file.arms.clear();
+            over.backing = Some(Backing::Dir);
+            over.factors = vec![(factor::DIR.into(), paths)];
+        }
+        None => file.arms = arms(sides),
+    }
+    resolved(&origin, (file, text), &over, kernel)
+}
+
+fn resolved(
+    origin: &str,
+    file: (PlanFile, String),
+    over: &Overrides,
+    kernel: &Kernel,
+) -> Result<Plan, Failure> {
+    let plan = resolve(origin, &file, over, &vocabulary::collect(kernel)?);
+    let mut plan = plan.map_err(|error| match error.at {
+        // Only what the sides say has no place in the text: see `arms`.
+        Some((1, 1)) => PlanError::flag("--a, --b", error.message),
+        _ => error,
+    })?;
+    if over.backing != Some(Backing::Dir) {
+        // Filled in where a plan says nothing; here the sides say all.
+        plan.factors.clear();
+    }
+    Ok(plan)
+}
+
+/// The two directories, where the sides are directories as they are.
+fn directories(sides: &[arm::Levels; 2]) -> Result<Option<Vec<String>>, Failure> {
+    let dirs: Vec<&String> = sides.iter().filter_map(|side| side.get(factor::DIR)).collect();
+    if dirs.is_empty() {
+        return Ok(None);
+    }
+    if dirs.len() < 2 || sides.iter().any(|side| side.len() > 1) {
+        let message = "a side that is a directory has no other factor, and both sides are directories";
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    let absolute = |dir: &String| {
+        let path = std::path::absolute(dir).map_err(Failure::file(dir.as_ref()))?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    dirs.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
+}
+
+type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
+
+/// The sides as a plan would have them. They are not in its text: their place is its very beginning, where
+/// nothing else can be at fault.
+fn arms(sides: &[arm::Levels; 2]) -> Vec<Pairs> {
+    let spanned = |key: &str, value: &str| {
+        (Spanned::new(0..0, key.to_string()), Spanned::new(0..0, toml::Value::String(value.into())))
+    };
+    sides
+        .iter()
+        .zip(names(sides))
+        .map(|(side, name)| {
+            let levels = side.iter().map(|(key, level)| spanned(key, level));
+            levels.chain([spanned("name", &name)]).collect()
+        })
+        .collect()
+}
+
+/// Each side by its levels: `ext4`, `ext4/^has_journal`; equal ones are told apart by their letter.
+fn names(sides: &[arm::Levels; 2]) -> [String; 2] {
+    let name = |side: &arm::Levels| {
+        let levels =
+            FACTORS.iter().filter_map(|factor| side.get(factor.id)).filter(|level| !level.is_empty());
+        levels.cloned().collect::<Vec<_>>().join("/")
+    };
+    match [name(&sides[0]), name(&sides[1])] {
+        [a, b] if a == b => [format!("{a}/a"), format!("{b}/b")],
+        names => names,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sides(a: &str, b: &str) -> [arm::Levels; 2] {
+        [arm::parse(a).unwrap(), arm::parse(b).unwrap()]
+    }
+
+    #[test]
+    fn sides_are_named_by_their_levels() {
+        assert_eq!(names(&sides("fs=ext4", "fs=ext4,mkfs=^has_journal")), ["ext4", "ext4/^has_journal"]);
+        assert_eq!(names(&sides("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
+    }
+
+    #[test]
+    fn directories_stand_alone() {
+        assert!(directories(&sides("dir=/a", "fs=ext4")).is_err());
+        assert!(directories(&sides("dir=/a,fs=ext4", "dir=/b")).is_err());
+        assert_eq!(directories(&sides("dir=/a", "dir=/b")).unwrap().unwrap(), ["/a", "/b"]);
+    }
+}

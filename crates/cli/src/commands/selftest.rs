@@ -1,0 +1,227 @@
+//! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
+
+mod here;
+
+pub use here::stored_line;
+
+use crate::args::ListFormat;
+use crate::failure::{Failure, Outcome, printing};
+use crate::listing::{self, Row};
+use fsarena_core::exit::ExitCode;
+use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::time::Duration;
+
+/// Prove fsarena's own error rates: by simulation, or on this machine
+///
+/// Without `--here`, runs of identical arms are simulated under six kinds of noise: how often the rules find a
+/// difference that is not there, miss the true one, or call different arms equivalent. With fixed order in
+/// place of random the drift must break the first rule: a test that cannot fail proves nothing.
+///
+/// With `--here`, this machine is measured: two identical ext4 arms on RAM-backed images, and arms with 1, 2
+/// and 5% more files. It needs root, and says what this machine can resolve.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Simulated runs for each rule and noise
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = runs, conflicts_with = "here")]
+    runs: usize,
+    /// The seed of all that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Measure this machine in place of simulating one
+    #[arg(long)]
+    here: bool,
+    /// With --here: start no block that would end later than this
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration, requires = "here")]
+    budget: Duration,
+    /// With --here: files of the tree that is copied and removed
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here")]
+    files: u64,
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "term")]
+    format: ListFormat,
+}
+
+/// The fewest of which a rate means anything, the most that end in an hour.
+fn runs(text: &str) -> Result<usize, String> {
+    let known = text.parse().ok().filter(|runs| (100..=1_000_000).contains(runs));
+    known.ok_or_else(|| "it is a whole number from 100 to 1000000".into())
+}
+
+/// Proves, and fails where something is not as promised.
+pub fn run(args: Args) -> Outcome {
+    if args.here {
+        return here::run(&args);
+    }
+    let report = selftest(args.runs, args.seed);
+    match args.format {
+        ListFormat::Json => print(&format!("{:#}\n", as_json(&report)))?,
+        ListFormat::Term => {
+            let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
+            listing::print(&checks, ListFormat::Term)?;
+            print(&format!("\n{}\n", words(&report)))?;
+        }
+    }
+    Ok(code(&report))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    std::io::stdout().lock().write_all(text.as_bytes()).map_err(printing)
+}
+
+/// Whether the promise is kept, broken, or not decided by so few runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Kept,
+    Broken,
+    Open,
+}
+
+fn state(check: &Check) -> State {
+    use fsarena_stats::simulate::noise::Order;
+    let above = lower_limit(check.wrong, check.runs) > check.limit();
+    match (check.passed(), check.order) {
+        (true, _) => State::Kept,
+        (false, Order::Random) if above => State::Broken,
+        // Fixed order is to err; that it surely does not is what breaks the promise.
+        (false, Order::Fixed) if check.upper() <= check.limit() => State::Broken,
+        (false, _) => State::Open,
+    }
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Kept => "ok",
+            State::Broken => "BROKEN",
+            State::Open => "too few runs",
+        }
+    }
+}
+
+/// Broken is refuted, too few runs leave it undecided.
+fn code(report: &Report) -> ExitCode {
+    let states: Vec<State> = report.checks.iter().chain([&report.negative]).map(state).collect();
+    if states.contains(&State::Broken) {
+        ExitCode::Refuted
+    } else if states.contains(&State::Open) {
+        ExitCode::Undecided
+    } else {
+        ExitCode::Done
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Line {
+    rule: String,
+    noise: &'static str,
+    error: String,
+    limits: String,
+    promise: String,
+    state: &'static str,
+}
+
+impl Line {
+    fn of(check: &Check) -> Line {
+        use fsarena_stats::simulate::noise::Order;
+        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
+        let (rule, promise) = match check.order {
+            Order::Random => (check.rule.name().to_string(), "at most"),
+            Order::Fixed => (format!("{}, FIXED ORDER", check.rule.name()), "more than"),
+        };
+        Line {
+            rule,
+            noise: check.noise.name(),
+            error: percent(check.rate()),
+            limits: format!(
+                "{} to {}",
+                percent(lower_limit(check.wrong, check.runs)),
+                percent(check.upper())
+            ),
+            promise: format!("{promise} {}", percent(check.limit())),
+            state: state(check).name(),
+        }
+    }
+}
+
+impl Row for Line {
+    const HEADS: &'static [&'static str] = &["RULE", "NOISE", "ERRS", "95% LIMITS", "PROMISED", "STATE"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![
+            self.rule.clone(),
+            self.noise.into(),
+            self.error.clone(),
+            self.limits.clone(),
+            self.promise.clone(),
+            self.state.into(),
+        ]
+    }
+}
+
+fn words(report: &Report) -> String {
+    let runs = report.negative.runs;
+    let end = match code(report) {
+        ExitCode::Done => "Every rule keeps its promise, and without random order the first would not.",
+        ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
+        _ => "So few runs do not tell whether every promise is kept: allow more with --runs.",
+    };
+    format!("{runs} simulated runs of up to 400 blocks for each line. {end}")
+}
+
+fn as_json(report: &Report) -> Value {
+    let check = |check: &Check| {
+        json!({
+            "rule": check.rule.name(),
+            "noise": check.noise.name(),
+            "order": format!("{:?}", check.order).to_lowercase(),
+            "wrong": check.wrong,
+            "runs": check.runs,
+            "rate": check.rate(),
+            "lower": lower_limit(check.wrong, check.runs),
+            "upper": check.upper(),
+            "limit": check.limit(),
+            "state": state(check).name(),
+        })
+    };
+    json!({
+        "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
+        "negative": check(&report.negative),
+        "passed": report.passed(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_stats::simulate::Rule;
+    use fsarena_stats::simulate::noise::{Noise, Order};
+
+    fn check(order: Order, wrong: usize, runs: usize) -> Check {
+        Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs }
+    }
+
+    #[test]
+    fn a_rate_over_its_bound_is_broken_and_too_few_runs_leave_it_open() {
+        let of = |wrong, runs| state(&check(Order::Random, wrong, runs));
+        assert_eq!(
+            [of(1_000, 20_000), of(1_400, 20_000), of(5, 100)],
+            [State::Kept, State::Broken, State::Open]
+        );
+        let report = |checks: Vec<Check>| Report { checks, negative: check(Order::Fixed, 80, 100) };
+        let codes = [vec![(1_000, 20_000)], vec![(1_400, 20_000), (5, 100)], vec![(5, 100)]].map(|checks| {
+            code(&report(checks.into_iter().map(|(w, n)| check(Order::Random, w, n)).collect()))
+        });
+        assert_eq!(codes, [ExitCode::Done, ExitCode::Refuted, ExitCode::Undecided]);
+    }
+
+    #[test]
+    fn a_negative_test_that_does_not_err_is_broken() {
+        assert_eq!(state(&check(Order::Fixed, 80, 100)), State::Kept);
+        assert_eq!(state(&check(Order::Fixed, 900, 20_000)), State::Broken);
+    }
+}

@@ -1,0 +1,91 @@
+//! What the interval of a ratio says about a margin.
+
+use crate::number::three;
+use fsarena_core::sample::Direction;
+use fsarena_stats::ratio::Ratio;
+
+/// What an interval says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The 95% interval leaves out 1.
+    Different,
+    /// It leaves out 1, and the 90% interval lies within the margin: real, and smaller than what matters.
+    Negligible,
+    /// The 90% interval lies within the margin: two one-sided tests at 5%.
+    Equivalent,
+    /// Neither.
+    Undecided,
+    /// Under 8 blocks no interval is exact.
+    Provisional,
+}
+
+impl Finding {
+    /// Judges a ratio by its own 95% interval and by its 90% interval as logarithms. `margin` is what
+    /// matters, as a fraction.
+    pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Finding {
+        let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Finding::Provisional };
+        let edge = margin.ln_1p();
+        let within = -edge < low && high < edge;
+        match (ratio.provisional, ratio.separated(), within) {
+            (true, ..) => Finding::Provisional,
+            (_, true, true) => Finding::Negligible,
+            (_, true, false) => Finding::Different,
+            (_, false, true) => Finding::Equivalent,
+            (_, false, false) => Finding::Undecided,
+        }
+    }
+
+    /// The word in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Finding::Different => "different",
+            Finding::Negligible => "negligible",
+            Finding::Equivalent => "equivalent",
+            Finding::Undecided => "undecided",
+            Finding::Provisional => "provisional",
+        }
+    }
+
+    /// For people: of the ratio b/a, where one of these is better by the direction.
+    pub fn words(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
+        let percent = three(100.0 * margin);
+        match self {
+            Finding::Different => format!("different: {}", better(ratio, direction)),
+            Finding::Negligible => format!("real, but within {percent}%"),
+            Finding::Equivalent => format!("equivalent within {percent}%"),
+            Finding::Undecided => "undecided".into(),
+            Finding::Provisional => "provisional: under 8".into(),
+        }
+    }
+}
+
+fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
+    let up = ratio.is_some_and(|ratio| ratio.value > 1.0);
+    match direction {
+        Direction::Neutral if up => "B has more",
+        Direction::Neutral => "B has less",
+        Direction::Higher if up => "B better",
+        Direction::Lower if !up => "B better",
+        _ => "A better",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(low: f64, high: f64, blocks: usize) -> Finding {
+        let ratio = Ratio { value: 1.0, low, high, blocks, provisional: blocks < 8 };
+        Finding::of(Some(ratio), Some((low.ln(), high.ln())), 0.01)
+    }
+
+    #[test]
+    fn each_finding() {
+        assert_eq!(finding(1.02, 1.04, 8), Finding::Different);
+        assert_eq!(finding(1.002, 1.004, 8), Finding::Negligible);
+        assert_eq!(finding(0.995, 1.005, 8), Finding::Equivalent);
+        assert_eq!(finding(0.95, 1.005, 8), Finding::Undecided);
+        assert_eq!(finding(1.02, 1.04, 7), Finding::Provisional);
+        assert_eq!(Finding::of(None, None, 0.01), Finding::Provisional);
+    }
+}

@@ -1,0 +1,173 @@
+//! All arms over all tasks, as the user weighs them: ranks, what hangs on one task, and what may be
+//! recommended.
+
+use crate::error::Error;
+use crate::report::Report;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Direction;
+use fsarena_stats::comparison::{Comparison, compare};
+use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::ranksets::rank_sets;
+use fsarena_stats::simultaneous::simultaneous;
+use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::weights;
+
+/// The arms of a run, ranked.
+#[derive(Debug, Clone)]
+pub struct Ranking {
+    /// The metric.
+    pub metric: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// The tasks and their weights.
+    pub weights: Vec<(String, f64)>,
+    /// How the arms compare on the composite.
+    pub comparison: Comparison,
+    /// The arms that are ranked, best first.
+    pub arms: Vec<Ranked>,
+    /// Blocks that have every arm in every task.
+    pub blocks: usize,
+}
+
+/// One arm.
+#[derive(Debug, Clone)]
+pub struct Ranked {
+    /// Index into the arms of the run.
+    pub arm: usize,
+    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole blocks.
+    pub ranks: Option<(usize, usize)>,
+    /// The smallest and largest ratio to the best where any one task is left out. None for the best itself,
+    /// and where there is one task alone.
+    pub without_one: Option<(f64, f64)>,
+    /// How often it would be the best in blocks drawn again.
+    pub probability_best: Option<f64>,
+}
+
+impl Ranking {
+    /// Ranks the arms of a report by its first metric. None where it has fewer than two arms with data or no
+    /// way is better.
+    pub fn of(report: &Report) -> Option<Ranking> {
+        let analysis = report.analyses.first()?;
+        let (record, metric) = (&report.record, &analysis.metric);
+        if metric.direction == Direction::Neutral {
+            return None;
+        }
+        let (tasks, values) = values(record, &metric.id)?;
+        let weights: Vec<f64> = tasks.iter().map(|task| weight(&report.weights, task)).collect();
+        let composites: Vec<Vec<f64>> =
+            (0..record.arms.len()).map(|arm| composite(&values, arm, &weights)).collect();
+        let comparison = compare(&composites, metric.direction);
+        let live = live(&comparison);
+        if live.len() < 2 {
+            return None;
+        }
+        let of_live: Vec<Vec<f64>> = live.iter().map(|arm| composites[*arm].clone()).collect();
+        let whole = |block: usize| of_live.iter().all(|arm| arm[block].is_finite());
+        let blocks = (0..of_live[0].len()).filter(|block| whole(*block)).count();
+        let ranks = simultaneous(&of_live, record.plan.seed)
+            .filter(|_| blocks >= FIRST_LOOK)
+            .and_then(|all| rank_sets(&all.intervals, metric.direction));
+        let of_tasks: Vec<Vec<Vec<f64>>> =
+            values.iter().map(|task| live.iter().map(|arm| task[*arm].clone()).collect()).collect();
+        let probability = weights::probability_best(&of_tasks, &weights, metric.direction, record.plan.seed);
+        let arms = live.iter().enumerate().map(|(at, arm)| Ranked {
+            arm: *arm,
+            ranks: ranks.as_ref().map(|ranks| ranks[at]),
+            without_one: (at > 0).then(|| without_one(&values, live[0], *arm, &weights)).flatten(),
+            probability_best: probability.as_ref().map(|all| all[at]),
+        });
+        Some(Ranking {
+            metric: metric.id.clone(),
+            direction: metric.direction,
+            weights: tasks.iter().map(|step| step.id.to_string()).zip(weights.iter().copied()).collect(),
+            arms: arms.collect(),
+            comparison,
+            blocks,
+        })
+    }
+
+    /// Whether no task weighs more than another.
+    pub fn even(&self) -> bool {
+        self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
+    }
+
+    /// An arm of the same data that would be ahead of the best if some one task were left out.
+    pub fn overtaken_by(&self) -> Option<usize> {
+        let ahead = |ranked: &&Ranked| {
+            ranked.without_one.is_some_and(|(low, high)| match self.direction {
+                Direction::Higher => high >= 1.0,
+                _ => low <= 1.0,
+            })
+        };
+        self.arms.iter().find(ahead).map(|ranked| ranked.arm)
+    }
+}
+
+type Task<'a> = &'a fsarena_core::cell::StepInfo;
+
+/// The tasks with data, and `values[task][arm][block]`.
+fn values<'a>(record: &'a RunRecord, metric: &str) -> Option<(Vec<Task<'a>>, Vec<Vec<Vec<f64>>>)> {
+    let (_, rows) = record.metric(metric)?;
+    let grid = grid(record, &rows, &dropped(record));
+    let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
+    let kept =
+        record.steps.iter().zip(grid.values).filter(|(step, values)| step.in_composite && some(values));
+    let (tasks, values): (Vec<_>, Vec<_>) = kept.unzip();
+    (!tasks.is_empty()).then_some((tasks, values))
+}
+
+/// The composite of an arm in each block: the weighted geometric mean.
+fn composite(values: &[Vec<Vec<f64>>], arm: usize, weights: &[f64]) -> Vec<f64> {
+    let logs: Vec<Vec<f64>> = values.iter().map(|task| task[arm].iter().map(|v| v.ln()).collect()).collect();
+    weights::composite(&logs, weights)
+        .into_iter()
+        .map(|g| if g.is_finite() { g.exp() } else { f64::NAN })
+        .collect()
+}
+
+/// The arms with as many blocks as it takes, best first.
+fn live(comparison: &Comparison) -> Vec<usize> {
+    let most = comparison.arms.iter().map(|arm| arm.blocks).max().unwrap_or(0);
+    let enough = |arm: &&usize| comparison.arms[**arm].blocks >= FIRST_LOOK.min(most);
+    comparison.order.iter().filter(enough).copied().collect()
+}
+
+fn without_one(values: &[Vec<Vec<f64>>], best: usize, arm: usize, weights: &[f64]) -> Option<(f64, f64)> {
+    let d: Vec<Vec<f64>> = values
+        .iter()
+        .map(|task| task[best].iter().zip(&task[arm]).map(|(best, arm)| (arm / best).ln()).collect())
+        .collect();
+    weights::leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
+}
+
+/// The weight of a task: 1 where the user says nothing.
+fn weight(weights: &[(String, f64)], task: Task) -> f64 {
+    weights.iter().rev().find(|(name, _)| names(name, task)).map_or(1.0, |(_, weight)| *weight)
+}
+
+/// Whether a word means this task: its name, with or without parameters, or its number.
+fn names(word: &str, task: Task) -> bool {
+    word == task.id.name || word == task.id.to_string() || task.number.as_deref() == Some(word)
+}
+
+/// Checks weights before anything stands on them.
+///
+/// # Errors
+/// Where one names no task of the run, or is no weight.
+pub fn check_weights(record: &RunRecord, weights: &[(String, f64)]) -> Result<(), Error> {
+    let tasks = || record.steps.iter().filter(|step| step.in_composite);
+    for (name, weight) in weights {
+        if !tasks().any(|task| names(name, task)) {
+            let known = tasks().map(|task| task.id.to_string()).collect::<Vec<_>>().join(", ");
+            return Err(Error::Weight { what: format!("no task is called `{name}`; there are {known}") });
+        }
+        if !(0.0..=1e6).contains(weight) {
+            return Err(Error::Weight { what: format!("{weight} for `{name}`: it is a number from 0 on") });
+        }
+    }
+    let all_nothing = tasks().all(|task| self::weight(weights, task) == 0.0) && !weights.is_empty();
+    match all_nothing {
+        true => Err(Error::Weight { what: "every task weighs nothing".into() }),
+        false => Ok(()),
+    }
+}

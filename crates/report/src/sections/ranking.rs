@@ -1,0 +1,139 @@
+//! The ranking of all arms, and a recommendation where the data can carry one.
+
+use super::either;
+use crate::document::{Cell, Document, Table};
+use crate::exporters::ratio_json;
+use crate::number::{plural, three};
+use crate::ranking::{Ranked, Ranking};
+use crate::report::Report;
+use crate::sections::answer::interval;
+use fsarena_stats::table::FIRST_LOOK;
+use serde_json::{Value, json};
+
+/// The table, where there are more than two arms or the user weighs tasks.
+pub fn add(document: &mut Document, report: &Report) {
+    let Some(ranking) = Ranking::of(report) else { return };
+    if ranking.arms.len() < 3 && report.weights.is_empty() {
+        return;
+    }
+    document.heading(2, format!("Ranking, by {}", ranking.metric));
+    let header = ["arm", "to the best", "letters", "rank", "without one task", "best again"];
+    let mut table = Table::figures(header.map(String::from).to_vec());
+    table.rows = ranking.arms.iter().map(|ranked| row(report, &ranking, ranked)).collect();
+    document.table(table);
+    document.text(legend(&ranking));
+    document.list(vec![recommendation(report, &ranking)]);
+}
+
+/// The recommendation alone.
+pub fn add_recommendation(document: &mut Document, report: &Report) {
+    let ranking = Ranking::of(report).filter(|ranking| ranking.arms.len() > 2 || !report.weights.is_empty());
+    document.list(ranking.map(|ranking| recommendation(report, &ranking)).into_iter().collect());
+}
+
+fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
+    let result = &ranking.comparison.arms[ranked.arm];
+    let name = report.record.arms[ranked.arm].name.as_str();
+    let letters = if ranking.comparison.provisional() { "?" } else { &result.letters };
+    let ranks = match ranked.ranks {
+        None => "?".to_string(),
+        Some((first, last)) if first == last => first.to_string(),
+        Some((first, last)) => format!("{first}–{last}"),
+    };
+    let range = |(low, high): (f64, f64)| format!("{}–{}", three(low), three(high));
+    vec![
+        name.into(),
+        result.ratio.map_or("1.00".to_string(), interval).into(),
+        letters.into(),
+        ranks.into(),
+        ranked.without_one.map_or("–".to_string(), range).into(),
+        ranked.probability_best.map_or("–".to_string(), |p| format!("{}%", three(100.0 * p))).into(),
+    ]
+}
+
+/// `every task weighing the same`, `untar weighing 3, the others 1`.
+fn weighing(ranking: &Ranking) -> String {
+    if ranking.even() {
+        return "every task weighing the same".into();
+    }
+    let special = ranking.weights.iter().filter(|(_, weight)| *weight != 1.0);
+    let special: Vec<String> = special.map(|(task, weight)| format!("{task} weighing {weight}")).collect();
+    format!("{} and every other task 1", special.join(", "))
+}
+
+fn legend(ranking: &Ranking) -> String {
+    format!(
+        "The composite is the geometric mean over {} tasks, {}. Ranks hold for all arms at once (95%, {}). \
+         Without one task: the ratio when any single task is left out. Best again: how often the arm is first \
+         in blocks drawn again from these; it says nothing of how much is gained.",
+        ranking.weights.len(),
+        weighing(ranking),
+        plural(ranking.blocks, "whole block"),
+    )
+}
+
+/// What to take, or why nothing is recommended.
+pub fn recommendation(report: &Report, ranking: &Ranking) -> String {
+    let name = |arm: usize| report.record.arms[arm].name.as_str();
+    let refuse = |why: String| format!("No recommendation: {why}");
+    let (best, next) = (&ranking.arms[0], &ranking.arms[1]);
+    let Some(ranks) = best.ranks else {
+        return refuse(format!(
+            "{}, and a verdict needs {FIRST_LOOK}.",
+            plural(ranking.blocks, "whole block")
+        ));
+    };
+    if ranks != (1, 1) {
+        let first = ranking.arms.iter().filter(|ranked| ranked.ranks.is_some_and(|(first, _)| first == 1));
+        let names: Vec<String> = first.map(|ranked| name(ranked.arm).to_string()).collect();
+        return refuse(format!("{} may each be first; these blocks do not tell them apart.", either(&names)));
+    }
+    if let Some(other) = ranking.overtaken_by() {
+        let (best, other) = (name(best.arm), name(other));
+        return refuse(format!(
+            "{best} is first, but it hangs on a single task: without that, {other} is ahead."
+        ));
+    }
+    if let Some(other) = winner_by_sum(report).filter(|other| *other != best.arm && ranking.even()) {
+        return refuse(format!(
+            "{} is first with every task weighing the same, {} by the sum of all; say what matters with --weight.",
+            name(best.arm),
+            name(other)
+        ));
+    }
+    let ratio = ranking.comparison.arms[next.arm].ratio.map_or(String::new(), interval);
+    format!(
+        "Recommended by {}, {}: {}. The next, {}, is at {ratio} of it, and no single task decides that.",
+        ranking.metric,
+        weighing(ranking),
+        name(best.arm),
+        name(next.arm)
+    )
+}
+
+fn winner_by_sum(report: &Report) -> Option<usize> {
+    report.analyses.first()?.overall.as_ref()?.total.as_ref()?.comparison.winner()
+}
+
+/// For programs; null where nothing is ranked.
+pub fn json(report: &Report) -> Value {
+    let Some(ranking) = Ranking::of(report) else { return Value::Null };
+    let arm = |ranked: &Ranked| {
+        let result = &ranking.comparison.arms[ranked.arm];
+        json!({
+            "arm": report.record.arms[ranked.arm].name,
+            "ratio_to_best": result.ratio.as_ref().map(ratio_json),
+            "letters": result.letters,
+            "ranks": ranked.ranks.map(|(first, last)| json!({"first": first, "last": last})),
+            "without_one_task": ranked.without_one.map(|(low, high)| json!({"low": low, "high": high})),
+            "probability_best": ranked.probability_best,
+        })
+    };
+    json!({
+        "metric": ranking.metric,
+        "weights": ranking.weights.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "blocks": ranking.blocks,
+        "arms": ranking.arms.iter().map(arm).collect::<Vec<_>>(),
+        "recommendation": recommendation(report, &ranking),
+    })
+}
