@@ -1,7 +1,6 @@
 //! Two arms, B against A: by each metric the difference, and which metric answers cheapest.
 
-use super::label;
-use crate::difference::Finding;
+use crate::difference::{Finding, percent};
 use crate::document::{Cell, Document, Table};
 use crate::exporters::ratio_json;
 use crate::number::{plural, three};
@@ -18,7 +17,7 @@ use fsarena_stats::weights;
 use serde_json::{Value, json};
 
 /// What is looked at besides the metrics that were asked for: the CPU's part is often the quietest.
-const COSTS: [&str; 3] = ["user", "system", "total_cpu"];
+const COSTS: [&str; 2] = ["system", "total_cpu"];
 /// Tasks that are listed one by one; of more, only all together.
 const FEW: usize = 4;
 
@@ -42,17 +41,21 @@ pub fn add(document: &mut Document, report: &Report) {
         return;
     }
     document.heading(2, format!("B, {}, against A, {}", b.name, a.name));
-    let margin = three(100.0 * report.margin);
-    let blocks = format!("blocks for {margin}%");
+    let margin = percent(report.margin);
+    let blocks = format!("blocks for {margin}");
     let header = ["what", "B − A", "verdict", "σ", &blocks];
     let mut table = Table::figures(header.map(String::from).to_vec());
     let cheapest = cheapest(&rows);
     table.rows =
         rows.iter().enumerate().map(|(at, row)| cells(row, report.margin, cheapest == Some(at))).collect();
     document.table(table);
+    let intervals = match rows.iter().any(|row| row.ratio.provisional) {
+        true => "the extremes seen where there are under 8 blocks, else 95% intervals",
+        false => "their 95% intervals",
+    };
     document.text(format!(
-        "Differences are those of B over A, within blocks, with their 95% intervals. σ is the spread of the log ratio within blocks; with it a \
-         difference of {margin}% is found in four of five runs of so many blocks. {}",
+        "Differences are those of B over A, within blocks, with {intervals}. σ is the spread of the log ratio \
+         within blocks; with it a difference of {margin} is found in four of five runs of so many blocks. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
 }
@@ -68,9 +71,12 @@ fn cheapest(rows: &[Row]) -> Option<usize> {
     spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at).filter(|_| rows.len() > 1)
 }
 
+/// A ratio as a difference: `+2.5%`.
+fn signed(ratio: f64) -> String {
+    format!("{}{}%", if ratio > 1.0 { "+" } else { "" }, three(100.0 * (ratio - 1.0)))
+}
+
 fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
-    let percent =
-        |ratio: f64| format!("{}{}%", if ratio > 1.0 { "+" } else { "" }, three(100.0 * (ratio - 1.0)));
     let blocks = match (row.sigma, row.blocks) {
         (None, _) => "–".to_string(),
         (_, None) => "over 400".to_string(),
@@ -80,8 +86,8 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
     vec![
         format!("{} {}", row.task, row.metric.id).into(),
         Cell::two(
-            percent(row.ratio.value),
-            format!("{} to {}", percent(row.ratio.low), percent(row.ratio.high)),
+            signed(row.ratio.value),
+            format!("{} to {}", signed(row.ratio.low), signed(row.ratio.high)),
         ),
         row.finding.words(Some(row.ratio), row.metric.direction, margin).into(),
         if cheapest { sigma.strong() } else { sigma },
@@ -136,7 +142,7 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
         .filter(|(step, values)| {
             step.in_composite && values.iter().all(|arm| arm.iter().any(|v| !v.is_nan()))
         })
-        .map(|(step, values)| (label(step), values))
+        .map(|(step, values)| (step.id.to_string(), values))
         .collect();
     let one = |task: String, d: Vec<f64>| row(task, &metric, d, margin);
     let mut rows = Vec::new();

@@ -172,7 +172,8 @@ impl Resolution {
 pub fn stored_line(state: &Path, record: &RunRecord) -> Option<String> {
     let stored: Resolution = serde_json::from_slice(&std::fs::read(state.join(FILE)).ok()?).ok()?;
     let [host] = record.hosts.as_slice() else { return None };
-    (host.hostname == stored.hostname && host.kernel == stored.kernel).then(|| stored.line())?
+    let same = host.hostname == stored.hostname && host.kernel == stored.kernel;
+    stored.line().filter(|_| same && stored.verdicts > 0)
 }
 
 fn d(base: &[f64], arm: &[f64]) -> Vec<f64> {

@@ -1,0 +1,60 @@
+//! `fsarena ab` through the real binary.
+
+mod common;
+
+use common::{Place, root};
+use serde_json::Value;
+
+#[test]
+fn the_report_leads_with_b_against_a() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let sides = ["--a", "fs=ext4", "--b", "fs=ext4,mkfs=^has_journal,mount=noatime,nodiratime"];
+    let run: Vec<&str> =
+        ["ab", "plan.toml"].iter().chain(&sides).chain(&["--blocks", "2", "--on", "ram"]).copied().collect();
+    let (text, _) = place.expect(0, &run);
+    let lead = text.find("B, ext4/^has_journal/noatime,nodiratime, against A, ext4").expect(&text);
+    assert!(lead < text.find("elapsed: time until").unwrap(), "{text}");
+    place.assert_clean();
+    let (json, _) = place.expect(0, &["report", "--format", "json", "--margin", "2%"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&report["pair"]["a"], &report["pair"]["margin"]), (&"ext4".into(), &0.02.into()));
+    let rows = report["pair"]["rows"].as_array().unwrap();
+    for metric in ["elapsed", "durable", "system", "total_cpu"] {
+        let of = rows.iter().filter(|row| row["metric"] == metric);
+        // Three tasks, and all together.
+        assert_eq!(of.clone().count(), 4, "{metric}: {rows:#?}");
+        assert!(of.clone().all(|row| row["verdict"] == "provisional"));
+    }
+    // The sides reached mkfs and mount.
+    let log = place.run_text("command.log");
+    assert!(log.contains("^has_journal") && log.contains("noatime,nodiratime"), "{log}");
+}
+
+#[test]
+fn equal_sides_are_allowed_and_told_apart() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let (text, _) =
+        place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
+    assert!(text.starts_with("# 2 arms: ext4/a, ext4/b\n"), "{text}");
+}
+
+#[test]
+fn faults_of_the_sides_are_usage_errors() {
+    let place = Place::new();
+    let said = |b: &str, more: &[&str]| {
+        let args: Vec<&str> =
+            ["ab", "plan.toml", "--a", "fs=ext4", "--b", b].iter().chain(more).copied().collect();
+        place.expect(2, &args).1
+    };
+    assert!(said("fs=ext5", &[]).contains("--a, --b: `ext5` is no filesystem"));
+    assert!(said("fss=ext4", &[]).contains("`fss` is no factor"));
+    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--fs is part of a side here"));
+    assert!(said("fs=ext4,options=nosuch", &[]).contains("no filesystem has an option set `nosuch`"));
+    assert!(said("dir=/tmp", &[]).contains("both sides are directories"));
+}
