@@ -140,7 +140,7 @@ impl Progress {
         match note.kind {
             // One line for each would drown the display; the report counts them.
             NoteKind::SettleTimeout => self.timeouts += 1,
-            NoteKind::Fairness | NoteKind::ArmFailed => {
+            NoteKind::Fairness => {
                 let arm = note.arm.as_ref().map_or(String::new(), |arm| format!("{arm}: "));
                 self.say(&format!("  note: {arm}{}", note.text));
             }

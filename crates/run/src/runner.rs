@@ -80,16 +80,17 @@ impl Runner<'_> {
         let begun = Instant::now();
         let mut stopping = Stopping::new(&self.plan.stop);
         for number in 0.. {
+            let live: Vec<usize> = (0..self.arms.len())
+                .filter(|&arm| !self.earlier.failed.contains(&self.arms[arm].name))
+                .collect();
+            // Asked first: arms that all fail in the last block leave no answer either.
+            if live.is_empty() {
+                return Ok((End::NothingLeft, "every arm has failed".into()));
+            }
             let block = match stopping.next(number, begun.elapsed()) {
                 Next::Block(block) => block,
                 Next::Stop { why, .. } => return Ok((End::Done, why)),
             };
-            let live: Vec<usize> = (0..self.arms.len())
-                .filter(|&arm| !self.earlier.failed.contains(&self.arms[arm].name))
-                .collect();
-            if live.is_empty() {
-                return Ok((End::NothingLeft, "every arm has failed".into()));
-            }
             let started = Instant::now();
             if !self.block(block, &live)? {
                 return Ok((End::Interrupted, "a signal ended it".into()));
@@ -149,8 +150,7 @@ impl Runner<'_> {
             Outcome::Done => Ok(true),
             Outcome::Interrupted => Ok(false),
             Outcome::Failed { why } => {
-                let text =
-                    format!("{} failed in block {} and left the run: {why}", cell.arm.name, cell.block + 1);
+                let text = format!("failed in block {} and left the run: {why}", cell.block + 1);
                 self.tell(Event::Note(Note::new(NoteKind::ArmFailed, text).arm(&cell.arm.name)))?;
                 self.earlier.failed.insert(cell.arm.name);
                 Ok(true)

@@ -70,18 +70,26 @@ pub fn collect(kernel: &Kernel) -> Host {
     }
 }
 
-/// The version a program says it has: the first line of what it prints. None where it is not installed.
+/// The version a program says it has: the first line of what it prints with a version in it. None where it
+/// is not installed.
 pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
-    // Some know only -V, and some print it on standard error and fail: any word of a version counts.
+    // Some know only -V, and some print it on standard error and fail. Those that do not know a flag print
+    // their usage, in which a name like mkfs.ext2 looks like a number.
     ["--version", "-V"].iter().find_map(|flag| {
         let argv = Argv::new(program).arg(flag).env("LC_ALL", "C");
         let finished = argv.run().ok()?;
         log(argv.record(&finished));
         let said = [finished.stdout, finished.stderr];
         let mut lines = said.iter().flat_map(|text| text.lines());
-        let known = |line: &&str| line.contains(|c: char| c.is_ascii_digit()) && !line.contains("option");
-        lines.find(known).map(|line| line.trim().to_string())
+        lines.find(|line| line.split_whitespace().any(is_version)).map(|line| line.trim().to_string())
     })
+}
+
+/// Whether a word is like `1.47.0`, `v6.1` or `2.2.9)`.
+fn is_version(word: &str) -> bool {
+    let digits = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_digit());
+    let word = word.trim_start_matches(['v', '(']);
+    word.split_once('.').is_some_and(|(whole, rest)| digits(whole) && digits(rest))
 }
 
 /// The value of `name : value` or `name: value`.
@@ -204,5 +212,14 @@ mod tests {
         assert!(version.unwrap().contains("util-linux"));
         assert_eq!(tool_version("no-such-program-anywhere", &mut |record| asked.push(record.argv)), None);
         assert_eq!(asked, [["losetup", "--version"]]);
+    }
+
+    #[test]
+    fn usage_is_no_version() {
+        let any = |line: &str| line.split_whitespace().any(is_version);
+        assert!(!any("Usage: mkfs.ext2 [-c|-l filename] [-b block-size]"));
+        assert!(!any("mkfs.xfs: invalid option -- '2'"));
+        assert!(any("mke2fs 1.47.0 (5-Feb-2023)") && any("mkfs.btrfs, part of btrfs-progs v6.2"));
+        assert!(any("mkfs.nilfs2 (nilfs-utils 2.2.9)") && any("exfatprogs version : 1.2.0"));
     }
 }
