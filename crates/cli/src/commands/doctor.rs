@@ -10,6 +10,7 @@ use fsarena_fs::available::survey;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
+use std::io::Write;
 
 /// Say what this machine can do, and how it could do more
 #[derive(Debug, clap::Args)]
@@ -82,7 +83,7 @@ fn install(kernel: &Kernel) -> Outcome {
         let message = format!("these mkfs programs are missing; install them as root: {line}");
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    eprintln!("installing: {}", packages.join(" "));
+    let _ = writeln!(std::io::stderr(), "installing: {}", packages.join(" "));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
     let failed = |error: fsarena_sys::argv::Error| {
         Failure::new(ExitCode::Missing, format!("{error}\nInstall by hand what brings these: {line}"))

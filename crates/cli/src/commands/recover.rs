@@ -4,6 +4,7 @@ use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo;
+use std::io::Write;
 
 /// Undo what a killed fsarena left: mounts, loop devices, images
 ///
@@ -16,12 +17,11 @@ pub struct Args {}
 /// Recovers, and says what was done.
 pub fn run(_: Args) -> Outcome {
     let state = undo::state_dir();
-    let mut say = |line: &str| eprintln!("{line}");
+    // Nobody needs to listen.
+    let mut say = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
     let recovered = undo::recover(&Kernel::host(), &state, &mut say)?;
-    println!(
-        "{} undone, {} failed, {} still running",
-        recovered.undone, recovered.failed, recovered.still_running
-    );
+    let (undone, failed, running) = (recovered.undone, recovered.failed, recovered.still_running);
+    let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if recovered.failed > 0 {
         return Err(Failure::new(
             ExitCode::Internal,
