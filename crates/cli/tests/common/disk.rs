@@ -65,6 +65,11 @@ pub fn waits_for_disk(pid: i32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('D'))
 }
 
+/// From now on nobody writes to it.
+pub fn read_only(dir: &Path) {
+    ran(Command::new("mount").args(["-o", "remount,ro"]).arg(dir));
+}
+
 fn ran(command: &mut Command) {
     let output = command.output().unwrap();
     let said = super::text(&output.stderr);
