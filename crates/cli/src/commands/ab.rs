@@ -25,6 +25,8 @@ use toml::Spanned;
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
+#[command(mut_arg("fs", hidden), mut_arg("options", hidden), mut_arg("mkfs", hidden), mut_arg("mount", hidden))]
+#[command(mut_arg("resume", hidden))]
 pub struct Args {
     /// The one side: `factor=level,…` (factors: fs, options, mkfs, mount, dir)
     #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
@@ -34,6 +36,11 @@ pub struct Args {
     b: arm::Levels,
     #[command(flatten)]
     run: run::Args,
+}
+
+/// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
+fn hidden(arg: clap::Arg) -> clap::Arg {
+    arg.hide(true)
 }
 
 /// Runs both sides, block by block.
@@ -65,6 +72,10 @@ fn refusal(flag: &str) -> Failure {
 fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, (mut file, text)) = run::read_plan(args)?;
     let mut over = args.overrides(kernel)?;
+    if over.backing == Some(Backing::Dir) {
+        let message = "directories are sides here: --a dir=PATH --b dir=PATH, without --on";
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
     file.factors.clear();
     match directories(sides)? {
         Some(paths) => {
