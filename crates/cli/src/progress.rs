@@ -1,6 +1,8 @@
 //! The live display: a consumer of events, like the store.
 
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+mod claims;
+
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -17,6 +19,10 @@ pub struct Progress {
     arms: HashMap<String, String>,
     arm: String,
     timeouts: u32,
+    /// Claims end the run: how many blocks that takes nobody knows.
+    open_ended: bool,
+    /// Whether each claim was decided when it was last told of.
+    decided: HashMap<String, bool>,
 }
 
 enum View {
@@ -51,7 +57,14 @@ impl Progress {
             arms: HashMap::new(),
             arm: String::new(),
             timeouts: 0,
+            open_ended: false,
+            decided: HashMap::new(),
         }
+    }
+
+    /// The same for a run that ends when its claims are decided.
+    pub fn open_ended(self, open_ended: bool) -> Progress {
+        Progress { open_ended, ..self }
     }
 
     /// Says something that stays on the screen.
@@ -86,6 +99,8 @@ impl Progress {
                 self.say(&format!("  {arm} FAILED: {why}"));
             }
             Event::BlockFinished { block } => self.block_finished(*block),
+            Event::Claims { standing } => self.claims(standing),
+            Event::Forecast { text } => self.say(&format!("  {text}")),
             Event::RunFinished { why, .. } => self.finished(why),
             _ => {}
         }
@@ -115,7 +130,7 @@ impl Progress {
         let elapsed = self.begun.elapsed();
         let left = match self.left(done, elapsed) {
             Duration::ZERO => String::new(),
-            left => format!(", about {} left", seconds(left)),
+            left => format!(", {} {} left", if self.open_ended { "at most" } else { "about" }, seconds(left)),
         };
         match &self.view {
             View::Live(live) => {
@@ -123,9 +138,20 @@ impl Progress {
                 live.total.set_message(left);
             }
             View::Plain => {
-                self.say(&format!("block {done}/{} done after {}{left}", self.blocks, seconds(elapsed)));
+                let of = if self.open_ended { String::new() } else { format!("/{}", self.blocks) };
+                self.say(&format!("block {done}{of} done after {}{left}", seconds(elapsed)));
             }
             View::Quiet => {}
+        }
+    }
+
+    /// A line for each open claim, and one for each that was decided just now.
+    fn claims(&mut self, standing: &[Standing]) {
+        for claim in standing {
+            let news = self.decided.insert(claim.claim.clone(), !claim.open) != Some(!claim.open);
+            if claim.open || news {
+                self.say(&claims::line(claim));
+            }
         }
     }
 

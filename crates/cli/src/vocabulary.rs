@@ -1,7 +1,7 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
 use fsarena_core::factor;
-use fsarena_core::metric::{LIFECYCLE, TIMER};
+use fsarena_core::metric::{LIFECYCLE, METRICS, TIMER};
 use fsarena_core::plan::resolve::Vocabulary;
 use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
@@ -9,6 +9,7 @@ use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::engine;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_probe::probes;
+use fsarena_run::preflight;
 use fsarena_sys::kernel::Kernel;
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
@@ -28,6 +29,13 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
             .map(|found| found.def.id.to_string())
             .collect(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
+        metrics: METRICS
+            .iter()
+            .map(|metric| metric.id)
+            .chain(readings().map(|reading| reading.id))
+            .map(String::from)
+            .collect(),
+        outline: preflight::outline,
     })
 }
 

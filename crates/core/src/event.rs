@@ -132,6 +132,23 @@ pub enum CellEvent {
     },
 }
 
+/// How a claim stands after some blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The claim as it was written.
+    pub claim: String,
+    /// `held`, `refuted`, `undecided` or `equivalent`.
+    pub outcome: String,
+    /// Whether another block can decide it.
+    pub open: bool,
+    /// Blocks behind it.
+    pub blocks: u32,
+    /// Whether these are too few for an exact interval.
+    pub provisional: bool,
+    /// Left over right, minus 1, and the ends of its 95% interval; none where there is no block yet.
+    pub effect: Option<(f64, f64, f64)>,
+}
+
 /// What the runner says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "run_event", rename_all = "snake_case")]
@@ -179,6 +196,16 @@ pub enum Event {
     BlockFinished {
         /// Its number, from 0.
         block: u32,
+    },
+    /// How the claims stand after a block.
+    Claims {
+        /// Each of them, in the order of the plan.
+        standing: Vec<Standing>,
+    },
+    /// What the budget can resolve, from a pilot of a few blocks.
+    Forecast {
+        /// For people.
+        text: String,
     },
     /// Something about the whole run.
     Note(Note),

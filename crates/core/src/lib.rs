@@ -11,6 +11,7 @@
 
 pub mod cell;
 pub mod claim;
+pub mod conclusion;
 pub mod event;
 pub mod exit;
 pub mod factor;

@@ -2,11 +2,15 @@
 //!
 //! [`file::PlanFile`] is what was written, inert; [`Plan`] is what it means here, complete and checked.
 
+mod claims;
 pub mod error;
 pub mod file;
 pub mod resolve;
 
+pub use claims::COMPOSITE;
+
 use crate::cell::WorkloadPlan;
+use crate::claim::Claim;
 use crate::scale::Scale;
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
@@ -26,6 +30,9 @@ pub struct Plan {
     pub scale: Scale,
     /// The seed of everything random.
     pub seed: u64,
+    /// What is claimed: the run answers whether it is so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
     /// Where the arms live.
@@ -87,13 +94,27 @@ pub struct DevicePlan {
 }
 
 /// When to stop.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
     /// At most so many blocks.
     pub blocks: u32,
     /// Seconds after which no block is started that would probably end later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<f64>,
+    /// Whether the run ends as soon as every claim is decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub when_decided: bool,
+    /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+}
+
+impl StopPlan {
+    /// The difference that matters, as a fraction: 1% where nobody says. Under it arms are equivalent for
+    /// claims that name none.
+    pub fn margin(&self) -> f64 {
+        self.margin.unwrap_or(0.01)
+    }
 }
 
 /// What counts as settled before a step.
@@ -120,6 +141,7 @@ pub(crate) mod tests {
             question: "Which?".into(),
             scale: Scale::Tiny,
             seed: 1,
+            claims: vec![],
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },
@@ -129,7 +151,7 @@ pub(crate) mod tests {
                 other_fs: "ext4".into(),
                 other_dir: None,
             },
-            stop: StopPlan { blocks: 8, budget_s: None },
+            stop: StopPlan { blocks: 8, ..StopPlan::default() },
             settle: SettlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
             arms: vec![],
             workloads: vec![WorkloadPlan { name: "tasks".into(), settings: Default::default() }],
@@ -140,6 +162,8 @@ pub(crate) mod tests {
     fn a_plan_survives_its_own_file() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
+        plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
+        plan.stop = StopPlan { blocks: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01) };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
         let text = toml::to_string(&plan).unwrap();
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);

@@ -1,5 +1,6 @@
 //! What a plan means, and what is said of a bad one.
 
+use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Plan};
@@ -30,6 +31,18 @@ fn words() -> Vocabulary {
         filesystems: vec![("ext4".into(), sets(&["default", "noatime"])), ("xfs".into(), sets(&["default"]))],
         available: sets(&["ext4", "xfs"]),
         workloads: vec![&TASKS],
+        metrics: sets(&["elapsed", "durable"]),
+        outline: |_| {
+            let params = |bs: &str| [("bs".to_string(), bs.to_string())].into();
+            let steps = [("untar", Default::default()), ("rnd", params("4096")), ("rnd", params("8192"))];
+            let step = |(name, params): (&str, _)| StepInfo {
+                id: StepId { name: name.into(), params },
+                title: name.into(),
+                number: None,
+                in_composite: true,
+            };
+            steps.map(step).into()
+        },
     }
 }
 
@@ -166,6 +179,50 @@ fn what_is_no_text_is_told_by_its_place() {
     assert_eq!(said, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
     let said = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
     assert_eq!(said, "plan.toml, line 1, column 1: more than 1 MiB: that is no plan");
+}
+
+#[test]
+fn claims_are_part_of_the_plan_and_stop_it() {
+    let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nblocks = 3\nmargin = \"2%\"");
+    let claim = || "composite.durable: best is ext4".to_string();
+    let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
+    let claims: Vec<String> = plan.claims.iter().map(|claim| claim.to_string()).collect();
+    assert_eq!(claims, ["untar.elapsed: xfs < ext4", "composite.durable: best is ext4"]);
+    assert_eq!((plan.stop.blocks, plan.stop.when_decided, plan.stop.margin), (400, true, Some(0.02)));
+    let fixed = read(&text, &Overrides { blocks: Some(9), ..Default::default() }).unwrap();
+    assert_eq!((fixed.stop.blocks, fixed.stop.when_decided), (9, false));
+    let most = Overrides { max_blocks: Some(30), margin: Some(0.1), ..Default::default() };
+    let stop = read(&text, &most).unwrap().stop;
+    assert_eq!((stop.blocks, stop.when_decided, stop.margin), (30, true, Some(0.1)));
+    assert_eq!(read(GOOD, &Overrides { max_blocks: Some(2), ..Default::default() }).unwrap().stop.blocks, 2);
+}
+
+#[test]
+fn faults_in_claims_point_at_the_character() {
+    for (claim, column, message) in [
+        ("'untar.elapsed: xfs < '", 34, "claim: expected an arm"),
+        ("'untar.elapsed: xfs << ext4'", 33, "claim: expected an arm"),
+        ("'untra.elapsed: xfs < ext4'", 13, "claim: no step is called `untra`; did you mean `untar`?"),
+        ("'untar.elapse: xfs < ext4'", 19, "claim: no metric is called `elapse`; did you mean `elapsed`?"),
+        ("'untar.elapsed: xfs < etx4'", 34, "claim: no arm is called `etx4`; did you mean `ext4`?; the arms"),
+        ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: no arm is called `zfs`"),
+        ("'  elapsed: best is  zfs'", 33, "claim: no arm is called `zfs`"),
+        ("'untar.elapsed: xfs < xfs'", 28, "claim: an arm is not compared with itself"),
+        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several steps fit; say which: rnd[bs=4096], rnd[bs=8192]"),
+        ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no step has these parameters; there are"),
+        ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: no metric is called `iops`"),
+    ] {
+        let said = read(&with(&format!("claims = [ {claim} ]")), &Overrides::default()).unwrap_err();
+        let expected = format!("plan.toml, line 2, column {column}: {message}");
+        assert!(said.starts_with(&expected), "{claim}\n said: {said}\n expected: {expected}");
+        assert_eq!(said.lines().count(), 1);
+    }
+    let over = Overrides { claims: vec!["untar.elapsed: xfs < etx4".into()], ..Default::default() };
+    let said = read(GOOD, &over).unwrap_err();
+    assert!(said.starts_with("--claim: column 22: no arm is called `etx4`"), "{said}");
+    assert!(said.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{said}");
+    let margin = read(&with("[stop]\nmargin = \"100%\""), &Overrides::default()).unwrap_err();
+    assert!(margin.starts_with("plan.toml, line 3, column 10: `100%` is no margin"), "{margin}");
 }
 
 mod properties {

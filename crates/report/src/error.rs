@@ -14,6 +14,15 @@ pub enum Error {
     /// It could not be put into JSON.
     #[error("the report could not be put into JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// It could not be written as XML.
+    #[error("the report could not be put into XML: {0}")]
+    Xml(std::io::Error),
+    /// The figures that ship with a study have a fault.
+    #[error(transparent)]
+    Published(#[from] fsarena_core::published::Error),
+    /// The plan that ships with a study has a fault.
+    #[error(transparent)]
+    Study(#[from] fsarena_core::plan::error::PlanError),
     /// The plan could not be put into TOML.
     #[error("the plan could not be put into TOML: {0}")]
     Toml(#[from] toml::ser::Error),

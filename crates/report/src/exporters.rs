@@ -3,9 +3,11 @@
 use crate::exporter::Exporter;
 
 mod csv;
+mod github;
 mod gobench;
 mod hyperfine;
 mod json;
+mod junit;
 mod md;
 mod term;
 
@@ -13,8 +15,16 @@ pub(crate) use self::csv::column_name;
 pub(crate) use self::json::ratio as ratio_json;
 
 /// Every format fsarena exports to.
-pub const EXPORTERS: &[&dyn Exporter] =
-    &[&term::Term, &md::Markdown, &csv::Csv, &json::Json, &hyperfine::Hyperfine, &gobench::GoBench];
+pub const EXPORTERS: &[&dyn Exporter] = &[
+    &term::Term,
+    &md::Markdown,
+    &csv::Csv,
+    &json::Json,
+    &hyperfine::Hyperfine,
+    &gobench::GoBench,
+    &junit::JUnit,
+    &github::GitHub,
+];
 
 /// Finds an exporter by its name.
 pub fn find(id: &str) -> Option<&'static dyn Exporter> {

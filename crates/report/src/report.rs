@@ -1,8 +1,15 @@
 //! A run, analysed and ready to be exported.
 
 use crate::error::Error;
+use fsarena_core::claim::Claim;
+use fsarena_core::conclusion;
+use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
+use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::conclusion::{Checked, check};
+use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::verdict::{self, Outcome};
 
 /// A run, analysed and ready to be exported.
 #[derive(Debug)]
@@ -17,6 +24,10 @@ pub struct Report {
     pub weights: Vec<(String, f64)>,
     /// What the machine can resolve by its own self-test, in words.
     pub resolution: Option<String>,
+    /// The claims of the plan, and those added, judged.
+    pub claims: Vec<Judged>,
+    /// What the author of the study concluded, checked. It says nothing of how a program ends.
+    pub conclusions: Vec<Checked>,
     /// Columns of the terminal, where that is known.
     pub width: Option<u16>,
     /// Whether the terminal shows colours.
@@ -33,8 +44,11 @@ fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
     if counted { LOADS } else { TASKS }
 }
 
-/// The difference that matters where nobody says: 1%.
-pub const MARGIN: f64 = 0.01;
+fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
+    let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
+    let (conclusions, trust) = conclusion::of(study)?;
+    Ok(check(&conclusions, &study.published()?, &trust, record))
+}
 
 impl Report {
     /// Analyses a run by these metrics; where there are none, by the rates of loads, or the times of tasks.
@@ -44,14 +58,28 @@ impl Report {
     pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
         let metrics = if metrics.is_empty() { default_metrics(&record) } else { metrics };
         let analyses = metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
+        let claims = judge_all(&record, &record.plan.claims);
+        let conclusions = conclusions(&record)?;
         Ok(Report {
+            margin: record.plan.stop.margin(),
             record,
             analyses,
-            margin: MARGIN,
             weights: vec![],
             resolution: None,
+            claims,
+            conclusions,
             width: None,
             colour: false,
         })
+    }
+
+    /// Judges further claims.
+    pub fn judge(&mut self, claims: &[Claim]) {
+        self.claims.extend(judge_all(&self.record, claims));
+    }
+
+    /// How the claims end a program.
+    pub fn exit_code(&self) -> ExitCode {
+        verdict::exit_code(&self.claims.iter().map(Judged::outcome).collect::<Vec<Outcome>>())
     }
 }

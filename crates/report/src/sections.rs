@@ -2,6 +2,8 @@
 
 pub mod answer;
 pub mod circumstances;
+pub mod claims;
+pub mod conclusions;
 pub mod head;
 pub mod matrix;
 pub mod notes;

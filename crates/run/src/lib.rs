@@ -7,8 +7,10 @@
 pub mod agent;
 pub mod bench;
 pub mod child;
+pub mod deciding;
 pub mod dir;
 pub mod executor;
+pub mod ledger;
 pub mod local;
 mod other;
 pub mod preflight;

@@ -1,8 +1,9 @@
 //! Everything that can be known to fail, found before anything is made.
 
+use crate::agent;
 use crate::executor::Fatal;
 use bytesize::ByteSize;
-use fsarena_core::cell::{Arm, WorkloadPlan};
+use fsarena_core::cell::{Arm, StepInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
@@ -67,6 +68,18 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
     let workload = fsarena_load::workloads::find(&asked.name)
         .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))?;
     Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
+}
+
+/// The steps of a plan's cells in their order, with those that every filesystem goes through.
+pub fn outline(plan: &Plan) -> Vec<StepInfo> {
+    let formatted = plan.device.backing != Backing::Dir;
+    let around = |steps: &[(&str, &str)]| -> Vec<StepInfo> {
+        steps.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
+    };
+    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
+    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job));
+    let before = around(&[("mkfs", "Make the filesystem"), ("mount", "Mount")]);
+    before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
 }
 
 /// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet.

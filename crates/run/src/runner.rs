@@ -1,14 +1,22 @@
 //! The runner: blocks to events. It knows no filesystem, no workload and no display.
 
+use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal};
+use crate::ledger::Ledger;
 use crate::stopping::{Next, Stopping};
 use fsarena_core::cell::{Arm, Cell, CellId};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::Exits;
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
 use std::collections::{BTreeSet, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Blocks after which it is forecast what the budget can resolve.
+const PILOT: u32 = 3;
+/// The budget that is forecast for where there is none, in seconds.
+const USUAL_BUDGET_S: f64 = 600.0;
 
 /// Takes every event; an error of it ends the run.
 pub type Consumer<'a> = &'a mut dyn FnMut(&Event) -> Result<(), Box<dyn Exits>>;
@@ -16,6 +24,8 @@ pub type Consumer<'a> = &'a mut dyn FnMut(&Event) -> Result<(), Box<dyn Exits>>;
 /// What an earlier part of the same run has done.
 #[derive(Debug, Default)]
 pub struct Earlier {
+    /// What the store knows of the run: claims look at the samples from there on. None where nothing is stored.
+    pub record: Option<RunRecord>,
     /// Cells found finished in the store.
     pub finished: HashSet<CellId>,
     /// Arms that left the run.
@@ -45,12 +55,15 @@ pub fn run(
     executor: &mut dyn Executor,
     consumer: Consumer,
 ) -> Result<End, Fatal> {
-    let mut runner = Runner { plan, arms, earlier, executor, consumer, told: HashSet::new() };
+    let Earlier { record, finished, failed } = earlier;
+    let ledger = record.filter(|_| !plan.claims.is_empty()).map(Ledger::new);
+    let mut runner =
+        Runner { plan, arms, finished, failed, ledger, executor, consumer, told: HashSet::new() };
     runner.tell(Event::RunStarted {
         blocks: plan.stop.blocks,
         arms: arms.iter().map(|arm| arm.name.clone()).collect(),
         steps_per_cell,
-        already_done: runner.earlier.finished.len() as u32,
+        already_done: runner.finished.len() as u32,
         budget_s: plan.stop.budget_s,
     })?;
     let (end, why) = runner.blocks()?;
@@ -64,7 +77,10 @@ pub fn run(
 struct Runner<'a> {
     plan: &'a Plan,
     arms: &'a [Arm],
-    earlier: Earlier,
+    finished: HashSet<CellId>,
+    failed: BTreeSet<String>,
+    /// The samples so far, where claims look at them.
+    ledger: Option<Ledger>,
     executor: &'a mut dyn Executor,
     consumer: Consumer<'a>,
     /// What was noted already. Circumstances hold for every cell; one note says so.
@@ -73,44 +89,86 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.see(&event);
+        }
         (self.consumer)(&event).map_err(Fatal::Consumer)
     }
 
     fn blocks(&mut self) -> Result<(End, String), Fatal> {
         let begun = Instant::now();
         let mut stopping = Stopping::new(&self.plan.stop);
-        for number in 0.. {
-            let live: Vec<usize> = (0..self.arms.len())
-                .filter(|&arm| !self.earlier.failed.contains(&self.arms[arm].name))
-                .collect();
+        for number in self.first_block().. {
             // Asked first: arms that all fail in the last block leave no answer either.
-            if live.is_empty() {
+            if self.live().is_empty() {
                 return Ok((End::NothingLeft, "every arm has failed".into()));
             }
-            let block = match stopping.next(number, begun.elapsed()) {
+            let outlook = self.outlook(number, begun.elapsed());
+            let block = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
                 Next::Block(block) => block,
                 Next::Stop { why, .. } => return Ok((End::Done, why)),
             };
+            let arms = outlook.map_or(self.live(), |outlook| outlook.arms);
+            let live: Vec<usize> =
+                (0..self.arms.len()).filter(|&arm| arms.contains(&self.arms[arm].name)).collect();
             let started = Instant::now();
             if !self.block(block, &live)? {
                 return Ok((End::Interrupted, "a signal ended it".into()));
             }
             stopping.block_took(started.elapsed());
+            self.standing(block, begun.elapsed())?;
         }
         unreachable!("the stopping rule ends every run")
+    }
+
+    /// The arms that have not left the run.
+    fn live(&self) -> BTreeSet<String> {
+        let names = self.arms.iter().map(|arm| arm.name.clone());
+        names.filter(|name| !self.failed.contains(name)).collect()
+    }
+
+    /// A block that ran the arms of open claims only is not to be filled up by a later part of the run.
+    fn first_block(&self) -> u32 {
+        let deciding = self.ledger.as_ref().filter(|_| self.plan.stop.when_decided);
+        deciding.map_or(0, Ledger::last_block)
+    }
+
+    /// How the claims stand, where they have a say in what is run.
+    fn outlook(&self, block: u32, elapsed: Duration) -> Option<Outlook> {
+        let ledger = self.ledger.as_ref().filter(|_| self.plan.stop.when_decided)?;
+        let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed.as_secs_f64());
+        Some(deciding::outlook(ledger, &self.live(), block, left_s))
+    }
+
+    /// Says how the claims stand after a block, and after a pilot what the budget can resolve.
+    fn standing(&mut self, block: u32, elapsed: Duration) -> Result<(), Fatal> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        let standing = deciding::standing(ledger);
+        let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
+        // A resumed run does not know how long the blocks of its first part took, and has told this already.
+        let pilot = block + 1 == PILOT && self.finished.is_empty();
+        let block_s = elapsed.as_secs_f64() / f64::from(PILOT);
+        let forecast = pilot.then(|| deciding::forecast(ledger, block_s, budget_s)).flatten();
+        self.tell(Event::Claims { standing })?;
+        if let Some(text) = forecast {
+            let note = format!("from a pilot of {PILOT} blocks: {text}");
+            self.tell(Event::Forecast { text })?;
+            self.tell(Event::Note(Note::new(NoteKind::Remark, note)))?;
+        }
+        Ok(())
     }
 
     /// Runs what is left of a block. False where a signal ended it.
     fn block(&mut self, block: u32, live: &[usize]) -> Result<bool, Fatal> {
         let cells = matrix::cells(self.plan, self.arms, live, block);
-        if cells.iter().all(|cell| self.earlier.finished.contains(&cell.id())) {
+        if cells.iter().all(|cell| self.finished.contains(&cell.id())) {
             return Ok(true);
         }
         let mut order: Vec<String> = cells.iter().map(|cell| cell.arm.name.clone()).collect();
         order.dedup();
         self.tell(Event::BlockStarted { block, order })?;
         for cell in cells {
-            if self.earlier.finished.contains(&cell.id()) || self.earlier.failed.contains(&cell.arm.name) {
+            if self.finished.contains(&cell.id()) || self.failed.contains(&cell.arm.name) {
                 continue;
             }
             if fsarena_sys::cancel::requested().is_some() || !self.cell(cell)? {
@@ -126,7 +184,7 @@ impl Runner<'_> {
         let id = cell.id();
         self.tell(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;
-        let (consumer, told) = (&mut self.consumer, &mut self.told);
+        let (consumer, told, ledger) = (&mut self.consumer, &mut self.told, &mut self.ledger);
         let mut emit = |mut what: CellEvent| {
             if let CellEvent::Note(note) = &mut what
                 && note.kind == NoteKind::SettleTimeout
@@ -138,7 +196,11 @@ impl Runner<'_> {
                 _ => false,
             };
             if broken.is_none() && !repeats {
-                broken = consumer(&Event::Cell { cell: id.clone(), what }).err();
+                let event = Event::Cell { cell: id.clone(), what };
+                if let Some(ledger) = ledger.as_mut() {
+                    ledger.see(&event);
+                }
+                broken = consumer(&event).err();
             }
         };
         let outcome = self.executor.run(&cell, &mut emit)?;
@@ -152,7 +214,7 @@ impl Runner<'_> {
             Outcome::Failed { why } => {
                 let text = format!("failed in block {} and left the run: {why}", cell.block + 1);
                 self.tell(Event::Note(Note::new(NoteKind::ArmFailed, text).arm(&cell.arm.name)))?;
-                self.earlier.failed.insert(cell.arm.name);
+                self.failed.insert(cell.arm.name);
                 Ok(true)
             }
         }

@@ -1,5 +1,6 @@
-//! When a run stops. Adaptive rules that look at the samples belong here too.
+//! When a run stops: by the clock and the number of blocks, and where there are claims, once they are decided.
 
+use crate::deciding::Outlook;
 use fsarena_core::plan::StopPlan;
 use std::time::Duration;
 
@@ -35,24 +36,46 @@ impl Stopping {
         self.longest = self.longest.max(took);
     }
 
-    /// Whether block `number` is run, `elapsed` after the beginning.
+    /// Whether block `number` is run, `elapsed` after the beginning. `outlook` is how the claims stand, where
+    /// they have a say.
     ///
-    /// The first block always is: a run without one answers nothing. Time alone decides, so that the
-    /// samples cannot bias how many of them there are.
-    pub fn next(&self, number: u32, elapsed: Duration) -> Next {
+    /// The first block always is: a run without one answers nothing. Without claims time alone decides, so
+    /// that the samples cannot bias how many of them there are. With claims the samples decide, and the
+    /// intervals are made for that: see `docs/adr/0007`.
+    pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
+        if let Some(why) = outlook.and_then(settled) {
+            return Next::Stop { why, complete: true };
+        }
+        let open = outlook.map_or(String::new(), |outlook| match outlook.open + outlook.stuck {
+            1 => "; one claim is left open".into(),
+            open => format!("; {open} claims are left open"),
+        });
         if number >= self.plan.blocks {
             let why = match self.plan.blocks {
-                1 => "its one block is done".into(),
-                blocks => format!("all {blocks} blocks are done"),
+                1 => format!("its one block is done{open}"),
+                blocks => format!("all {blocks} blocks are done{open}"),
             };
             return Next::Stop { why, complete: true };
         }
         let Some(budget) = self.plan.budget_s else { return Next::Block(number) };
-        if number > 0 && (elapsed + self.longest).as_secs_f64() > budget {
-            let why = format!("a further block would not have ended within the budget of {budget:.0} s");
+        // With fewer arms than before a block takes less than the longest so far.
+        let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
+        if number > 0 && elapsed.as_secs_f64() + next > budget {
+            let why =
+                format!("a further block would not have ended within the budget of {budget:.0} s{open}");
             return Next::Stop { why, complete: true };
         }
         Next::Block(number)
+    }
+}
+
+/// Why no further block can decide anything; None where one can.
+fn settled(outlook: &Outlook) -> Option<String> {
+    match (outlook.open, outlook.stuck) {
+        (0, 0) => Some("every claim is decided".into()),
+        (0, 1) => Some("every claim is decided but one, which no block can decide".into()),
+        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no block can decide")),
+        _ => None,
     }
 }
 
@@ -61,13 +84,13 @@ mod tests {
     use super::*;
 
     fn rule(blocks: u32, budget_s: Option<f64>) -> Stopping {
-        Stopping::new(&StopPlan { blocks, budget_s })
+        Stopping::new(&StopPlan { blocks, budget_s, ..StopPlan::default() })
     }
 
     #[test]
     fn the_number_of_blocks_ends_a_run() {
-        assert_eq!(rule(2, None).next(1, Duration::from_secs(9999)), Next::Block(1));
-        assert!(matches!(rule(2, None).next(2, Duration::ZERO), Next::Stop { complete: true, .. }));
+        assert_eq!(rule(2, None).next(1, Duration::from_secs(9999), None), Next::Block(1));
+        assert!(matches!(rule(2, None).next(2, Duration::ZERO, None), Next::Stop { complete: true, .. }));
     }
 
     #[test]
@@ -75,12 +98,52 @@ mod tests {
         let mut rule = rule(8, Some(100.0));
         rule.block_took(Duration::from_secs(30));
         rule.block_took(Duration::from_secs(20));
-        assert_eq!(rule.next(2, Duration::from_secs(69)), Next::Block(2));
-        assert!(matches!(rule.next(2, Duration::from_secs(71)), Next::Stop { .. }));
+        assert_eq!(rule.next(2, Duration::from_secs(69), None), Next::Block(2));
+        assert!(matches!(rule.next(2, Duration::from_secs(71), None), Next::Stop { .. }));
     }
 
     #[test]
     fn the_first_block_is_always_run() {
-        assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5)), Next::Block(0));
+        assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5), None), Next::Block(0));
+    }
+
+    fn outlook(open: usize, stuck: usize, seconds: f64) -> Outlook {
+        Outlook { open, stuck, arms: Default::default(), seconds }
+    }
+
+    fn why(next: Next) -> String {
+        match next {
+            Next::Stop { why, .. } => why,
+            Next::Block(block) => panic!("block {block}"),
+        }
+    }
+
+    #[test]
+    fn decided_claims_end_a_run() {
+        let rule = rule(400, None);
+        let next = |outlook| rule.next(9, Duration::ZERO, Some(&outlook));
+        assert_eq!(why(next(outlook(0, 0, 1.0))), "every claim is decided");
+        assert!(why(next(outlook(0, 2, 1.0))).starts_with("every claim is decided but 2"));
+        assert_eq!(next(outlook(1, 5, 1.0)), Next::Block(9));
+    }
+
+    #[test]
+    fn what_is_left_open_is_told() {
+        let one = outlook(1, 0, 30.0);
+        assert_eq!(
+            why(rule(9, None).next(9, Duration::ZERO, Some(&one))),
+            "all 9 blocks are done; one claim is left open"
+        );
+        let mut rule = rule(400, Some(100.0));
+        rule.block_took(Duration::from_secs(90));
+        assert_eq!(
+            rule.next(9, Duration::from_secs(70), Some(&one)),
+            Next::Block(9),
+            "fewer arms, shorter block"
+        );
+        let two = outlook(1, 1, 31.0);
+        assert!(
+            why(rule.next(9, Duration::from_secs(70), Some(&two))).ends_with("100 s; 2 claims are left open")
+        );
     }
 }

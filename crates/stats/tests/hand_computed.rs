@@ -23,6 +23,7 @@ fn plan() -> Plan {
         question: "Which?".into(),
         scale: Scale::Tiny,
         seed: 1,
+        claims: vec![],
         factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),
         device: DevicePlan {
             backing: Backing::Loop { path: None },
@@ -32,7 +33,7 @@ fn plan() -> Plan {
             other_fs: "ext4".into(),
             other_dir: None,
         },
-        stop: StopPlan { blocks: BLOCKS, budget_s: None },
+        stop: StopPlan { blocks: BLOCKS, ..StopPlan::default() },
         settle: SettlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },
         arms: vec![],
         workloads: vec![],

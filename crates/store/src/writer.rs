@@ -70,6 +70,8 @@ impl Writer {
                 self.block = None;
                 self.execute("UPDATE block SET finished = 1 WHERE number = ?1", [block])
             }
+            // Both follow from the samples.
+            Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
             Event::Note(note) => self.note(note),
             Event::Command(command) => self.command(None, command),
             Event::RunFinished { why, complete } => {

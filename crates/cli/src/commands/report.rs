@@ -4,6 +4,7 @@ use crate::args::Runs;
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
 use crate::terminal;
+use fsarena_core::claim::Claim;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::exporter::Exporter;
@@ -21,7 +22,7 @@ pub struct Args {
     /// A run: its id, the beginning of it, its directory, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// The format on standard output: term, md, csv, json
+    /// The format on standard output: term, md, csv, json, junit, github
     #[arg(long, default_value = "term")]
     format: String,
     /// Also write a report to a file; repeatable: `md=FILE`
@@ -30,6 +31,9 @@ pub struct Args {
     /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     metric: Vec<String>,
+    /// Judge this claim too, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
+    #[arg(long, value_name = "CLAIM")]
+    claim: Vec<String>,
     #[command(flatten)]
     view: View,
     #[command(flatten)]
@@ -39,9 +43,10 @@ pub struct Args {
 /// How figures are looked at.
 #[derive(Debug, Clone, clap::Args)]
 pub struct View {
-    /// The difference that matters
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent, help_heading = "The report")]
-    pub margin: f64,
+    /// The difference that matters; under it arms are equivalent for claims that name none [default: the
+    /// plan's, or 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "The report")]
+    pub margin: Option<f64>,
     /// How much a task weighs in the ranking, by its name or number: `untar=3`; repeatable
     #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "The report")]
     pub weight: Vec<(String, f64)>,
@@ -72,24 +77,33 @@ pub fn run(args: Args) -> Outcome {
     let exporter = find(&args.format)?;
     let run = RunDir::find(&args.runs.runs, &args.run)?;
     let options = Options::for_stdout(args.metric, args.view);
-    let report = build(fsarena_store::read(&run)?, &options)?;
+    let mut report = build(fsarena_store::read(&run)?, &options)?;
+    judge(&mut report, &args.claim)?;
     for (format, path) in &args.export {
         write_file(&report, format, path)?;
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     exporter.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
-    Ok(ExitCode::Done)
+    Ok(report.exit_code())
 }
 
-/// At the end of a run: the reports in its directory, those that were asked for, and the answer for
-/// standard output, ready to be printed.
-pub fn write_all(
-    record: RunRecord,
-    options: &Options,
-    exports: &[(String, PathBuf)],
-    run: &RunDir,
-) -> Result<Vec<u8>, Failure> {
+/// Judges further claims, each of which has to be about something in the run.
+fn judge(report: &mut Report, claims: &[String]) -> Result<(), Failure> {
+    let claims: Vec<Claim> = claims.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let known = report.claims.len();
+    report.judge(&claims);
+    match report.claims[known..].iter().find_map(|judged| Some((judged, judged.missing.as_ref()?))) {
+        None => Ok(()),
+        Some((judged, missing)) => {
+            Err(Failure::new(ExitCode::Usage, format!("--claim `{}`: {missing}", judged.claim.text)))
+        }
+    }
+}
+
+/// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
+/// output. The claims say how the program ends.
+pub fn answer(record: RunRecord, options: &Options, exports: &[(String, PathBuf)], run: &RunDir) -> Outcome {
     let report = build(record, options)?;
     for (format, file) in [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")] {
         write_file(&report, format, &run.path().join(file))?;
@@ -100,7 +114,8 @@ pub fn write_all(
     let mut answer = Vec::new();
     find("term")?.export(&report, &mut answer)?;
     writeln!(answer, "\nReport: {}", run.path().join("report.md").display()).map_err(printing)?;
-    Ok(answer)
+    print(&answer)?;
+    Ok(report.exit_code())
 }
 
 /// Prints a result that is not the report of one run.
@@ -119,8 +134,9 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     let metrics: Vec<&str> = options.metrics.iter().map(String::as_str).collect();
     check_weights(&record, &options.view.weight)?;
     let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
+    let mut record = record;
+    record.plan.stop.margin = options.view.margin.or(record.plan.stop.margin);
     let mut report = Report::new(record, &metrics)?;
-    report.margin = options.view.margin;
     report.weights = options.view.weight.clone();
     report.resolution = resolution;
     report.width = options.width;

@@ -27,8 +27,7 @@ pub(super) fn resolve(
     let names = Names { arms: matrix::expand(plan), steps: (words.outline)(plan), metrics: &words.metrics };
     let mut claims = Vec::new();
     for spanned in written {
-        let read = names.claim(spanned.get_ref());
-        claims.push(read.map_err(|fault| {
+        claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
             let at = character(text, spanned.span(), fault.column);
             PlanError::at(origin, text, Some(at..at), format!("claim: {}", fault.message))
         })?);
@@ -49,77 +48,90 @@ struct Names<'a> {
     metrics: &'a [String],
 }
 
+/// The byte of the claim's text at which a fault lies, and what is wrong.
+type Fault = (usize, String);
+
 impl Names<'_> {
     fn claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let claim: Claim = text.parse()?;
-        match self.fault(&claim) {
+        match self.fault(&claim, text) {
             None => Ok(claim),
-            Some((place, message)) => Err(ClaimError {
-                column: text[..place.of(text, &claim)].chars().count() + 1,
-                text: text.to_string(),
-                line: None,
-                message,
-            }),
+            Some((at, message)) => {
+                let column = text[..at].chars().count() + 1;
+                Err(ClaimError { column, text: text.to_string(), line: None, message })
+            }
         }
     }
 
-    fn fault(&self, claim: &Claim) -> Option<(Place, String)> {
-        let right = match &claim.relation {
-            Relation::Pair(Pair { right: Right::Quantity(right), .. }) => Some(right),
+    fn fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
+        let begin = text.len() - text.trim_start().len();
+        let relation = relation_begins(text, begin + claim.subject.name().len());
+        // A name with escapes in quotes is not found as it is: then the relation as a whole is pointed at.
+        let place = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
+        let subject = || self.quantity_fault(&claim.subject).map(|(at, message)| (begin + at, message));
+        let arm = || self.arm_fault(claim).map(|(name, message)| (place(name), message));
+        let right = || match &claim.relation {
+            Relation::Pair(Pair { right: Right::Quantity(right), .. }) => {
+                self.quantity_fault(right).map(|(at, message)| (place(&right.name()) + at, message))
+            }
             _ => None,
         };
-        let subject = self.quantity_fault(&claim.subject).map(|(word, message)| (Place::Subject(word), message));
-        let other =
-            || self.quantity_fault(right?).map(|(word, message)| (Place::Relation(word), message));
-        subject.or_else(|| self.arm_fault(claim)).or_else(other)
+        subject().or_else(arm).or_else(right)
     }
 
-    fn arm_fault(&self, claim: &Claim) -> Option<(Place, String)> {
+    fn arm_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
         let known = || self.arms.iter().map(|arm| arm.name.as_str());
         let names = claim.arms();
         if let Some(name) = names.iter().find(|name| !known().any(|arm| arm == **name)) {
-            let message = format!(
-                "no arm is called `{name}`{}; the arms are {}",
-                did_you_mean(name, known()),
-                known().collect::<Vec<_>>().join(", ")
-            );
-            return Some((Place::Relation(name.to_string()), message));
+            let near = did_you_mean(name, known());
+            let all = known().collect::<Vec<_>>().join(", ");
+            return Some((name, format!("no arm is called `{name}`{near}; the arms are {all}")));
         }
-        let same = names.len() == 2 && names[0] == names[1];
-        if same {
-            return Some((Place::Relation(names[0].into()), "an arm is not compared with itself".into()));
+        if let [left, right] = names[..]
+            && left == right
+        {
+            return Some((left, "an arm is not compared with itself".into()));
         }
         let lonely = matches!(claim.relation, Relation::Extreme(_)) && self.arms.len() < 2;
-        lonely.then(|| (Place::Relation(names[0].into()), "this is the only arm: there is no other".into()))
+        lonely.then(|| (names[0], "this is the only arm: there is no other to be better or worse".into()))
     }
 
-    /// The word at fault, and what is wrong with it.
-    fn quantity_fault(&self, quantity: &Quantity) -> Option<(String, String)> {
+    /// The byte of the quantity's name at which the fault lies, and what is wrong.
+    fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
         if !self.metrics.contains(metric) {
             let near = did_you_mean(metric, self.metrics.iter().map(String::as_str));
-            return Some((metric.clone(), format!("no metric is called `{metric}`{near}")));
+            let at = quantity.name().len() - metric.len();
+            return Some((at, format!("no metric is called `{metric}`{near} (`fsarena list metrics`)")));
         }
-        let step = quantity.step.as_ref()?;
-        if step == COMPOSITE {
-            return None;
+        let step = quantity.step.as_deref().filter(|step| *step != COMPOSITE)?;
+        let siblings: Vec<&StepInfo> = self.steps.iter().filter(|info| info.id.name == step).collect();
+        if siblings.is_empty() {
+            let names = self.steps.iter().map(|info| info.id.name.as_str()).chain([COMPOSITE]);
+            return Some((0, format!("no step is called `{step}`{}", did_you_mean(step, names))));
         }
-        let steps = || self.steps.iter().map(|info| info.id.name.as_str());
-        if !steps().any(|name| name == step) {
-            let near = did_you_mean(step, steps().chain([COMPOSITE]));
-            return Some((step.clone(), format!("no step is called `{step}`{near}")));
-        }
-        let siblings: Vec<String> =
-            self.steps.iter().filter(|info| info.id.name == *step).map(|info| info.id.to_string()).collect();
-        match self.steps.iter().filter(|info| quantity.fits(info)).count() {
+        let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
+        match siblings.iter().filter(|info| quantity.fits(info)).count() {
             1 => None,
-            0 => Some((step.clone(), format!("no step fits these parameters; there are {}", siblings.join(", ")))),
-            _ => Some((step.clone(), format!("several steps fit this; say which: {}", siblings.join(", ")))),
+            0 => Some((0, format!("no step has these parameters; there are {}", all()))),
+            _ => Some((0, format!("several steps fit; say which: {}", all()))),
         }
     }
 }
 
+/// Where the relation begins, behind the name and the parameters of the subject.
+fn relation_begins(text: &str, name_ends: usize) -> usize {
+    let rest = &text[name_ends..];
+    let params = if rest.starts_with('[') { rest.find(']').unwrap_or(0) } else { 0 };
+    name_ends + params + rest[params..].find(':').map_or(0, |colon| colon + 1)
+}
+
 impl Quantity {
+    /// `step.metric`, or the metric alone, as it is written.
+    pub fn name(&self) -> String {
+        self.step.as_ref().map_or(self.metric.clone(), |step| format!("{step}.{}", self.metric))
+    }
+
     /// Whether this step is meant: it has the name, where one is given, and all of the parameters.
     pub fn fits(&self, step: &StepInfo) -> bool {
         self.step.as_ref().is_none_or(|name| *name == step.id.name)
@@ -127,21 +139,55 @@ impl Quantity {
     }
 }
 
-/// A word of a claim, and on which side of the colon it stands.
-enum Place {
-    Subject(String),
-    Relation(String),
+/// The byte of a TOML file at which a character (from 1) of a string in it stands. `span` is the string with
+/// its quotes.
+fn character(text: &str, span: Range<usize>, column: usize) -> usize {
+    let raw = &text[span.clone()];
+    let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
+    let escapes = raw.starts_with('"');
+    // A line break right behind three quotes is not part of the string.
+    let begin = quotes + usize::from(quotes == 3 && raw[3..].starts_with('\n'));
+    let mut rest = raw[begin..].chars();
+    for _ in 1..column {
+        if rest.next() == Some('\\') && escapes {
+            let digits = match rest.next() {
+                Some('x') => 2,
+                Some('u') => 4,
+                Some('U') => 8,
+                _ => 0,
+            };
+            rest.by_ref().take(digits).for_each(drop);
+        }
+    }
+    (span.end - rest.as_str().len()).min(span.end - quotes)
 }
 
-impl Place {
-    /// The byte of the claim's text at which the word begins.
-    fn of(&self, text: &str, claim: &Claim) -> usize {
-        // The subject holds no colon outside of quoted parameters, which its own words come before.
-        let colon = text.len() - text.trim_start().len() + claim.subject.to_string().len().min(claim.text.len());
-        let colon = (0..=colon.min(text.len())).rev().find(|at| text[*at..].starts_with(':')).unwrap_or(colon);
-        match self {
-            Place::Subject(word) => text.find(word.as_str()).unwrap_or(0),
-            Place::Relation(word) => text.get(colon..).and_then(|rest| rest.find(word.as_str())).map_or(0, |at| colon + at),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_of_toml_strings() {
+        for (raw, column, expected) in [
+            ("\"abc\"", 1, 1),
+            ("\"abc\"", 3, 3),
+            ("\"abc\"", 4, 4),
+            ("\"abc\"", 9, 4),
+            (r"'a\bc'", 3, 3),
+            (r#""a\"bc""#, 3, 4),
+            (r#""a\u00e9bc""#, 3, 8),
+            ("\"žb\"", 2, 3),
+            ("\"\"\"\nabc\"\"\"", 2, 5),
+            ("'''abc'''", 2, 4),
+        ] {
+            assert_eq!(character(raw, 0..raw.len(), column), expected, "{raw} {column}");
         }
+    }
+
+    #[test]
+    fn the_relation_begins_behind_the_parameters() {
+        let text = "x.y[a=\"b:c\", d=2] : e < f";
+        assert_eq!(&text[relation_begins(text, 3)..], " e < f");
+        assert_eq!(relation_begins("x: e < f", 1), 2);
     }
 }

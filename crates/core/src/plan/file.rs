@@ -25,6 +25,9 @@ pub struct PlanFile {
     pub scale: Option<Scale>,
     /// The seed of everything random; a new one a run where nothing is said.
     pub seed: Option<Spanned<u64>>,
+    /// What is claimed ([`crate::claim`]).
+    #[serde(default)]
+    pub claims: Vec<Spanned<String>>,
     /// What varies.
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
@@ -43,6 +46,12 @@ pub struct PlanFile {
     /// What differs at one scale.
     #[serde(default)]
     pub scales: BTreeMap<Scale, ScaleFile>,
+    /// How far the published figures of a study can be trusted.
+    #[serde(default)]
+    pub published: PublishedFile,
+    /// What the author of a study concluded.
+    #[serde(default, rename = "conclusion")]
+    pub conclusions: Vec<ConclusionFile>,
     /// What is done: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
@@ -70,6 +79,10 @@ pub struct StopFile {
     pub blocks: Option<Spanned<u32>>,
     /// Time after which no block is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
+    /// At most so many blocks, where claims decide how many are needed.
+    pub max_blocks: Option<Spanned<u32>>,
+    /// The difference under which arms count as equivalent: `"1%"`.
+    pub margin: Option<Spanned<String>>,
 }
 
 /// `[scales.SCALE]` as written.
@@ -83,6 +96,32 @@ pub struct ScaleFile {
     /// Settings of the workloads that differ at this scale.
     #[serde(default)]
     pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+}
+
+/// `[published]` as written; see [`crate::conclusion::Trust`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedFile {
+    /// The set that conclusions are about which name none.
+    pub set: Option<String>,
+    /// The difference that two figures do not tell apart: `"1%"`.
+    pub tolerance: Option<String>,
+    /// The step of the last printed digit.
+    pub resolution: Option<f64>,
+}
+
+/// `[[conclusion]]` as written; see [`crate::conclusion::Conclusion`].
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConclusionFile {
+    /// In our words.
+    pub says: String,
+    /// The set of published figures that it is about.
+    pub set: Option<String>,
+    /// Claims; `{a,b}` stands for one claim with each, `{*}` for all steps.
+    pub claims: Vec<Spanned<String>>,
+    /// How many of them have to hold.
+    pub at_least: Option<usize>,
 }
 
 /// `[settle]` as written.

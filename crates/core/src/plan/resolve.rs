@@ -1,11 +1,14 @@
 //! From what was written to what it means here: defaults, the command line, and every check.
 
+mod stop;
 mod workloads;
+
+pub(crate) use stop::percentage;
 
 use super::error::{PlanError, did_you_mean};
 use super::file::PlanFile;
-use super::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
-use crate::cell::Arm;
+use super::{Backing, DevicePlan, Plan, SettlePlan, claims};
+use crate::cell::{Arm, StepInfo};
 use crate::factor::{self, FACTORS};
 use crate::scale::Scale;
 use crate::setting::WorkloadDef;
@@ -16,7 +19,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 
 /// What exists: the words a plan may use.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Vocabulary {
     /// Every known filesystem with its option sets.
     pub filesystems: Vec<(String, Vec<String>)>,
@@ -24,6 +27,10 @@ pub struct Vocabulary {
     pub available: Vec<String>,
     /// Every workload.
     pub workloads: Vec<&'static WorkloadDef>,
+    /// Every metric and reading.
+    pub metrics: Vec<String>,
+    /// The steps of a plan's cells, in their order.
+    pub outline: fn(&Plan) -> Vec<StepInfo>,
 }
 
 /// What the command line says over the plan.
@@ -37,6 +44,12 @@ pub struct Overrides {
     pub blocks: Option<u32>,
     /// `--budget`, in seconds.
     pub budget_s: Option<f64>,
+    /// `--max-blocks`.
+    pub max_blocks: Option<u32>,
+    /// `--margin`, as a fraction.
+    pub margin: Option<f64>,
+    /// `--claim`.
+    pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels in place of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
     /// `--set NAME=VALUE`.
@@ -81,13 +94,14 @@ impl Resolver<'_> {
         }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
-        let plan = Plan {
+        let mut plan = Plan {
             name: file.name.get_ref().clone(),
             title: file.title.clone(),
             question: file.question.clone(),
             scale,
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
+            claims: vec![],
             factors: self.factors(file)?,
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
@@ -96,6 +110,8 @@ impl Resolver<'_> {
             workloads: self.workloads(file, scale)?,
         };
         self.arm_names_differ(&plan)?;
+        let written = (self.origin, self.text);
+        plan.claims = claims::resolve(written, &file.claims, &self.over.claims, &plan, self.words)?;
         Ok(plan)
     }
 
@@ -252,28 +268,6 @@ impl Resolver<'_> {
             discard: file.device.discard.unwrap_or(false),
             other_fs,
             other_dir: self.over.other_dir.clone(),
-        })
-    }
-
-    fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
-        let at_scale = file.scales.get(&scale);
-        let blocks = at_scale.and_then(|s| s.blocks.as_ref()).or(file.stop.blocks.as_ref());
-        if let Some(blocks) = blocks.filter(|blocks| *blocks.get_ref() == 0) {
-            return self.bad(blocks.span(), "a run has at least one block");
-        }
-        if self.over.blocks == Some(0) {
-            return Err(PlanError::flag("--blocks", "a run has at least one block"));
-        }
-        let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
-        let written = self.over.blocks.is_some();
-        Ok(StopPlan {
-            blocks: self.over.blocks.or(blocks.map(|b| *b.get_ref())).unwrap_or(8),
-            // Whoever asks for a number of blocks gets it, however long that takes.
-            budget_s: match (self.over.budget_s, written) {
-                (Some(budget), _) => Some(budget),
-                (None, true) => None,
-                (None, false) => self.duration(budget)?,
-            },
         })
     }
 

@@ -8,6 +8,8 @@ use crate::sections::{answer, pair, ranking};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
 use fsarena_stats::comparison::{ArmResult, Comparison};
+use fsarena_stats::conclusion::{Answer, Checked};
+use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -43,6 +45,8 @@ impl Exporter for Json {
             "pair": pair::json(report),
             "ranking": ranking::json(report),
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
+            "claims": claims(&report.claims),
+            "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
             "notes": notes,
         });
         serde_json::to_writer_pretty(&mut *out, &document)?;
@@ -112,6 +116,48 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         "provisional": comparison.provisional(),
         "arms": comparison.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
     })
+}
+
+fn claims(claims: &[Judged]) -> Value {
+    let kept = family(claims);
+    let claim = |(at, judged): (usize, &Judged)| {
+        let range = |(low, high): (f64, f64)| json!({"low": low, "high": high});
+        let mut value = json!({
+            "claim": judged.claim,
+            "outcome": judged.outcome().name(),
+            "missing": judged.missing,
+            "against": judged.rival,
+            "stands_in_family": kept.contains(&at),
+            "excluded_pairs": judged.excluded,
+            "outcome_with_dropped_blocks": judged.with_drops.map(|outcome| outcome.name()),
+        });
+        if let Some(verdict) = &judged.verdict {
+            value["blocks"] = json!(verdict.blocks);
+            value["provisional"] = json!(verdict.provisional);
+            value["effect_ratio"] = json!(1.0 + verdict.effect);
+            value["interval_95_ratio"] = range((1.0 + verdict.interval.0, 1.0 + verdict.interval.1));
+            value["interval_90_ratio"] = range((1.0 + verdict.narrow.0, 1.0 + verdict.narrow.1));
+            value["excludes_beyond_percent"] = json!(100.0 * verdict.excludes());
+            value["smaller_than_margin"] = json!(verdict.negligible);
+            value["shapes_differ"] = json!(verdict.shapes_differ);
+            // Infinity is no number in JSON.
+            value["e_value"] = json!(verdict.e_value.min(f64::MAX));
+        }
+        value
+    };
+    Value::Array(claims.iter().enumerate().map(claim).collect())
+}
+
+fn conclusion(checked: &Checked) -> Value {
+    let answer = |answer: &Answer| {
+        json!({
+            "outcome": answer.outcome.map(|outcome| outcome.name()),
+            "without": answer.without,
+            "held": answer.counted.map(|(held, _)| held),
+            "of": answer.counted.map(|(_, of)| of),
+        })
+    };
+    json!({"says": checked.says, "then": answer(&checked.then), "here": answer(&checked.here)})
 }
 
 /// A ratio with its interval.

@@ -4,7 +4,9 @@ use crate::document::{Document, markdown};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, circumstances, head, notes, pair, ranking, tasks, totals};
+use crate::sections::{
+    answer, circumstances, claims, conclusions, head, notes, pair, ranking, tasks, totals,
+};
 use std::io::Write;
 
 /// Markdown with all circumstances.
@@ -26,6 +28,7 @@ impl Exporter for Markdown {
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let mut document = Document::default();
         head::add(&mut document, report);
+        claims::add(&mut document, report);
         pair::add(&mut document, report);
         for analysis in &report.analyses {
             answer::add(&mut document, report, analysis);
@@ -35,6 +38,7 @@ impl Exporter for Markdown {
             tasks::add_medians(&mut document, report, analysis);
         }
         ranking::add(&mut document, report);
+        conclusions::add(&mut document, report, true);
         totals::add(&mut document, report);
         notes::add(&mut document, report);
         notes::add_remarks(&mut document, report);

@@ -4,7 +4,7 @@ use crate::document::{Document, terminal};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, head, notes, pair, ranking, tasks};
+use crate::sections::{answer, claims, conclusions, head, notes, pair, ranking, tasks};
 use std::io::Write;
 
 /// Tables and the answer, for the terminal.
@@ -33,6 +33,7 @@ impl Exporter for Term {
         }
         notes::add(&mut document, report);
         notes::add_remarks(&mut document, report);
+        conclusions::add(&mut document, report, false);
         // The answer comes last: it is what stays on the screen.
         for analysis in report.analyses.iter().rev() {
             answer::add(&mut document, report, analysis);
@@ -42,6 +43,7 @@ impl Exporter for Term {
             true => ranking::add_recommendation(&mut document, report),
             false => ranking::add(&mut document, report),
         }
+        claims::add(&mut document, report);
         Ok(terminal::write(&document, report.width, report.colour, out)?)
     }
 }

@@ -11,13 +11,14 @@ use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::scale::Scale;
 use fsarena_run::preflight::Check;
+use fsarena_stats::judge::meaning;
 use fsarena_sys::kernel::Kernel;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 20] = [
+const FIXED: [&str; 22] = [
     "plan",
     "on",
     "fs",
@@ -33,6 +34,8 @@ const FIXED: [&str; 20] = [
     "threads",
     "blocks",
     "budget",
+    "max_blocks",
+    "claim",
     "seed",
     "size",
     "erase",
@@ -89,15 +92,22 @@ pub struct Args {
     /// Numbers of threads of a load
     #[arg(long, value_name = "N,…", help_heading = "How much work")]
     pub threads: Option<String>,
-    /// Number of blocks
+    /// Number of blocks; with claims the default is as many as it takes to decide them
     #[arg(long, value_name = "N", help_heading = "How much work")]
     pub blocks: Option<u32>,
+    /// No more blocks than this, where claims decide how many it takes [default: 400]
+    #[arg(long, value_name = "N", conflicts_with = "blocks", help_heading = "How much work")]
+    pub max_blocks: Option<u32>,
     /// Start no block that would end later than this: `150s`, `10m`
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much work")]
     pub budget: Option<Duration>,
     /// The seed of all that is random: orders, payload
     #[arg(long, value_name = "N", help_heading = "How much work")]
     pub seed: Option<u64>,
+
+    /// A claim to be decided, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
+    #[arg(long, value_name = "CLAIM", help_heading = "Claims")]
+    pub claim: Vec<String>,
 
     /// Size of the image [default: what the work needs]
     #[arg(long, value_name = "SIZE", conflicts_with = "erase", help_heading = "Devices")]
@@ -121,7 +131,7 @@ pub struct Args {
     /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', help_heading = "The run")]
     pub metric: Vec<String>,
-    /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`
+    /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`, `junit=FILE`
     #[arg(long, value_name = "FORMAT=FILE", value_parser = super::super::report::parse_export, help_heading = "The run")]
     pub export: Vec<(String, PathBuf)>,
     #[command(flatten)]
@@ -199,6 +209,9 @@ impl Args {
             seed: self.seed,
             blocks: self.blocks,
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
+            max_blocks: self.max_blocks,
+            margin: self.view.margin,
+            claims: self.claim.clone(),
             factors,
             settings,
             backing,
@@ -279,8 +292,11 @@ pub fn print_plan(plan: &Plan, arms: &[Arm], check: &Check) -> Outcome {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "# {} arms: {}", arms.len(), names.join(", "))
-        .and_then(|()| writeln!(out, "# {}\n\n{text}", check.describe()))
-        .map_err(printing)?;
+    writeln!(out, "# {} arms: {}", arms.len(), names.join(", ")).map_err(printing)?;
+    for claim in &plan.claims {
+        let meaning = meaning(claim, plan.stop.margin());
+        writeln!(out, "# claim: {claim}\n#   {meaning}").map_err(printing)?;
+    }
+    writeln!(out, "# {}\n\n{text}", check.describe()).map_err(printing)?;
     Ok(ExitCode::Done)
 }

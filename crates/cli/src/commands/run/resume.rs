@@ -25,8 +25,7 @@ pub fn clear_the_way(kernel: &Kernel, args: &Args) -> Result<(), Failure> {
 pub fn answer(record: RunRecord, run: &RunDir, args: &Args) -> Outcome {
     say(args, &format!("run {} is complete ({}): nothing is left to do", run.id(), record.status.why));
     let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
-    report::print(&report::write_all(record, &options, &args.export, run)?)?;
-    Ok(ExitCode::Done)
+    report::answer(record, &options, &args.export, run)
 }
 
 /// There is no display yet: the run may never begin.

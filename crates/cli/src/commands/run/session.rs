@@ -51,7 +51,7 @@ impl Session {
                     .say(&format!("what was measured is kept; go on with: fsarena run --resume {id}"));
             }
         }
-        answered.map(|()| ExitCode::Done)
+        answered
     }
 
     /// Runs it, and leaves the answer to whoever asked for it.
@@ -67,12 +67,12 @@ impl Session {
     }
 
     /// Writes the reports and prints the answer, where anything was measured.
-    fn answer(&self, record: RunRecord, args: &Args) -> Result<(), Failure> {
+    fn answer(&self, record: RunRecord, args: &Args) -> Outcome {
         if record.samples.is_empty() {
-            return Ok(());
+            return Ok(ExitCode::Done);
         }
         let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
-        report::print(&report::write_all(record, &options, &args.export, &self.run)?)
+        report::answer(record, &options, &args.export, &self.run)
     }
 
     fn measure(&mut self) -> Result<End, Failure> {
@@ -102,6 +102,7 @@ impl Session {
             consume(&Event::Note(note)).map_err(Fatal::Consumer)?;
         }
         let earlier = Earlier {
+            record: Some(fsarena_store::read(&self.run)?),
             finished: fsarena_store::done_cells(&self.run)?,
             failed: fsarena_store::dead_arms(&self.run)?,
         };

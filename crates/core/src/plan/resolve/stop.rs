@@ -1,0 +1,69 @@
+//! The stopping rule, from the plan and from the command line.
+
+use super::Resolver;
+use crate::plan::StopPlan;
+use crate::plan::error::PlanError;
+use crate::plan::file::PlanFile;
+use crate::scale::Scale;
+use toml::Spanned;
+
+/// Blocks where nothing is said.
+const BLOCKS: u32 = 8;
+/// Blocks at most where claims decide how many are needed: the last look of the sequential test.
+const MOST_BLOCKS: u32 = 400;
+const NO_BLOCK: &str = "a run has at least one block";
+/// How a margin is written.
+const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
+
+impl Resolver<'_> {
+    /// With claims the run ends when they are decided, unless `--blocks` asks for a number.
+    pub(super) fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
+        let at_scale = file.scales.get(&scale);
+        let blocks = at_scale.and_then(|s| s.blocks.as_ref()).or(file.stop.blocks.as_ref());
+        let (blocks, most) = (self.at_least_one(blocks)?, self.at_least_one(file.stop.max_blocks.as_ref())?);
+        for (flag, number) in [("--blocks", self.over.blocks), ("--max-blocks", self.over.max_blocks)] {
+            if number == Some(0) {
+                return Err(PlanError::flag(flag, NO_BLOCK));
+            }
+        }
+        let claims = !file.claims.is_empty() || !self.over.claims.is_empty();
+        let when_decided = claims && self.over.blocks.is_none();
+        let most = self.over.max_blocks.or(most);
+        let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
+        Ok(StopPlan {
+            blocks: match when_decided {
+                true => most.unwrap_or(MOST_BLOCKS),
+                false => self.over.blocks.or(blocks).unwrap_or(BLOCKS).min(most.unwrap_or(u32::MAX)),
+            },
+            // Whoever asks for a number of blocks gets it, however long that takes.
+            budget_s: match (self.over.budget_s, self.over.blocks) {
+                (Some(budget), _) => Some(budget),
+                (None, Some(_)) => None,
+                (None, None) => self.duration(budget)?,
+            },
+            when_decided,
+            margin: self.over.margin.or(self.margin(file.stop.margin.as_ref())?),
+        })
+    }
+
+    fn at_least_one(&self, blocks: Option<&Spanned<u32>>) -> Result<Option<u32>, PlanError> {
+        match blocks {
+            Some(blocks) if *blocks.get_ref() == 0 => self.bad(blocks.span(), NO_BLOCK),
+            blocks => Ok(blocks.map(|blocks| *blocks.get_ref())),
+        }
+    }
+
+    fn margin(&self, text: Option<&Spanned<String>>) -> Result<Option<f64>, PlanError> {
+        let Some(text) = text else { return Ok(None) };
+        match percentage(text.get_ref()) {
+            Some(fraction) => Ok(Some(fraction)),
+            None => self.bad(text.span(), format!("`{}` is no margin; {MARGIN}", text.get_ref())),
+        }
+    }
+}
+
+/// `1%` as a fraction; None where it is not above 0% and under 100%.
+pub fn percentage(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}

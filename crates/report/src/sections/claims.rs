@@ -1,0 +1,117 @@
+//! What was claimed, and what became of it.
+
+use crate::document::{Cell, Document, Table};
+use crate::number::{plural, three};
+use crate::report::Report;
+use fsarena_core::claim::Relation;
+use fsarena_stats::judge::{Judged, family};
+use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::verdict::{Outcome, Verdict};
+
+/// The verdicts, what was left open, and why the run stopped.
+pub fn add(document: &mut Document, report: &Report) {
+    if report.claims.is_empty() {
+        return;
+    }
+    document.heading(2, "Claims");
+    let header = ["claim", "verdict", "left over right, 95% interval"].map(String::from).to_vec();
+    let mut table = Table::words(header);
+    for judged in &report.claims {
+        let verdict = Cell::from(judged.outcome().name());
+        let told = Cell { lines: told(judged), strong: false };
+        table.rows.push(vec![
+            judged.claim.text.as_str().into(),
+            if judged.open() { verdict } else { verdict.strong() },
+            told,
+        ]);
+    }
+    document.table(table);
+    let stopped = &report.record.status.why;
+    document
+        .list(as_family(&report.claims).into_iter().chain([format!("Why it stopped: {stopped}.")]).collect());
+}
+
+/// What is known of one claim, line by line: the effect first.
+pub fn told(judged: &Judged) -> Vec<String> {
+    let Some(verdict) = &judged.verdict else {
+        return judged.missing.iter().cloned().collect();
+    };
+    let rival = match (&judged.claim.relation, &judged.rival) {
+        (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
+        _ => String::new(),
+    };
+    let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.blocks, "block"))];
+    lines.extend(left_open(verdict));
+    if verdict.negligible {
+        lines.push("a real difference, but smaller than the margin".into());
+    }
+    if verdict.shapes_differ {
+        lines.push("the sign test disagrees: shapes differ, not only places".into());
+    }
+    if judged.excluded > 0 {
+        lines.push(format!("{} without a ratio: a value is zero", plural(judged.excluded, "block")));
+    }
+    if let Some(outcome) = judged.with_drops.filter(|outcome| *outcome != judged.outcome()) {
+        lines.push(format!("with the dropped blocks it would be {}", outcome.name()));
+    }
+    lines
+}
+
+/// What the run could exclude, of a claim that it left open.
+fn left_open(verdict: &Verdict) -> Option<String> {
+    if verdict.outcome != Outcome::Undecided {
+        return None;
+    }
+    Some(if verdict.provisional {
+        format!("provisional: a verdict needs {FIRST_LOOK} blocks")
+    } else {
+        format!("excluded: a difference of more than {}", size(verdict.excludes()))
+    })
+}
+
+/// `−4.9% [−5.4% to −4.3%]`; from a factor of two on `3.10× [3.02–3.19]`.
+pub fn effect(verdict: &Verdict) -> String {
+    let (low, high) = verdict.interval;
+    if verdict.effect >= 1.0 {
+        let ratios = [verdict.effect, low, high].map(|effect| three(1.0 + effect));
+        return format!("{}× [{}–{}]", ratios[0], ratios[1], ratios[2]);
+    }
+    format!("{} [{} to {}]", percent(verdict.effect), percent(low), percent(high))
+}
+
+fn percent(fraction: f64) -> String {
+    let sign = if fraction < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", size(fraction.abs()))
+}
+
+fn size(fraction: f64) -> String {
+    format!("{}%", three(100.0 * fraction))
+}
+
+/// What holds of many claims together.
+fn as_family(claims: &[Judged]) -> Option<String> {
+    if claims.len() < 2 {
+        return None;
+    }
+    let kept = family(claims);
+    let decided: Vec<usize> = (0..claims.len())
+        .filter(|at| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted))
+        .collect();
+    if decided.is_empty() {
+        return None;
+    }
+    let lost: Vec<&str> =
+        decided.iter().filter(|at| !kept.contains(at)).map(|at| claims[*at].claim.text.as_str()).collect();
+    let rest = match lost.len() {
+        0 => String::new(),
+        n if n > 6 => format!(" The other {n} stand each by itself only."),
+        _ => format!(" By itself only: {}.", lost.join("; ")),
+    };
+    Some(format!(
+        "Of {}, {} of the {} held or refuted ones stand as a family too (e-BH at 5%: of those, no more than one in \
+         twenty is expected to be wrong).{rest}",
+        plural(claims.len(), "claim"),
+        kept.len(),
+        decided.len()
+    ))
+}

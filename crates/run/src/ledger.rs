@@ -1,0 +1,250 @@
+//! The samples so far, for rules that look at them: a record of the run that grows with its events.
+
+use fsarena_core::cell::{Cell, CellId, StepId};
+use fsarena_core::event::{CellEvent, Event, NoteKind, Outcome};
+use fsarena_core::record::{CellRecord, MetricInfo, RunRecord};
+use fsarena_core::sample::{Direction, Sample, Unit};
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// The part of a cell's time that is all of it.
+const TOTAL: &str = "total";
+
+/// A run's record, kept in memory: the same as the store would give back, as far as claims need it.
+#[derive(Debug)]
+pub struct Ledger {
+    record: RunRecord,
+    block: Option<u32>,
+    open: HashMap<CellId, OpenCell>,
+    steps: HashMap<StepId, u32>,
+    columns: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct OpenCell {
+    cell: Cell,
+    begun: Instant,
+    samples: Vec<Sample>,
+}
+
+impl Ledger {
+    /// Goes on from what the store knows of the run.
+    pub fn new(record: RunRecord) -> Ledger {
+        let steps = record.steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at as u32)).collect();
+        let columns = record.readings.iter().enumerate().map(|(at, info)| (info.id.clone(), at)).collect();
+        Ledger { record, block: None, open: HashMap::new(), steps, columns }
+    }
+
+    /// The run so far.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// The block to begin or to go on with: the last that has a cell.
+    pub fn last_block(&self) -> u32 {
+        self.record.cells.iter().map(|cell| cell.block).max().unwrap_or(0)
+    }
+
+    /// The mean time of an arm's cells so far, in seconds; 0 where it has none.
+    pub fn seconds(&self, arm: &str) -> f64 {
+        let mine = |cell: &&CellRecord| self.record.arms[cell.arm].name == arm;
+        let total = |cell: &CellRecord| cell.spent.iter().find(|(part, _)| part == TOTAL).map(|(_, ns)| *ns);
+        let times: Vec<u64> = self.record.cells.iter().filter(mine).filter_map(total).collect();
+        let blocks: std::collections::BTreeSet<u32> =
+            self.record.cells.iter().filter(mine).map(|cell| cell.block).collect();
+        times.iter().sum::<u64>() as f64 / 1e9 / blocks.len().max(1) as f64
+    }
+
+    /// Takes note of an event. Like the store it keeps whole cells, and forgets an interrupted one.
+    pub fn see(&mut self, event: &Event) {
+        match event {
+            Event::BlockStarted { block, .. } => self.block = Some(*block),
+            Event::CellStarted { cell } => {
+                let open = OpenCell { cell: cell.clone(), begun: Instant::now(), samples: vec![] };
+                self.open.insert(cell.id(), open);
+            }
+            Event::Cell { cell, what: CellEvent::Sample(sample) } => {
+                if let Some(open) = self.open.get_mut(cell) {
+                    open.samples.push(sample.clone());
+                }
+            }
+            Event::CellFinished { cell, outcome } => {
+                let open = self.open.remove(cell).filter(|_| *outcome != Outcome::Interrupted);
+                if let Some(open) = open {
+                    self.finish(open, outcome.clone());
+                }
+            }
+            Event::Note(note) if note.kind == NoteKind::Dropped => {
+                self.record.notes.push((self.block, note.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, open: OpenCell, outcome: Outcome) {
+        let OpenCell { cell, begun, samples } = open;
+        let known = self.record.arms.iter().position(|arm| arm.name == cell.arm.name);
+        let arm = known.unwrap_or_else(|| {
+            self.record.arms.push(cell.arm.clone());
+            self.record.arms.len() - 1
+        });
+        let number = self.record.cells.len() as u32;
+        self.record.cells.push(CellRecord {
+            id: cell.id().0,
+            block: cell.block,
+            position: cell.position,
+            arm,
+            workload: cell.workload.name.clone(),
+            outcome,
+            host: self.record.hosts.len().saturating_sub(1),
+            started_at: samples.first().map_or(f64::NAN, |sample| sample.started_at),
+            spent: vec![(TOTAL.into(), begun.elapsed().as_nanos() as u64)],
+        });
+        samples.iter().for_each(|sample| self.row(number, sample));
+    }
+
+    fn row(&mut self, cell: u32, sample: &Sample) {
+        let steps = &mut self.record.steps;
+        let step = *self.steps.entry(sample.step.id.clone()).or_insert_with(|| {
+            steps.push(sample.step.clone());
+            steps.len() as u32 - 1
+        });
+        for id in sample.readings.0.keys() {
+            if !self.columns.contains_key(id) {
+                self.columns.insert(id.clone(), self.record.readings.len());
+                self.record.readings.push(undefined(id));
+                self.record.samples.values.push(vec![f64::NAN; self.record.samples.len()]);
+            }
+        }
+        let table = &mut self.record.samples;
+        table.cell.push(cell);
+        table.step.push(step);
+        table.started_at.push(sample.started_at);
+        table.values.iter_mut().for_each(|column| column.push(f64::NAN));
+        for (id, value) in &sample.readings.0 {
+            if let Some(last) = table.values[self.columns[id]].last_mut() {
+                *last = *value;
+            }
+        }
+    }
+}
+
+/// A reading that the store does not know. It refuses such a sample, so that nobody ever asks for this one.
+fn undefined(id: &str) -> MetricInfo {
+    MetricInfo { id: id.into(), unit: Unit::Count, direction: Direction::Neutral, help: String::new() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use fsarena_core::cell::{Arm, StepInfo};
+    use fsarena_core::event::Note;
+    use fsarena_core::plan::Plan;
+    use fsarena_core::record::{RunStatus, SampleTable};
+    use fsarena_core::sample::Readings;
+
+    /// The record of a run of these filesystems that has not begun.
+    pub(crate) fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
+        let list =
+            |texts: &[&str]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(",");
+        let plan: Plan = toml::from_str(&format!(
+            "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\nclaims = [{}]\n[factors]\n\
+             fs = [{}]\n[device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\n\
+             backing = {{ kind = 'ram' }}\n[stop]\nblocks = 400\nwhen_decided = true\n[settle]\n\
+             timeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n[[workload]]\nuse = 'tasks'\n",
+            list(claims),
+            list(filesystems)
+        ))
+        .unwrap();
+        RunRecord {
+            id: "r".into(),
+            version: String::new(),
+            started: String::new(),
+            ended: String::new(),
+            status: RunStatus { complete: false, why: String::new() },
+            arms: fsarena_core::matrix::expand(&plan),
+            plan,
+            hosts: vec![],
+            steps: vec![],
+            readings: vec![],
+            cells: vec![],
+            samples: SampleTable::default(),
+            notes: vec![],
+            commands: 0,
+        }
+    }
+
+    /// All that happens in one cell, whose only step takes so many seconds.
+    pub(crate) fn events(plan: &Plan, arm: &Arm, block: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
+        let cell = Cell {
+            block,
+            position: 0,
+            arm: arm.clone(),
+            workload: plan.workloads[0].clone(),
+            scale: plan.scale,
+            seed: 1,
+        };
+        let id = cell.id();
+        let mut readings = Readings::default();
+        readings.set("elapsed_ns", seconds * 1e9);
+        let step =
+            StepInfo { id: StepId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+        let sample = CellEvent::Sample(Sample { step, started_at: 5.0, readings });
+        vec![
+            Event::CellStarted { cell },
+            Event::Cell { cell: id.clone(), what: sample },
+            Event::CellFinished { cell: id, outcome },
+        ]
+    }
+
+    #[test]
+    fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
+        let record = empty(&["ext4", "xfs"], &[]);
+        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let mut ledger = Ledger::new(record);
+        for (arm, block, outcome) in [
+            (0, 0, Outcome::Done),
+            (1, 0, Outcome::Failed { why: "mkfs".into() }),
+            (0, 1, Outcome::Interrupted),
+        ] {
+            events(&plan, &arms[arm], block, 2.0 + f64::from(block), outcome)
+                .iter()
+                .for_each(|e| ledger.see(e));
+        }
+        let record = ledger.record();
+        assert_eq!(
+            record.cells.iter().map(|cell| (cell.arm, cell.block)).collect::<Vec<_>>(),
+            [(0, 0), (1, 0)]
+        );
+        assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
+        assert_eq!((record.steps.len(), ledger.last_block()), (1, 0));
+        assert_eq!(record.metric("elapsed").unwrap().1, [2.0, 2.0]);
+        assert!(ledger.seconds("ext4") > 0.0 && ledger.seconds("btrfs") == 0.0);
+    }
+
+    #[test]
+    fn a_reading_that_comes_late_is_absent_before() {
+        let record = empty(&["ext4"], &[]);
+        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let mut ledger = Ledger::new(record);
+        events(&plan, &arms[0], 0, 1.0, Outcome::Done).iter().for_each(|event| ledger.see(event));
+        for event in &mut events(&plan, &arms[0], 1, 1.0, Outcome::Done) {
+            if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
+                sample.readings.set("user_ns", 7.0);
+            }
+            ledger.see(event);
+        }
+        let late = &ledger.record().samples.values[ledger.record().reading("user_ns").unwrap()];
+        assert!(late[0].is_nan() && late[1] == 7.0);
+    }
+
+    #[test]
+    fn drops_are_noted_with_their_block() {
+        let mut ledger = Ledger::new(empty(&["ext4"], &[]));
+        ledger.see(&Event::BlockStarted { block: 3, order: vec![] });
+        ledger.see(&Event::Note(Note::new(NoteKind::Dropped, "throttled")));
+        ledger.see(&Event::Note(Note::new(NoteKind::Remark, "other")));
+        assert_eq!(ledger.record().notes.len(), 1);
+        assert_eq!(ledger.record().notes[0].0, Some(3));
+    }
+}

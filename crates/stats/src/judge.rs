@@ -1,0 +1,240 @@
+//! Claims judged on a run: from samples to the d of each claim, and to its verdict.
+
+mod quantity;
+
+use crate::ebh::e_bh;
+use crate::grid;
+use crate::pairs::{Pairs, log_ratios};
+use crate::sequential::Centre;
+use crate::verdict::{self, ALPHA, Outcome, Region, Rival, Verdict};
+use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
+use fsarena_core::event;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Direction;
+use quantity::Quantities;
+use std::collections::BTreeSet;
+
+/// A claim and what a run says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The claim.
+    pub claim: Claim,
+    /// The verdict. None where the run says nothing; then `missing` says why.
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    pub missing: Option<String>,
+    /// The arm compared with: the right side, or the rival that settles a claim about all arms or leaves it
+    /// open. None where two quantities of one arm are compared.
+    pub rival: Option<String>,
+    /// ln(left/right) of the decisive comparison, block by block.
+    pub d: Vec<f64>,
+    /// Blocks of it that a zero or negative value made useless.
+    pub excluded: usize,
+    /// The arms whose next block could decide it; none once it is decided.
+    pub needs: Vec<usize>,
+    /// What the verdict would be with the blocks that were dropped, where some were.
+    pub with_drops: Option<Outcome>,
+}
+
+impl Judged {
+    /// What became of it; undecided where the run says nothing.
+    pub fn outcome(&self) -> Outcome {
+        self.verdict.map_or(Outcome::Undecided, |verdict| verdict.outcome)
+    }
+
+    /// Whether another block could still decide it.
+    pub fn open(&self) -> bool {
+        self.outcome() == Outcome::Undecided
+    }
+}
+
+/// Judges claims on a run. Any stored run can be judged, by any claim.
+pub fn judge_all(record: &RunRecord, claims: &[Claim]) -> Vec<Judged> {
+    let everyone: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    judge_among(record, claims, &everyone)
+}
+
+/// The same, where claims about all arms are about these only.
+pub fn judge_among(record: &RunRecord, claims: &[Claim], among: &[&str]) -> Vec<Judged> {
+    let dropped = grid::dropped(record);
+    let mut judge = Judge::new(record, among, &dropped);
+    let mut judged: Vec<Judged> = claims.iter().map(|claim| judge.judge(claim)).collect();
+    if !dropped.is_empty() {
+        let nothing = BTreeSet::new();
+        let mut with_all = Judge::new(record, among, &nothing);
+        for judged in &mut judged {
+            judged.with_drops = with_all.judge(&judged.claim).verdict.map(|verdict| verdict.outcome);
+        }
+    }
+    judged
+}
+
+/// Judges one claim.
+pub fn judge(record: &RunRecord, claim: &Claim) -> Judged {
+    judge_all(record, std::slice::from_ref(claim)).remove(0)
+}
+
+/// The claims that are decided also as a family: of those that e-BH selects at 5%, at most the share 0.05 is
+/// expected to be decided wrongly, however many claims there are.
+pub fn family(judged: &[Judged]) -> Vec<usize> {
+    let evidence = |judged: &Judged| match judged.outcome() {
+        Outcome::Held | Outcome::Refuted => judged.verdict.map_or(0.0, |verdict| verdict.e_value),
+        // What is not rejected counts among the m of the family all the same.
+        Outcome::Undecided | Outcome::Equivalent => 0.0,
+    };
+    let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
+    selected.sort_unstable();
+    selected
+}
+
+/// A claim as it is understood: `true where ext4/xfs is under 0.95`. `margin` serves claims that name none.
+pub fn meaning(claim: &Claim, margin: f64) -> String {
+    let pair = match &claim.relation {
+        Relation::Extreme(Extreme { end, arm, negated }) => {
+            let (every, than) =
+                if *negated { ("some other arm is", "not ") } else { ("every other arm is", "") };
+            let side = if (*end == End::Best) == *negated { "better" } else { "worse" };
+            return format!("{arm} is {than}{end}: true where {every} {side} than {arm}");
+        }
+        Relation::Pair(pair) => pair,
+    };
+    let right = match &pair.right {
+        Right::Arm(arm) => arm.clone(),
+        Right::Quantity(quantity) => quantity.to_string(),
+    };
+    let region = Region::of(pair, Some(margin));
+    let end = |end: f64| format!("{:.4}", end.exp()).trim_end_matches('0').trim_end_matches('.').to_string();
+    let (low, high) = (end(region.low), end(region.high));
+    let where_ = match (region.negated, region.low.is_finite(), region.high.is_finite()) {
+        (true, true, false) => format!("under {low}"),
+        (true, false, _) => format!("over {high}"),
+        (true, true, true) => format!("under {low} or over {high}"),
+        (false, true, false) => format!("{low} or more"),
+        (false, false, _) => format!("{high} or less"),
+        (false, true, true) => format!("from {low} to {high}"),
+    };
+    format!("true where {} of {} over {right} is {where_}", claim.subject, pair.left)
+}
+
+struct Judge<'a> {
+    record: &'a RunRecord,
+    among: &'a [&'a str],
+    quantities: Quantities<'a>,
+}
+
+/// A comparison that could not be made, for people.
+type Missing = String;
+
+impl<'a> Judge<'a> {
+    fn new(record: &'a RunRecord, among: &'a [&'a str], leave_out: &'a BTreeSet<u32>) -> Judge<'a> {
+        Judge { record, among, quantities: Quantities::new(record, leave_out) }
+    }
+
+    fn judge(&mut self, claim: &Claim) -> Judged {
+        let result = match &claim.relation {
+            Relation::Pair(pair) => self.pair(claim, pair),
+            Relation::Extreme(extreme) => self.extreme(claim, extreme),
+        };
+        result.unwrap_or_else(|missing| Judged {
+            claim: claim.clone(),
+            verdict: None,
+            missing: Some(missing),
+            rival: None,
+            d: vec![],
+            excluded: 0,
+            needs: claim.arms().iter().filter_map(|name| self.arm(name).ok()).collect(),
+            with_drops: None,
+        })
+    }
+
+    fn pair(&mut self, claim: &Claim, pair: &Pair) -> Result<Judged, Missing> {
+        let left = self.arm(&pair.left)?;
+        let subject = self.quantities.get(&claim.subject)?;
+        let (right, values) = match &pair.right {
+            Right::Arm(name) => {
+                let right = self.arm(name)?;
+                (Some(right), subject.values[right].clone())
+            }
+            Right::Quantity(other) => (None, self.quantities.get(other)?.values.swap_remove(left)),
+        };
+        let Pairs { d, excluded } = log_ratios(&values, &subject.values[left]);
+        let verdict = verdict::judge(pair, &d, Some(self.record.plan.stop.margin()))
+            .ok_or_else(|| format!("no block has both sides of it{}", useless(excluded)))?;
+        let needs = if verdict.outcome == Outcome::Undecided { [Some(left), right] } else { [None, None] };
+        Ok(Judged {
+            claim: claim.clone(),
+            verdict: Some(verdict),
+            missing: None,
+            rival: right.map(|right| self.record.arms[right].name.clone()),
+            d,
+            excluded,
+            needs: needs.into_iter().flatten().collect(),
+            with_drops: None,
+        })
+    }
+
+    fn extreme(&mut self, claim: &Claim, extreme: &Extreme) -> Result<Judged, Missing> {
+        let arm = self.arm(&extreme.arm)?;
+        let subject = self.quantities.get(&claim.subject)?;
+        let rivals: Vec<(usize, Pairs)> = (0..self.record.arms.len())
+            .filter(|rival| *rival != arm && self.competes(*rival))
+            .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[arm])))
+            .collect();
+        let races: Vec<Rival> = rivals.iter().map(|(_, pairs)| Rival { d: &pairs.d }).collect();
+        let direction = subject.metric.direction;
+        if direction == Direction::Neutral {
+            return Err(format!("neither more nor less of {} is better", subject.metric.id));
+        }
+        let verdict =
+            verdict::judge_extreme(extreme, &races, direction, Some(self.record.plan.stop.margin()))
+                .ok_or("no block has another arm beside it")?;
+        let mut needs = vec![];
+        if verdict.outcome == Outcome::Undecided {
+            let ahead_is_below = (direction == Direction::Lower) == (extreme.end == End::Best);
+            let racing = rivals.iter().filter(|(_, pairs)| !ahead(&pairs.d, ahead_is_below));
+            needs = racing.map(|(rival, _)| *rival).chain([arm]).collect();
+        }
+        let decisive = verdict.rival.map(|at| &rivals[at]);
+        Ok(Judged {
+            claim: claim.clone(),
+            verdict: Some(verdict),
+            missing: None,
+            rival: decisive.map(|(rival, _)| self.record.arms[*rival].name.clone()),
+            d: decisive.map_or(vec![], |(_, pairs)| pairs.d.clone()),
+            excluded: decisive.map_or(0, |(_, pairs)| pairs.excluded),
+            needs,
+            with_drops: None,
+        })
+    }
+
+    fn arm(&self, name: &str) -> Result<usize, Missing> {
+        let found = self.record.arms.iter().position(|arm| arm.name == name);
+        found.ok_or_else(|| format!("the run has no arm `{name}`"))
+    }
+
+    /// An arm that failed left the run: nobody can be told to be better than what never ended.
+    fn competes(&self, arm: usize) -> bool {
+        let failed = |outcome: &event::Outcome| matches!(outcome, event::Outcome::Failed { .. });
+        self.among.contains(&self.record.arms[arm].name.as_str())
+            && !self.record.cells.iter().any(|cell| cell.arm == arm && failed(&cell.outcome))
+    }
+}
+
+/// Whether the arm of the claim is told to be ahead of this rival.
+fn ahead(d: &[f64], ahead_is_below: bool) -> bool {
+    Centre::of(d).is_some_and(|centre| {
+        let (low, high) = centre.wide;
+        !centre.provisional && if ahead_is_below { high < 0.0 } else { low > 0.0 }
+    })
+}
+
+fn useless(excluded: usize) -> String {
+    if excluded == 0 {
+        String::new()
+    } else {
+        format!(": {excluded} have a value of zero, which has no ratio")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+use super::*;
+use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::record::{CellRecord, MetricInfo, RunStatus, SampleTable};
+use fsarena_core::sample::Unit;
+
+const ARMS: [&str; 3] = ["a", "b", "c"];
+/// Step, parameter, seconds of `a`, and how many times as much `b` and `c` take.
+const STEPS: [(&str, &str, f64, [f64; 3]); 3] = [
+    ("one", "", 1.0, [1.0, 1.1, 1.2]),
+    ("two", "4", 3.0, [1.0, 1.0, 2.0]),
+    ("two", "8", 6.0, [1.0, 1.0, 1.0]),
+];
+
+/// A run over so many blocks; each value moves by up to 0.7%, differently for each step, arm and block.
+fn record(blocks: u32) -> RunRecord {
+    let plan = "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\n[factors]\n[device]\n\
+                direct_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n[stop]\n\
+                blocks = 8\n[settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+                [[workload]]\nuse = 'tasks'\n";
+    let step = |(name, bs, ..): &(&str, &str, f64, [f64; 3])| StepInfo {
+        id: StepId {
+            name: name.to_string(),
+            params: (!bs.is_empty()).then(|| ("bs".to_string(), bs.to_string())).into_iter().collect(),
+        },
+        title: name.to_string(),
+        number: None,
+        in_composite: true,
+    };
+    let reading = |id: &str, direction| MetricInfo {
+        id: id.into(),
+        unit: Unit::Nanoseconds,
+        direction,
+        help: String::new(),
+    };
+    let mut record = RunRecord {
+        id: "r".into(),
+        version: String::new(),
+        started: String::new(),
+        ended: String::new(),
+        status: RunStatus { complete: true, why: String::new() },
+        plan: toml::from_str(plan).unwrap(),
+        hosts: vec![],
+        arms: ARMS.iter().map(|name| Arm { name: name.to_string(), levels: Default::default() }).collect(),
+        steps: STEPS.iter().map(step).collect(),
+        readings: vec![
+            reading("elapsed_ns", Direction::Lower),
+            reading("only_once", Direction::Higher),
+            reading("neutral", Direction::Neutral),
+        ],
+        cells: vec![],
+        samples: SampleTable { values: vec![vec![]; 3], ..Default::default() },
+        notes: vec![],
+        commands: 0,
+    };
+    for block in 0..blocks {
+        for arm in 0..ARMS.len() {
+            add_cell(&mut record, block, arm);
+        }
+    }
+    record
+}
+
+fn add_cell(record: &mut RunRecord, block: u32, arm: usize) {
+    let cell = record.cells.len() as u32;
+    record.cells.push(CellRecord {
+        id: cell.to_string(),
+        block,
+        position: arm as u32,
+        arm,
+        workload: "tasks".into(),
+        outcome: event::Outcome::Done,
+        host: 0,
+        started_at: 0.0,
+        spent: vec![],
+    });
+    for (step, (.., base, factors)) in STEPS.iter().enumerate() {
+        let noise = fsarena_core::schedule::mix(u64::from(block) * 3 + arm as u64, step as u64) % 15;
+        let seconds = base * factors[arm] * (1.0 + noise as f64 / 1000.0);
+        record.samples.cell.push(cell);
+        record.samples.step.push(step as u32);
+        record.samples.started_at.push(0.0);
+        let once = if step == 0 { 1.0 / seconds } else { f64::NAN };
+        for (column, value) in record.samples.values.iter_mut().zip([seconds * 1e9, once, seconds]) {
+            column.push(value);
+        }
+    }
+}
+
+fn judged(record: &RunRecord, text: &str) -> Judged {
+    judge(record, &text.parse().unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[test]
+fn every_form_of_claim_finds_its_blocks() {
+    let record = record(15);
+    for (text, outcome, theta) in [
+        ("one.elapsed: a < b", Outcome::Held, -(1.1f64.ln())),
+        ("one.elapsed: b < a", Outcome::Refuted, 1.1f64.ln()),
+        ("one.elapsed: a < b by 5%", Outcome::Held, -(1.1f64.ln())),
+        ("one.elapsed: a > 0.8 * b", Outcome::Held, -(1.1f64.ln())),
+        ("two.elapsed[bs=4]: c == 2 * a within 5%", Outcome::Held, 2f64.ln()),
+        ("two.elapsed[bs=8]: a == c within 2%", Outcome::Held, 0.0),
+        ("two.elapsed[bs=8]: a < c by 5%", Outcome::Refuted, 0.0),
+        ("one.elapsed: a < two.elapsed[bs=4]", Outcome::Held, -(3f64.ln())),
+        ("composite.elapsed: a < c", Outcome::Held, (10.0f64 / 13.2).ln()),
+        ("composite.elapsed[bs=4]: a < c", Outcome::Held, -(2f64.ln())),
+        ("only_once: a > b", Outcome::Held, 1.1f64.ln()),
+        ("one.elapsed: best is a", Outcome::Held, -(1.1f64.ln())),
+        ("one.elapsed: worst is c", Outcome::Held, (1.2f64 / 1.1).ln()),
+        ("one.elapsed: best is not c", Outcome::Held, (1.2f64).ln()),
+        ("only_once: best is a", Outcome::Held, 1.1f64.ln()),
+    ] {
+        let judged = judged(&record, text);
+        let verdict = judged.verdict.unwrap_or_else(|| panic!("{text}: {judged:?}"));
+        assert_eq!(verdict.outcome, outcome, "{text}: {verdict:?}");
+        assert!((verdict.effect - theta.exp_m1()).abs() < 0.02, "{text}: {verdict:?}");
+        assert_eq!((verdict.blocks, judged.d.len()), (15, 15), "{text}");
+        assert!(judged.needs.is_empty() && judged.missing.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_says_why() {
+    let record = record(8);
+    for (text, why) in [
+        ("one.elapsed: a < z", "the run has no arm `z`"),
+        ("three.elapsed: a < b", "the run has no value of three.elapsed"),
+        ("one.iops_of_sorts: a < b", "the run has no metric `iops_of_sorts`"),
+        ("two.elapsed: a < b", "several steps have elapsed; say which: two[bs=4], two[bs=8]"),
+        ("only_once[bs=4]: a < b", "no step of the run has a value of only_once"),
+        ("one.neutral: best is a", "neither more nor less of neutral is better"),
+    ] {
+        let judged = judged(&record, text);
+        assert_eq!(judged.missing.as_deref(), Some(why), "{text}");
+        assert!(judged.open() && judged.verdict.is_none());
+    }
+}
+
+#[test]
+fn an_open_claim_needs_only_the_arms_that_can_settle_it() {
+    let record = record(8);
+    assert_eq!(judged(&record, "two.elapsed[bs=4]: a < b").needs, [0, 1]);
+    // c takes twice as long: it is out of the race.
+    assert_eq!(judged(&record, "two.elapsed[bs=4]: best is a").needs, [1, 0]);
+    let few = judged(&self::record(7), "one.elapsed: best is a");
+    assert_eq!((few.needs, few.verdict.unwrap().provisional), (vec![1, 2, 0], true));
+}
+
+#[test]
+fn arms_outside_the_question_do_not_compete() {
+    let mut record = record(8);
+    let best = "one.elapsed: best is b".parse().unwrap();
+    assert_eq!(judge(&record, &best).outcome(), Outcome::Refuted);
+    assert_eq!(judge_among(&record, std::slice::from_ref(&best), &["b", "c"])[0].outcome(), Outcome::Held);
+    record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into() };
+    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "an arm that failed is no rival");
+}
+
+#[test]
+fn dropped_blocks_are_left_out_and_told() {
+    let mut record = record(8);
+    record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
+    let judged = judged(&record, "one.elapsed: a < b");
+    assert_eq!(judged.verdict.unwrap().blocks, 7);
+    assert_eq!((judged.outcome(), judged.with_drops), (Outcome::Undecided, Some(Outcome::Held)));
+}
+
+#[test]
+fn a_family_keeps_what_has_evidence_enough() {
+    let record = record(30);
+    let claims: Vec<Claim> = ["one.elapsed: a < b", "two.elapsed[bs=8]: a < b", "one.elapsed: c < a"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    assert_eq!(family(&judge_all(&record, &claims)), [0, 2]);
+}
+
+#[test]
+fn claims_as_understood() {
+    let said = |text: &str| meaning(&text.parse().unwrap(), 0.01);
+    assert_eq!(said("x.elapsed: a < b by 5%"), "true where x.elapsed of a over b is under 0.95");
+    assert_eq!(said("x.elapsed: a <= b"), "true where x.elapsed of a over b is 1.01 or less");
+    assert_eq!(said("x.elapsed: a != b"), "true where x.elapsed of a over b is under 1 or over 1");
+    assert_eq!(said("x.elapsed: a == 2 * b"), "true where x.elapsed of a over b is from 1.9802 to 2.02");
+    assert_eq!(
+        said("x.elapsed: a >= y.elapsed"),
+        "true where x.elapsed of a over y.elapsed is 0.9901 or more"
+    );
+    assert_eq!(said("x.elapsed: best is a"), "a is best: true where every other arm is worse than a");
+    assert_eq!(said("x.elapsed: best is not a"), "a is not best: true where some other arm is better than a");
+}
