@@ -31,26 +31,23 @@ impl Place {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
             None => &args.dir,
         };
+        let parent = directory(parent)?;
         let there = matches!(named, Some((_, true)));
         if there && args.size.is_some() {
             let message = "--size is for files that are made; one that is there has its own size";
             return Err(Failure::new(ExitCode::Usage, message));
         }
         if !there && !job.open.recreate {
-            room(parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
+            room(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
         }
-        let mut place = Place::below(parent)?;
+        let mut place = Place::below(&parent)?;
         place.named = named;
         Ok(place)
     }
 
     /// A directory of our own below an existing one.
     pub fn below(parent: &Path) -> Result<Place, Failure> {
-        let parent = parent.canonicalize().map_err(Failure::file(parent))?;
-        if !parent.is_dir() {
-            let message = format!("{}: not a directory; --dir names where files are made", parent.display());
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
+        let parent = directory(parent)?;
         let dir = parent.join(format!("fsarena-load-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
         if dir.symlink_metadata().is_ok() {
@@ -121,6 +118,16 @@ fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
         () => "is no regular file",
     };
     Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
+}
+
+/// An existing directory, by its absolute path.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    let found = path.canonicalize().map_err(Failure::file(path))?;
+    if !found.is_dir() {
+        let message = format!("{}: not a directory; --dir names where files are made", path.display());
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    Ok(found)
 }
 
 fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
