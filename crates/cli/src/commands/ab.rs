@@ -25,8 +25,8 @@ use toml::Spanned;
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
-#[command(mut_arg("fs", hidden), mut_arg("options", hidden), mut_arg("mkfs", hidden), mut_arg("mount", hidden))]
-#[command(mut_arg("resume", hidden))]
+#[command(mut_arg("fs", hidden), mut_arg("options", hidden), mut_arg("mkfs", hidden))]
+#[command(mut_arg("mount", hidden), mut_arg("resume", hidden))]
 pub struct Args {
     /// The one side: `factor=level,…` (factors: fs, options, mkfs, mount, dir)
     #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]

@@ -87,6 +87,9 @@ impl Table {
             true => (1..=rows.first().map_or(0, Vec::len)).map(|at| format!("column {at}")).collect(),
             false => rows.remove(0),
         };
+        if let Some(twice) = heads.iter().enumerate().find(|(at, head)| heads[..*at].contains(head)) {
+            return Err(Fault::at(1, format!("two columns are called `{}`", twice.1)));
+        }
         let block = heads.iter().position(|head| head.eq_ignore_ascii_case("block"));
         Ok(Table { heads, rows, block })
     }
@@ -115,8 +118,8 @@ fn metric_of(head: &str) -> Metric {
         .filter(|(_, c)| *c == '_')
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
     let (name, unit) = split.map_or((head, None), |(name, unit)| (name, Some(unit)));
-    // The name of a raw reading keeps its unit.
-    let known = metric::find(name);
+    // A raw reading in another unit (`elapsed_ns`) is a column of its own, and keeps its name.
+    let known = metric::find(name).filter(|def| unit.is_none_or(|unit| unit == def.unit));
     let name = if known.is_some() { name } else { head };
     let unit_text = unit.map_or("", Unit::symbol);
     let by_unit = unit.and_then(|unit| direction(unit.suffix()));
@@ -163,6 +166,15 @@ mod tests {
         let samples = parse("a", b"1.5\n2.5\n", None).unwrap();
         assert_eq!(samples.series[0].values, [1.5, 2.5]);
         assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].blocks), ("column 1", &None));
+    }
+
+    #[test]
+    fn units_are_not_mixed() {
+        let samples = parse("a", b"elapsed_ns,elapsed_s\n2000000000,2\n", None).unwrap();
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        assert_eq!(shown, [("elapsed_ns", 2e9), ("elapsed", 2.0)]);
+        let error = parse("a", b"x,x\n1,2\n", None).unwrap_err().to_string();
+        assert_eq!(error, "a, line 1: two columns are called `x`");
     }
 
     #[test]
