@@ -205,8 +205,8 @@ pub enum Rw {
     /// Writes in sequence.
     Write,
     /// Both in sequence.
-    #[value(alias = "readwrite")]
-    Rw,
+    #[value(name = "rw", alias = "readwrite")]
+    Both,
     /// Reads anywhere.
     Randread,
     /// Writes anywhere.
@@ -236,7 +236,8 @@ pub enum Sync {
     /// `O_DSYNC`.
     Dsync,
     /// `O_SYNC`.
-    Sync,
+    #[value(name = "sync")]
+    Full,
 }
 
 /// fio's `rate_process`.

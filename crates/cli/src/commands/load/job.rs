@@ -23,7 +23,7 @@ pub fn of(args: &Args) -> Result<Job, Failure> {
             durability: match args.sync {
                 Sync::None => Durability::Plain,
                 Sync::Dsync => Durability::Dsync,
-                Sync::Sync => Durability::Sync,
+                Sync::Full => Durability::Sync,
             },
             recreate: args.create_on_open,
         },
@@ -61,7 +61,7 @@ fn read_share(args: &Args) -> f64 {
     match args.rw {
         Rw::Read | Rw::Randread => 1.0,
         Rw::Write | Rw::Randwrite => 0.0,
-        Rw::Rw | Rw::Randrw => f64::from(args.rwmixread) / 100.0,
+        Rw::Both | Rw::Randrw => f64::from(args.rwmixread) / 100.0,
     }
 }
 
