@@ -79,6 +79,13 @@ pub enum ListFormat {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Runs {
     /// Directory that holds the runs, one directory each
-    #[arg(long, value_name = "DIR", env = "FSARENA_RUNS", default_value = "runs", global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "FSARENA_RUNS",
+        hide_env_values = true,
+        default_value = "runs",
+        global = true
+    )]
     pub runs: PathBuf,
 }

@@ -3,7 +3,7 @@
 use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
 use crate::terminal;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::Write;
 
@@ -30,6 +30,10 @@ pub fn print<R: Row>(rows: &[R], format: ListFormat) -> Result<(), Failure> {
                 table.set_width(columns);
             }
             table.set_header(R::HEADS);
+            if let Some(names) = table.column_mut(0) {
+                // A name that is broken over lines cannot be copied.
+                names.set_constraint(ColumnConstraint::ContentWidth);
+            }
             for row in rows {
                 table.add_row(row.columns());
             }

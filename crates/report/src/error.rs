@@ -8,12 +8,9 @@ pub enum Error {
     /// It could not be written.
     #[error("the report could not be written: {0}")]
     Write(#[from] std::io::Error),
-    /// It could not be written as CSV.
-    #[error("the report could not be written: {0}")]
-    Csv(#[from] csv::Error),
     /// It could not be put into JSON.
     #[error("the report could not be put into JSON: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
     /// It could not be written as XML.
     #[error("the report could not be put into XML: {0}")]
     Xml(std::io::Error),
@@ -58,6 +55,23 @@ pub enum Error {
     /// This page has no such format.
     #[error("this cannot be shown as `{0}`; formats are term, md and json")]
     Format(String),
+}
+
+// The system's own error is taken out of those around it: a closed pipe is known for what it is.
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Error {
+        if error.is_io() { Error::Write(error.into()) } else { Error::Json(error) }
+    }
+}
+
+impl From<csv::Error> for Error {
+    fn from(error: csv::Error) -> Error {
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => Error::Write(error),
+            kind => Error::Write(std::io::Error::other(format!("{kind:?}"))),
+        }
+    }
 }
 
 impl Exits for Error {

@@ -269,7 +269,8 @@ impl Row for RunRow {
         vec![
             self.run.clone(),
             self.study.clone(),
-            self.started.clone(),
+            // For people to the second: `2026-11-21 20:15:04Z`.
+            self.started.split('.').next().unwrap_or_default().replace('T', " ") + "Z",
             self.status.clone(),
             self.arms.join(" "),
         ]

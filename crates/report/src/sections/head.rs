@@ -1,9 +1,11 @@
 //! What was asked, on which machine.
 
 use crate::document::Document;
-use crate::number::plural;
+use crate::number::{plural, with_unit};
 use crate::report::Report;
+use fsarena_core::host::Host;
 use fsarena_core::plan::Backing;
+use fsarena_core::sample::Unit;
 
 /// Study, question, machine, blocks.
 pub fn add(document: &mut Document, report: &Report) {
@@ -23,18 +25,29 @@ pub fn add(document: &mut Document, report: &Report) {
         ),
     ];
     for host in &record.hosts {
-        let named = ["cpu", "cpu_threads", "memory"];
-        let known = named
-            .iter()
-            .filter_map(|fact| Some((fact, host.facts.get(*fact)?)))
-            .map(|(name, fact)| format!(", {name} {fact}"));
-        facts.push(format!("machine {}, kernel {}{}", host.hostname, host.kernel, known.collect::<String>()));
+        facts.push(machine(host));
     }
     facts.extend(report.resolution.clone());
     if !record.status.complete {
         facts.push(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.list(facts);
+}
+
+/// The machine in one line.
+fn machine(host: &Host) -> String {
+    let fact = |name: &str| host.facts.get(name);
+    let mut words = vec![format!("machine {}", host.hostname), format!("kernel {}", host.kernel)];
+    words.extend(fact("cpu").cloned());
+    words.extend(fact("cpu_threads").map(|count| format!("{count} CPU threads")));
+    words.extend(fact("memory").map(|size| format!("memory {}", memory(size))));
+    words.join(", ")
+}
+
+/// `24684092 kB`, as the kernel writes it, in a unit that can be read.
+fn memory(size: &str) -> String {
+    let kib = size.strip_suffix(" kB").and_then(|number| number.parse::<f64>().ok());
+    kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
 /// What carries the filesystems, in words.

@@ -151,8 +151,11 @@ fn room(runs: &Path) -> Finding {
 
 fn memory(kernel: &Kernel) -> Finding {
     let text = kernel.read("proc/meminfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:")).unwrap_or("MemAvailable: unknown");
-    finding("memory", State::Ok, line.split_whitespace().collect::<Vec<_>>().join(" "), "")
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().map(ByteSize::kib).ok()
+    });
+    let found = kib.map_or("the kernel does not say".into(), |free| format!("{free} available"));
+    finding("memory", State::Ok, found, "")
 }
 
 /// In the order in which the probe prefers its sources.

@@ -292,7 +292,8 @@ pub fn print_plan(plan: &Plan, arms: &[Arm], check: &Check) -> Outcome {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "# {} arms: {}", arms.len(), names.join(", ")).map_err(printing)?;
+    let arms = if arms.len() == 1 { "arm" } else { "arms" };
+    writeln!(out, "# {} {arms}: {}", names.len(), names.join(", ")).map_err(printing)?;
     for claim in &plan.claims {
         let meaning = meaning(claim, plan.stop.margin());
         writeln!(out, "# claim: {claim}\n#   {meaning}").map_err(printing)?;
