@@ -54,7 +54,7 @@ fn a_report_of_a_stored_run() {
     let record = fsarena_store::read(&fsarena_store::RunDir::find(&place.runs(), &id).unwrap()).unwrap();
     // As long as what they stand for, so that everything stays in its column.
     let known = |printed: String| {
-        let printed = printed.replace(&id, "20261121-123456-piszcz-abcd");
+        let printed = printed.replace(&id, "20261121-123456-example-abcd");
         let printed = printed.replace(&record.started, "2026-11-21T12:34:56.789Z");
         printed.replace(&record.started[..19].replace('T', " "), "2026-11-21 12:34:56")
     };

@@ -12,7 +12,7 @@ use fsarena_store::{RunDir, Writer};
 use std::path::Path;
 
 const PLAN: &str = r#"
-name = "piszcz"
+name = "example"
 title = "Three tasks"
 question = "Which filesystem is faster at them?"
 scale = "quick"
