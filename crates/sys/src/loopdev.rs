@@ -5,6 +5,7 @@ use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
 use crate::{Error, argv};
 use fsarena_core::event::CommandRecord;
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -148,10 +149,20 @@ fn renew(kernel: &Kernel, device: &Path) {
 /// The loop devices that carry an image, which may be deleted already.
 pub fn attached(kernel: &Kernel, image: &Path) -> Vec<PathBuf> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
+    carrying(kernel, |text| names(text, &image))
+}
+
+/// The loop devices that carry a file somewhere below a directory, which is given as the kernel names it.
+pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Vec<PathBuf> {
+    carrying(kernel, |text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
+}
+
+/// The loop devices of whose backing file the kernel's text is like this.
+fn carrying(kernel: &Kernel, fits: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(kernel.path("sys/block")) else { return vec![] };
     let carries = |name: &String| {
         let file = kernel.path(&format!("sys/block/{name}/loop/backing_file"));
-        std::fs::read(file).is_ok_and(|text| names(&text, &image))
+        std::fs::read(file).is_ok_and(|text| fits(&text))
     };
     let loops = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     loops
@@ -226,5 +237,7 @@ mod tests {
         let mut found = attached(&Kernel::at(dir.path()), Path::new("/x/1"));
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
+        assert_eq!(attached_below(&Kernel::at(dir.path()), Path::new("/x")).len(), 3);
+        assert!(attached_below(&Kernel::at(dir.path()), Path::new("/y")).is_empty());
     }
 }

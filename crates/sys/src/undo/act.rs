@@ -64,6 +64,9 @@ fn remove_tree(kernel: &Kernel, path: &Path) -> Result<(), Error> {
     if let Some(mount) = kernel.mounts()?.iter().find(|mount| mount.target.starts_with(&real)) {
         return Err(not_ours(path, format!("{} is mounted at {:?}", mount.source, mount.target)));
     }
+    if let Some(device) = loopdev::attached_below(kernel, &real).first() {
+        return Err(not_ours(path, format!("a file in it is still attached to {}", device.display())));
+    }
     let parent = real.parent().ok_or_else(|| not_ours(path, "it is the root directory"))?;
     let name = real.file_name().ok_or_else(|| not_ours(path, "it has no name"))?;
     let dir = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
