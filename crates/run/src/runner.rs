@@ -10,7 +10,7 @@ use fsarena_core::exit::Exits;
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 /// Blocks after which it is forecast what the budget can resolve.
@@ -28,8 +28,8 @@ pub struct Earlier {
     pub record: Option<RunRecord>,
     /// Cells found finished in the store.
     pub finished: HashSet<CellId>,
-    /// Arms that left the run.
-    pub failed: BTreeSet<String>,
+    /// Arms that left the run, and in which block.
+    pub failed: BTreeMap<String, u32>,
 }
 
 /// How a run ended.
@@ -78,7 +78,7 @@ struct Runner<'a> {
     plan: &'a Plan,
     arms: &'a [Arm],
     finished: HashSet<CellId>,
-    failed: BTreeSet<String>,
+    failed: BTreeMap<String, u32>,
     /// The samples so far, where claims look at them.
     ledger: Option<Ledger>,
     executor: &'a mut dyn Executor,
@@ -100,7 +100,7 @@ impl Runner<'_> {
         let mut stopping = Stopping::new(&self.plan.stop);
         for number in self.first_block().. {
             // Asked first: arms that all fail in the last block leave no answer either.
-            if self.live().is_empty() {
+            if self.arms.iter().all(|arm| self.failed.contains_key(&arm.name)) {
                 return Ok((End::NothingLeft, "every arm has failed".into()));
             }
             let outlook = self.outlook(number, begun.elapsed());
@@ -108,7 +108,7 @@ impl Runner<'_> {
                 Next::Block(block) => block,
                 Next::Stop { why, .. } => return Ok((End::Done, why)),
             };
-            let arms = outlook.map_or(self.live(), |outlook| outlook.arms);
+            let arms = outlook.map_or(self.live(block), |outlook| outlook.arms);
             let live: Vec<usize> =
                 (0..self.arms.len()).filter(|&arm| arms.contains(&self.arms[arm].name)).collect();
             let started = Instant::now();
@@ -121,10 +121,11 @@ impl Runner<'_> {
         unreachable!("the stopping rule ends every run")
     }
 
-    /// The arms that have not left the run.
-    fn live(&self) -> BTreeSet<String> {
+    /// The arms that have not left the run before a block. One that failed in it has its place in the order
+    /// of that block, also where the block is resumed.
+    fn live(&self, block: u32) -> BTreeSet<String> {
         let names = self.arms.iter().map(|arm| arm.name.clone());
-        names.filter(|name| !self.failed.contains(name)).collect()
+        names.filter(|name| self.failed.get(name).is_none_or(|failed| *failed >= block)).collect()
     }
 
     /// A block that ran the arms of open claims only is not to be filled up by a later part of the run.
@@ -137,7 +138,7 @@ impl Runner<'_> {
     fn outlook(&self, block: u32, elapsed: Duration) -> Option<Outlook> {
         let ledger = self.ledger.as_ref().filter(|_| self.plan.stop.when_decided)?;
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed.as_secs_f64());
-        Some(deciding::outlook(ledger, &self.live(), block, left_s))
+        Some(deciding::outlook(ledger, &self.live(block), block, left_s))
     }
 
     /// Says how the claims stand after a block, and after a pilot what the budget can resolve.
@@ -161,14 +162,14 @@ impl Runner<'_> {
     /// Runs what is left of a block. False where a signal ended it.
     fn block(&mut self, block: u32, live: &[usize]) -> Result<bool, Fatal> {
         let cells = matrix::cells(self.plan, self.arms, live, block);
-        if cells.iter().all(|cell| self.finished.contains(&cell.id())) {
+        if cells.iter().all(|cell| self.is_over(cell)) {
             return Ok(true);
         }
         let mut order: Vec<String> = cells.iter().map(|cell| cell.arm.name.clone()).collect();
         order.dedup();
         self.tell(Event::BlockStarted { block, order })?;
         for cell in cells {
-            if self.finished.contains(&cell.id()) || self.failed.contains(&cell.arm.name) {
+            if self.is_over(&cell) {
                 continue;
             }
             if fsarena_sys::cancel::requested().is_some() || !self.cell(cell)? {
@@ -177,6 +178,11 @@ impl Runner<'_> {
         }
         self.tell(Event::BlockFinished { block })?;
         Ok(true)
+    }
+
+    /// Whether there is nothing to do for a cell: it has been run, or its arm has left.
+    fn is_over(&self, cell: &Cell) -> bool {
+        self.finished.contains(&cell.id()) || self.failed.contains_key(&cell.arm.name)
     }
 
     /// Runs one cell. False where a signal ended it.
@@ -214,7 +220,7 @@ impl Runner<'_> {
             Outcome::Failed { why } => {
                 let text = format!("failed in block {} and left the run: {why}", cell.block + 1);
                 self.tell(Event::Note(Note::new(NoteKind::ArmFailed, text).arm(&cell.arm.name)))?;
-                self.failed.insert(cell.arm.name);
+                self.failed.insert(cell.arm.name, cell.block);
                 Ok(true)
             }
         }

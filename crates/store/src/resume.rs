@@ -4,7 +4,7 @@ use crate::rows::Source;
 use crate::{Result, RunDir, schema};
 use fsarena_core::cell::CellId;
 use fsarena_core::event::Outcome;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// The cells that were measured to their end.
 ///
@@ -23,25 +23,25 @@ pub fn done_cells(run: &RunDir) -> Result<HashSet<CellId>> {
     Ok(done)
 }
 
-/// The names of the arms that left the run: those with a failed cell or a note that says so.
+/// The arms that left the run, those with a failed cell or a note that says so, and in which block.
 ///
 /// # Errors
 /// Where the run cannot be read.
-pub fn dead_arms(run: &RunDir) -> Result<BTreeSet<String>> {
+pub fn dead_arms(run: &RunDir) -> Result<BTreeMap<String, u32>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
-    let mut dead = BTreeSet::new();
-    let failed = "SELECT arm.name, cell.outcome FROM cell JOIN arm ON arm.id = cell.arm";
+    let mut dead = BTreeMap::new();
+    let failed = "SELECT arm.name, cell.outcome, cell.block FROM cell JOIN arm ON arm.id = cell.arm";
     source.each("cell", failed, |row| {
         if matches!(row.json::<Outcome>(1)?, Outcome::Failed { .. }) {
-            dead.insert(row.text(0)?);
+            dead.insert(row.text(0)?, row.number(2)?);
         }
         Ok(())
     })?;
-    let noted = "SELECT arm FROM note WHERE kind = 'arm_failed' AND arm IS NOT NULL";
+    let noted = "SELECT arm, block FROM note WHERE kind = 'arm_failed' AND arm IS NOT NULL";
     source.each("note", noted, |row| {
-        dead.insert(row.text(0)?);
+        dead.entry(row.text(0)?).or_insert(row.optional_number(1)?.unwrap_or(0));
         Ok(())
     })?;
     Ok(dead)

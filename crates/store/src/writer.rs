@@ -295,7 +295,7 @@ mod tests {
         assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
         assert_eq!(record.cells[0].outcome, Outcome::Failed { why: "cp said no".into() });
         assert_eq!(done_cells(&run).unwrap().len(), 0);
-        assert_eq!(dead_arms(&run).unwrap(), [second.arm.name.clone()].into());
+        assert_eq!(dead_arms(&run).unwrap(), [(second.arm.name.clone(), 0)].into());
         writer.apply(&Event::Note(Note::new(NoteKind::ArmFailed, "gone").arm(&first.arm.name))).unwrap();
         assert_eq!(dead_arms(&run).unwrap().len(), 2);
     }
