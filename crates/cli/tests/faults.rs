@@ -52,6 +52,9 @@ fn an_image_that_is_too_small_for_the_work() {
     let (_, said) = place.expect(6, &with(&["--size", "8MiB"]));
     assert!(said.contains("8.0 MiB is too small") && said.contains("MiB for this work"), "{said}");
     nothing_made(&place);
+    // What it says is needed is enough.
+    let needed = said.split("need ").nth(1).unwrap().split(" for this work").next().unwrap();
+    place.expect(0, &with(&["--size", &needed.replace(' ', "")]));
 }
 
 #[test]

@@ -229,9 +229,8 @@ fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) ->
 
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
 fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
-    let needed = needed.next_multiple_of(SIZE_STEP);
     match plan.device.size {
-        None => Ok(needed),
+        None => Ok(needed.next_multiple_of(SIZE_STEP)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
         Some(size) => Err(Fatal::Missing(format!(
             "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
