@@ -104,9 +104,11 @@ impl Ranking {
 }
 
 type Task<'a> = &'a fsarena_core::cell::StepInfo;
+/// `[task][arm][block]`
+type Values = Vec<Vec<Vec<f64>>>;
 
 /// The tasks with data, and `values[task][arm][block]`.
-fn values<'a>(record: &'a RunRecord, metric: &str) -> Option<(Vec<Task<'a>>, Vec<Vec<Vec<f64>>>)> {
+fn values<'a>(record: &'a RunRecord, metric: &str) -> Option<(Vec<Task<'a>>, Values)> {
     let (_, rows) = record.metric(metric)?;
     let grid = grid(record, &rows, &dropped(record));
     let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());

@@ -25,8 +25,7 @@ use toml::Spanned;
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
-#[command(mut_arg("fs", hidden), mut_arg("options", hidden), mut_arg("mkfs", hidden))]
-#[command(mut_arg("mount", hidden), mut_arg("resume", hidden))]
+#[command(mut_args(hide_refused))]
 pub struct Args {
     /// The one side: `factor=level,…` (factors: fs, options, mkfs, mount, dir)
     #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
@@ -39,8 +38,9 @@ pub struct Args {
 }
 
 /// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
-fn hidden(arg: clap::Arg) -> clap::Arg {
-    arg.hide(true)
+fn hide_refused(arg: clap::Arg) -> clap::Arg {
+    let refused = ["fs", "options", "mkfs", "mount", "resume"].contains(&arg.get_id().as_str());
+    if refused { arg.hide(true) } else { arg }
 }
 
 /// Runs both sides, block by block.
@@ -77,6 +77,8 @@ fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<P
         return Err(Failure::new(ExitCode::Usage, message));
     }
     file.factors.clear();
+    // They speak of the plan's own arms; of these sides, --claim does.
+    file.claims.clear();
     match directories(sides)? {
         Some(paths) => {
             file.arms.clear();
