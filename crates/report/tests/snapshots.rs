@@ -182,3 +182,44 @@ fn the_shipped_figures_fit_the_terminal() {
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
     }
 }
+
+#[test]
+fn claims_in_each_format() {
+    let mut record = fixture::run(&FIVE[..3], 12);
+    record.plan.name = "mine".into();
+    record.status.why = "every claim is decided but 1".into();
+    record.plan.claims = [
+        "untar.elapsed: ext2 < ext3 by 5%",
+        "untar.elapsed: ext4 < ext3",
+        "rm-tree.elapsed: best is ext2",
+        "rm-tree.elapsed: ext2 < \"ext3\" # <&>",
+        "untar.elapsed: ext2 < \"gone\\n]]>\u{1b}\"",
+    ]
+    .map(|text| text.parse().unwrap())
+    .into();
+    for format in ["term", "md"] {
+        let text = export(record.clone(), format, &["elapsed"]);
+        let claims = text.split("Claims\n").nth(1).unwrap();
+        let end = claims.find("Why it stopped").unwrap();
+        insta::assert_snapshot!(format!("claims_{format}"), &claims[..end]);
+    }
+    for format in ["junit", "github"] {
+        let text = export(record.clone(), format, &["elapsed"]);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{format}");
+        insta::assert_snapshot!(format!("claims_{format}"), text);
+    }
+}
+
+#[test]
+fn what_an_author_concluded_is_checked_then_and_here() {
+    let mut record = fixture::run(&FIVE, 12);
+    record.plan.name = "piszcz".into();
+    let section = |format: &str| {
+        let text = export(record.clone(), format, &["elapsed"]);
+        let begin = text.find("Held then, held here").unwrap();
+        let end = text[begin..].find("\n## ").or(text[begin..].find("\nAnswer")).unwrap();
+        text[begin..begin + end].to_string()
+    };
+    insta::assert_snapshot!("conclusions_term", section("term"));
+    insta::assert_snapshot!("conclusions_md", section("md"));
+}

@@ -88,7 +88,7 @@ fn blocks_to_settle(judged: &Judged, margin: f64) -> f64 {
         |distance: f64| power::blocks_for(spread, distance.exp_m1()).map_or(f64::INFINITY, |n| n as f64);
     let least = distances(&judged.claim, verdict.effect.ln_1p(), margin)
         .into_iter()
-        .map(|distance| needed(distance))
+        .map(needed)
         .fold(f64::INFINITY, f64::min);
     // The next block comes first, whatever the pilot promised.
     (least - verdict.blocks as f64).max(1.0)

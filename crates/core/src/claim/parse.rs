@@ -46,7 +46,8 @@ impl FromStr for Claim {
         if !matches!(cursor.peek(), None | Some('#')) {
             return cursor.expected("the end of the claim");
         }
-        Ok(Claim { text: cursor.chars[begin..end].iter().collect(), subject, relation })
+        let text: String = cursor.chars[begin..end].iter().collect();
+        Ok(Claim { text: text.trim_end().to_string(), subject, relation })
     }
 }
 

@@ -42,6 +42,7 @@ fn every_documented_form_is_canonical() {
 
 #[test]
 fn the_parts_of_a_claim() {
+    assert_eq!(claim("x: a < b  # why").text, "x: a < b");
     let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
     assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
     assert_eq!((read.subject.step.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
