@@ -202,3 +202,55 @@ fn what_cannot_be_resumed_is_said() {
     let (_, said) = place.expect(2, &["run", "--resume", "latest", "--blocks", "9"]);
     assert!(said.contains("--blocks"), "{said}");
 }
+
+#[test]
+fn an_arm_that_failed_keeps_its_place_in_the_order() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    // By the seed ext3 comes first.
+    place.shim(
+        "mkfs.ext3",
+        "case \"$*\" in */dev/loop*) echo 'no such luck' >&2; exit 1;; esac; exec \"$REAL\" \"$@\"",
+    );
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 0);
+    let mut run = Running::start(&place, place.fsarena(&RUN));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    place.expect(0, &["run", "--resume", "latest"]);
+    place.assert_clean();
+    let ext2: Vec<_> =
+        undisturbed().iter().filter(|row| row[0] == "0" && row[2] == "ext2").cloned().collect();
+    assert_eq!(ext2[0][1], "1");
+    assert_eq!(rows(&place)[..ext2.len()], ext2);
+    let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
+    assert!(report.contains("block 1: ext3, ext2") && report.contains("block 2: ext2"), "{report}");
+}
+
+#[test]
+fn a_directory_is_given_back() {
+    let place = Place::new();
+    let dir = place.dir.join("a dir\nof mine");
+    std::fs::create_dir(&dir).unwrap();
+    let on = format!("dir:{}", dir.display());
+    let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
+    std::fs::write(place.dir.join("plan.toml"), plan.replace("fs = [\"ext4\"]", "")).unwrap();
+    let args = ["run", "plan.toml", "--blocks", "2", "--on", &on, "--set", "driver=commands"];
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 1);
+        let mut run = Running::start(&place, place.fsarena(&args));
+        gate.wait(&mut run);
+        run.signal(signal);
+        run.ended_by(signal);
+        place.expect(0, &["recover"]);
+        place.assert_clean();
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+        place.expect(0, &["run", "--resume", "latest"]);
+        assert_eq!(place.rows("latest").len(), 2 * 3);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+        std::fs::remove_dir_all(place.dir.join("gate-touch")).unwrap();
+        std::fs::remove_dir_all(place.runs()).unwrap();
+    }
+}
