@@ -46,12 +46,13 @@ pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) ->
         std::thread::sleep(POLL);
         let now = look(kernel, device);
         let mut unquiet = unquiet(&before, &now, plan);
-        if unquiet.is_empty() && quiet + 1 == QUIET_POLLS {
+        let over = begun.elapsed() > timeout || cancel::requested().is_some();
+        if unquiet.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
             // Looked at last: it means reading the name of every process.
             unquiet.extend(initialiser(kernel));
         }
         quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
-        if quiet == QUIET_POLLS || begun.elapsed() > timeout || cancel::requested().is_some() {
+        if quiet == QUIET_POLLS || over {
             return Settled { waited: begun.elapsed(), unquiet };
         }
         before = now;
