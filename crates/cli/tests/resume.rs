@@ -232,7 +232,7 @@ fn an_arm_that_failed_keeps_its_place_in_the_order() {
 #[test]
 fn a_directory_is_given_back() {
     let place = Place::new();
-    let dir = place.dir.join("a dir\nof mine");
+    let dir = place.dir.join("a dir of mine");
     std::fs::create_dir(&dir).unwrap();
     let on = format!("dir:{}", dir.display());
     let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
