@@ -20,6 +20,9 @@ pub enum When {
     After,
 }
 
+/// How long a run may take to clean up after a test that failed.
+const CLEANING: Duration = Duration::from_secs(10);
+
 /// A program that stops once.
 pub struct Gate {
     reached: File,
@@ -154,6 +157,21 @@ impl Running {
     pub fn ended_by(&mut self, signal: Signal) {
         let status = self.ended();
         assert_eq!(status.signal(), Some(signal.as_raw()), "{status}\n{}", self.said());
+    }
+}
+
+impl Drop for Running {
+    /// A test that failed leaves nothing behind either.
+    fn drop(&mut self) {
+        for signal in [Signal::TERM, Signal::KILL] {
+            let begun = Instant::now();
+            if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+                self.signal(signal);
+            }
+            while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < CLEANING {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
     }
 }
 
