@@ -1,6 +1,6 @@
 //! Reports: exporters of an analysed run.
 //!
-//! A report for people is a [`document::Document`], made of [`sections`]; the terminal and Markdown show
+//! A report for people is a [`document::Document`], made of `sections`; the terminal and Markdown show
 //! the same one.
 
 pub mod compare;
