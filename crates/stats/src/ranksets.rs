@@ -2,8 +2,8 @@
 
 use fsarena_core::sample::Direction;
 
-/// The ranks, first and last, that simultaneous intervals leave to each arm: rank_i ∈ [1 + #better,
-/// k − #worse] (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Together they hold with
+/// The ranks, first and last, that simultaneous intervals leave to each arm: rank_i from 1 + #better
+/// to k − #worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Together they hold with
 /// the confidence of the intervals. `intervals[i][j]` bounds ln(j/i) as [`crate::simultaneous`] gives it.
 ///
 /// None where neither way is better.
