@@ -39,7 +39,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        ran(Command::new("umount").arg(&self.dir));
+        unmount(Command::new("umount").arg(&self.dir));
     }
 }
 
@@ -68,6 +68,17 @@ pub fn waits_for_disk(pid: i32) -> bool {
 /// From now on nobody writes to it.
 pub fn read_only(dir: &Path) {
     ran(Command::new("mount").args(["-o", "remount,ro"]).arg(dir));
+}
+
+/// Unmounts. What io_uring had open is let go of a moment after its process has ended.
+fn unmount(command: &mut Command) {
+    for _ in 0..100 {
+        if command.output().unwrap().status.success() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    ran(command);
 }
 
 fn ran(command: &mut Command) {
