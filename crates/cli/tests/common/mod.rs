@@ -8,7 +8,6 @@ use disk::Disk;
 use fsarena_sys::kernel::Kernel;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -131,13 +130,10 @@ impl Place {
     pub fn shim(&self, program: &str, script: &str) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let real = fsarena_fs::available::find_program(&path, program).unwrap();
-        let shim = self.dir.join("shims").join(program);
-        std::fs::write(
-            &shim,
-            format!("#!/bin/sh\nREAL='{}'\nDIR='{}'\n{script}\n", real.display(), self.dir.display()),
-        )
-        .unwrap();
-        std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\nREAL='{}'\nDIR='{}'\n{script}\n", real.display(), self.dir.display());
+        let written = self.dir.join(format!("{program}.sh"));
+        std::fs::write(&written, text).unwrap();
+        install(&written, &self.dir.join("shims").join(program));
     }
 
     /// The rows of `fsarena report RUN --format csv`, without the head: (block, arm, step).
@@ -238,4 +234,11 @@ fn images(dir: &Path, left: &mut Vec<String>) {
 /// Bytes as text, for messages.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Copies a program to where it is run from, by a process of its own: this one has more threads,
+/// and whichever forks while a copy is open for writing makes executing it fail with ETXTBSY.
+pub fn install(program: &Path, to: &Path) {
+    let status = Command::new("install").args(["-m", "0755"]).arg(program).arg(to).status().unwrap();
+    assert!(status.success(), "install {} {}", program.display(), to.display());
 }

@@ -1,9 +1,9 @@
 //! The real binary as a user without privileges.
 
-use super::common::{Place, text};
+use super::common::{Place, install, text};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The user and the group that own nothing.
@@ -21,7 +21,7 @@ impl Nobody {
     pub fn within(place: &Place) -> Nobody {
         let (home, fsarena) = (place.dir.join("nobody"), place.dir.join("fsarena"));
         std::fs::set_permissions(&place.dir, PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::copy(env!("CARGO_BIN_EXE_fsarena"), &fsarena).unwrap();
+        install(Path::new(env!("CARGO_BIN_EXE_fsarena")), &fsarena);
         let nobody = Nobody { home, fsarena };
         nobody.dir("");
         nobody
