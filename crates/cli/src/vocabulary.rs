@@ -9,7 +9,7 @@ use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::engine;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_probe::probes;
-use fsarena_run::preflight;
+use fsarena_run::work;
 use fsarena_sys::kernel::Kernel;
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
@@ -35,7 +35,7 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
             .chain(readings().map(|reading| reading.id))
             .map(String::from)
             .collect(),
-        outline: preflight::outline,
+        outline: work::outline,
     })
 }
 

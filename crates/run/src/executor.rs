@@ -1,7 +1,7 @@
 //! The seam: cell in, samples out.
 
 use fsarena_core::cell::Cell;
-use fsarena_core::event::{CellEvent, Event, Note, Outcome};
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 
 /// Says something of the whole run.
@@ -64,4 +64,15 @@ impl Exits for Fatal {
             Fatal::Consumer(error) => error.exit_code(),
         }
     }
+}
+
+/// Runs something that logs its commands, and tells of them.
+///
+/// # Errors
+/// Where nobody takes what is told.
+pub fn logged<T>(tell: Tell, work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> T) -> Result<T, Fatal> {
+    let mut commands = Vec::new();
+    let result = work(&mut |record| commands.push(record));
+    commands.into_iter().try_for_each(|record| tell(Event::Command(record)))?;
+    Ok(result)
 }

@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod bench;
+mod carrier;
 pub mod child;
 pub mod deciding;
 pub mod dir;
@@ -19,3 +20,4 @@ pub mod runner;
 pub mod settle;
 pub mod stopping;
 pub mod target;
+pub mod work;

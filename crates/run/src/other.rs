@@ -1,8 +1,8 @@
 //! The other disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::executor::{Fatal, Tell};
-use crate::local::logged;
-use crate::preflight::{self, Check};
+use crate::executor::{Fatal, Tell, logged};
+use crate::preflight::Check;
+use crate::work;
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
@@ -77,7 +77,7 @@ impl OtherDisk {
 /// Makes the inputs of every workload of a plan, and has them written back before anything is timed.
 pub fn inputs(plan: &Plan, place: &Place) -> Result<(), Fatal> {
     for asked in &plan.workloads {
-        let (workload, job) = preflight::workload(plan, asked)?;
+        let (workload, job) = work::workload(plan, asked)?;
         workload.inputs(&job, place)?;
     }
     let sync = std::fs::File::open(&place.other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));

@@ -1,32 +1,27 @@
 //! Everything that can be known to fail, found before anything is made.
 
-use crate::agent;
+mod room;
+
+pub use room::RAM;
+
 use crate::executor::Fatal;
+use crate::work::{Work, workload};
 use bytesize::ByteSize;
-use fsarena_core::cell::{Arm, StepInfo, WorkloadPlan};
+use fsarena_core::cell::Arm;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
-use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
-use fsarena_load::workload::{Job, Room, Workload};
+use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::state_dir;
+use room::{erased, image_size, images, needed, other_size};
 use rustix::fs::Access;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
-const SIZE_STEP: u64 = 256 << 20;
-/// The same for the other disk.
-const OTHER_STEP: u64 = 64 << 20;
-/// Files on the other disk: archives, and copies of them.
-const OTHER_FILES: u64 = 100;
 /// Why a bare device of the user's own is refused.
 pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that to images of its own only: take `--on loop` or `--on ram`";
-/// Where images in memory lie.
-pub const RAM: &str = "/dev/shm";
 
 /// What a run needs.
 #[derive(Debug, Clone)]
@@ -63,25 +58,6 @@ impl Check {
     }
 }
 
-/// The workload of a plan, ready to be asked.
-pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job), Fatal> {
-    let workload = fsarena_load::workloads::find(&asked.name)
-        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))?;
-    Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
-}
-
-/// The steps of a plan's cells in their order, with those that every filesystem goes through.
-pub fn outline(plan: &Plan) -> Vec<StepInfo> {
-    let formatted = plan.device.backing != Backing::Dir;
-    let around = |steps: &[(&str, &str)]| -> Vec<StepInfo> {
-        steps.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
-    };
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
-    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job));
-    let before = around(&[("mkfs", "Make the filesystem"), ("mount", "Mount")]);
-    before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
-}
-
 /// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet.
 ///
 /// # Errors
@@ -97,20 +73,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
         ));
     }
     bare_devices(plan, arms)?;
-    let mut room = Room::default();
-    let mut programs = BTreeSet::new();
-    let mut remarks = Vec::new();
-    let mut steps = 0;
-    for asked in &plan.workloads {
-        let (workload, job) = workload(plan, asked)?;
-        let needs = workload.room(&job)?;
-        room.bytes = room.bytes.max(needs.bytes);
-        room.inodes = room.inodes.max(needs.inodes);
-        room.other_bytes += needs.other_bytes;
-        programs.extend(workload.programs(&job).into_iter().map(String::from));
-        remarks.extend(workload.remarks(&job));
-        steps += workload.outline(&job).len() as u32;
-    }
+    let Work { room, mut programs, remarks, steps } = Work::of(plan)?;
     let (mut size_bytes, mut other_bytes) = (0, 0);
     match &backing {
         Backing::Dir => directories(arms, room)?,
@@ -205,86 +168,6 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
         )));
     }
     Ok(())
-}
-
-/// The size that the filesystem which needs most needs for the work: all arms get the same.
-fn needed(defs: &[&FsDef], room: Room) -> u64 {
-    defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
-}
-
-/// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
-fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64, Fatal> {
-    let written = WrittenLog::open(&state_dir());
-    let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
-    if size < needed {
-        return Err(Fatal::Missing(format!(
-            "{} has {} and these filesystems need {} for this work; take a smaller --scale",
-            path.display(),
-            ByteSize(size),
-            ByteSize(needed)
-        )));
-    }
-    Ok(size)
-}
-
-/// The size of the image: what was asked for if it will do, else what work and filesystems need.
-fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
-    match plan.device.size {
-        None => Ok(needed.next_multiple_of(SIZE_STEP)),
-        Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
-        Some(size) => Err(Fatal::Missing(format!(
-            "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
-             or a smaller --scale",
-            ByteSize(needed)
-        ))),
-    }
-}
-
-/// Images go into a directory that exists, not onto a filesystem under test, and there is room for them.
-fn images(kernel: &Kernel, carrier: &Backing, runs: &Path, sizes: (u64, u64)) -> Result<(), Fatal> {
-    let (size, other) = sizes;
-    let (dir, needed) = match carrier {
-        Backing::Loop { path: Some(dir) } => (dir.as_path(), size + other),
-        Backing::Ram => (Path::new(RAM), size + other),
-        Backing::Erase { .. } => (existing(runs), other),
-        Backing::Loop { path: None } | Backing::Dir => (existing(runs), size + other),
-    };
-    image_dir(kernel, dir)?;
-    let free = fsarena_sys::image::free_bytes(dir)?;
-    if free < needed {
-        return Err(Fatal::Missing(format!(
-            "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or \
-             put them elsewhere: --on loop:DIR",
-            ByteSize(needed),
-            ByteSize(free)
-        )));
-    }
-    Ok(())
-}
-
-/// The directory, or the nearest above it that exists.
-fn existing(dir: &Path) -> &Path {
-    let above = dir.ancestors().find(|dir| dir.is_dir());
-    above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
-    let image = match std::fs::metadata(dir) {
-        Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
-        // A file: fsarena did not make it, and the guard says so.
-        Ok(_) => dir.to_path_buf(),
-        Err(error) => {
-            return Err(Fatal::Plan(format!(
-                "{dir:?}: {error}; --on loop:DIR needs a directory that exists"
-            )));
-        }
-    };
-    Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
-}
-
-fn other_size(plan: &Plan, room: Room) -> u64 {
-    let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
-    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_STEP)
 }
 
 fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {

@@ -1,0 +1,100 @@
+//! How large the images are, and whether there is room for them.
+
+use crate::executor::Fatal;
+use bytesize::ByteSize;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_fs::def::FsDef;
+use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
+use fsarena_load::workload::Room;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::undo::state_dir;
+use std::path::Path;
+
+/// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
+const SIZE_STEP: u64 = 256 << 20;
+/// The same for the other disk.
+const OTHER_STEP: u64 = 64 << 20;
+/// Files on the other disk: archives, and copies of them.
+const OTHER_FILES: u64 = 100;
+/// Where images in memory lie.
+pub const RAM: &str = "/dev/shm";
+
+/// The size that the filesystem which needs most needs for the work: all arms get the same.
+pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
+    defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
+}
+
+/// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
+pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64, Fatal> {
+    let written = WrittenLog::open(&state_dir());
+    let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
+    if size < needed {
+        return Err(Fatal::Missing(format!(
+            "{} has {} and these filesystems need {} for this work; take a smaller --scale",
+            path.display(),
+            ByteSize(size),
+            ByteSize(needed)
+        )));
+    }
+    Ok(size)
+}
+
+/// The size of the image: what was asked for if it will do, else what work and filesystems need.
+pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
+    match plan.device.size {
+        None => Ok(needed.next_multiple_of(SIZE_STEP)),
+        Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
+        Some(size) => Err(Fatal::Missing(format!(
+            "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
+             or a smaller --scale",
+            ByteSize(needed)
+        ))),
+    }
+}
+
+/// Images go into a directory that exists, not onto a filesystem under test, and there is room for them.
+pub fn images(kernel: &Kernel, carrier: &Backing, runs: &Path, sizes: (u64, u64)) -> Result<(), Fatal> {
+    let (size, other) = sizes;
+    let (dir, needed) = match carrier {
+        Backing::Loop { path: Some(dir) } => (dir.as_path(), size + other),
+        Backing::Ram => (Path::new(RAM), size + other),
+        Backing::Erase { .. } => (existing(runs), other),
+        Backing::Loop { path: None } | Backing::Dir => (existing(runs), size + other),
+    };
+    image_dir(kernel, dir)?;
+    let free = fsarena_sys::image::free_bytes(dir)?;
+    if free < needed {
+        return Err(Fatal::Missing(format!(
+            "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or \
+             put them elsewhere: --on loop:DIR",
+            ByteSize(needed),
+            ByteSize(free)
+        )));
+    }
+    Ok(())
+}
+
+/// The directory, or the nearest above it that exists.
+fn existing(dir: &Path) -> &Path {
+    let above = dir.ancestors().find(|dir| dir.is_dir());
+    above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
+    let image = match std::fs::metadata(dir) {
+        Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
+        // A file: fsarena did not make it, and the guard says so.
+        Ok(_) => dir.to_path_buf(),
+        Err(error) => {
+            return Err(Fatal::Plan(format!(
+                "{dir:?}: {error}; --on loop:DIR needs a directory that exists"
+            )));
+        }
+    };
+    Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
+}
+
+pub fn other_size(plan: &Plan, room: Room) -> u64 {
+    let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
+    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_STEP)
+}

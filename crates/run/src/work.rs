@@ -1,0 +1,63 @@
+//! What the work of a plan is, and what it needs.
+
+use crate::agent;
+use crate::executor::Fatal;
+use fsarena_core::cell::{StepInfo, WorkloadPlan};
+use fsarena_core::event::Note;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_load::workload::{Job, Room, Workload};
+use std::collections::BTreeSet;
+
+/// What all workloads of a plan need together.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Room on the filesystem under test, where one workload runs after another on a fresh one; on the other
+    /// disk the inputs of all lie side by side.
+    pub room: Room,
+    /// Programs that they execute.
+    pub programs: BTreeSet<String>,
+    /// What every report of them must say.
+    pub remarks: Vec<Note>,
+    /// Their timed steps.
+    pub steps: u32,
+}
+
+impl Work {
+    /// The work of a plan.
+    ///
+    /// # Errors
+    /// A workload that is unknown, or inputs of it that cannot be had.
+    pub fn of(plan: &Plan) -> Result<Work, Fatal> {
+        let mut all = Work::default();
+        for asked in &plan.workloads {
+            let (workload, job) = workload(plan, asked)?;
+            let needs = workload.room(&job)?;
+            all.room.bytes = all.room.bytes.max(needs.bytes);
+            all.room.inodes = all.room.inodes.max(needs.inodes);
+            all.room.other_bytes += needs.other_bytes;
+            all.programs.extend(workload.programs(&job).into_iter().map(String::from));
+            all.remarks.extend(workload.remarks(&job));
+            all.steps += workload.outline(&job).len() as u32;
+        }
+        Ok(all)
+    }
+}
+
+/// The workload of a plan, ready to be asked.
+pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job), Fatal> {
+    let workload = fsarena_load::workloads::find(&asked.name)
+        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))?;
+    Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
+}
+
+/// The steps of a plan's cells in their order, with those that every filesystem goes through.
+pub fn outline(plan: &Plan) -> Vec<StepInfo> {
+    let formatted = plan.device.backing != Backing::Dir;
+    let around = |steps: &[(&str, &str)]| -> Vec<StepInfo> {
+        steps.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
+    };
+    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
+    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job));
+    let before = around(&[("mkfs", "Make the filesystem"), ("mount", "Mount")]);
+    before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
+}
