@@ -5,6 +5,7 @@ pub mod def;
 mod error;
 pub mod fairness;
 pub mod filesystems;
+pub mod lazy;
 pub mod lifecycle;
 pub mod safety;
 pub mod written;

@@ -1,6 +1,6 @@
 //! Measuring one step: settle, read, do, read, sync, read.
 
-use crate::settle::settle;
+use crate::settle::{self, settle};
 use fsarena_core::cell::StepInfo;
 use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
@@ -8,6 +8,7 @@ use fsarena_core::plan::SettlePlan;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The reading that commands' own peak memory is merged into.
@@ -18,7 +19,10 @@ pub struct Bench<'a> {
     kernel: Kernel,
     session: Session,
     device: Option<(u32, u32)>,
+    mounted: Option<PathBuf>,
     plan: &'a SettlePlan,
+    /// How many times in a row the machine has not settled.
+    timeouts: u32,
     emit: &'a mut dyn FnMut(CellEvent),
 }
 
@@ -37,7 +41,12 @@ impl<'a> Bench<'a> {
         for note in notes {
             emit(CellEvent::Note(note));
         }
-        Bench { kernel: kernel.clone(), session, device, plan, emit }
+        Bench { kernel: kernel.clone(), session, device, mounted: None, plan, timeouts: 0, emit }
+    }
+
+    /// The device that is mounted from now on, or none.
+    pub fn mounted(&mut self, device: Option<&Path>) {
+        self.mounted = device.map(Path::to_path_buf);
     }
 
     /// Says something.
@@ -48,8 +57,15 @@ impl<'a> Bench<'a> {
     /// Waits until nothing that came before disturbs the step of this name, and says so where it still does.
     pub fn settle(&mut self, step: &str) {
         self.say(CellEvent::Phase { name: format!("settling before {step}") });
-        let settled = settle(&self.kernel, self.device, self.plan);
+        let scene = settle::Scene {
+            kernel: &self.kernel,
+            device: self.device,
+            mounted: self.mounted.as_deref(),
+            timeouts: self.timeouts,
+        };
+        let settled = settle(scene, self.plan);
         self.spent("settle", settled.waited);
+        self.timeouts = if settled.unquiet.is_empty() { 0 } else { self.timeouts + 1 };
         if !settled.unquiet.is_empty() {
             let text = format!(
                 "not settled after {:.1} s: {}",

@@ -1,8 +1,10 @@
 //! Settling in place of sleeping: waiting until nothing that came before can disturb what comes next.
 
 use fsarena_core::plan::SettlePlan;
+use fsarena_fs::lazy;
 use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The time between two looks at the machine.
@@ -11,6 +13,26 @@ const POLL: Duration = Duration::from_millis(5);
 const QUIET_POLLS: u32 = 2;
 /// Kernel threads that go on initialising a filesystem after mount.
 const INITIALISERS: &[&str] = &["ext4lazyinit"];
+/// Initialisation is given so many times as long as a disturbance: it begins some seconds after mounting, and is
+/// known to end.
+const INITIALISATION_TIMES: f64 = 4.0;
+/// Time-outs in a row after which a machine is taken for one that will not be quiet.
+const PATIENCE: u32 = 2;
+/// The share of its time that such a machine is still given.
+const IMPATIENT: f64 = 0.1;
+
+/// What is settled.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// Where the kernel is asked.
+    pub kernel: &'a Kernel,
+    /// Major and minor number of the device under test.
+    pub device: Option<(u32, u32)>,
+    /// The device that is mounted, where there is one.
+    pub mounted: Option<&'a Path>,
+    /// How many times in a row the machine has not settled up to now.
+    pub timeouts: u32,
+}
 
 /// How settling ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,9 +55,12 @@ struct Look {
 /// Waits until the machine is quiet: dirty and writeback pages few, the device idle, no I/O pressure, and
 /// no initialisation of the filesystem going on in the background. What a kernel cannot tell is not
 /// waited for. A signal that asks to stop ends the waiting.
-pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) -> Settled {
+pub fn settle(scene: Scene, plan: &SettlePlan) -> Settled {
+    let Scene { kernel, device, .. } = scene;
     let begun = Instant::now();
-    let timeout = Duration::from_secs_f64(plan.timeout_s);
+    let patience = if scene.timeouts < PATIENCE { 1.0 } else { IMPATIENT };
+    let timeout = Duration::from_secs_f64(plan.timeout_s * patience);
+    let long = Duration::from_secs_f64(plan.timeout_s * INITIALISATION_TIMES);
     let mut before = look(kernel, device);
     if before.unwritten > plan.dirty.as_u64() {
         // What others wrote is written now, rather than during a step.
@@ -46,10 +71,12 @@ pub fn settle(kernel: &Kernel, device: Option<(u32, u32)>, plan: &SettlePlan) ->
         std::thread::sleep(POLL);
         let now = look(kernel, device);
         let mut unquiet = unquiet(&before, &now, plan);
-        let over = begun.elapsed() > timeout || cancel::requested().is_some();
+        let cancelled = cancel::requested().is_some();
+        let mut over = cancelled || begun.elapsed() > timeout;
+        // Looked at last: it means reading the name of every process.
         if unquiet.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
-            // Looked at last: it means reading the name of every process.
-            unquiet.extend(initialiser(kernel));
+            unquiet.extend(initialiser(kernel, scene.mounted));
+            over = cancelled || begun.elapsed() > if unquiet.is_empty() { timeout } else { long };
         }
         quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_POLLS || over {
@@ -94,8 +121,13 @@ fn unquiet(before: &Look, now: &Look, plan: &SettlePlan) -> Vec<String> {
     found
 }
 
-/// A kernel thread that is still initialising a filesystem.
-fn initialiser(kernel: &Kernel) -> Option<String> {
+/// A kernel thread that is still initialising a filesystem: the one that is mounted, where it can tell.
+fn initialiser(kernel: &Kernel, mounted: Option<&Path>) -> Option<String> {
+    if let Some((left, _)) = mounted.and_then(|device| lazy::inode_tables_left(device).ok().flatten())
+        && left == 0
+    {
+        return None;
+    }
     let processes = std::fs::read_dir(kernel.path("proc")).ok()?;
     processes
         .flatten()
@@ -136,16 +168,22 @@ mod tests {
         SettlePlan { timeout_s: 0.05, dirty: ByteSize::kib(64), io_pressure_percent: 10.0 }
     }
 
+    fn unquiet_of(root: &Path) -> Vec<String> {
+        let kernel = Kernel::at(root);
+        let scene = Scene { kernel: &kernel, device: Some((7, 0)), mounted: None, timeouts: 0 };
+        settle(scene, &plan()).unquiet
+    }
+
     #[test]
     fn a_quiet_machine_settles_at_once() {
         let root = machine(10, "1 2 3 4 5 6 7 8 0 10 11");
-        assert_eq!(settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet, Vec::<String>::new());
+        assert_eq!(unquiet_of(root.path()), Vec::<String>::new());
     }
 
     #[test]
     fn what_stays_unquiet_is_named() {
         let root = machine(100, "1 2 3 4 5 6 7 8 1 10 11");
-        let unquiet = settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet;
+        let unquiet = unquiet_of(root.path());
         assert_eq!(unquiet, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
@@ -154,13 +192,31 @@ mod tests {
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
         std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
-        let unquiet = settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet;
+        let unquiet = unquiet_of(root.path());
         assert_eq!(unquiet, ["ext4lazyinit is still at work"]);
+    }
+
+    #[test]
+    fn a_filesystem_with_nothing_left_to_initialise_is_not_waited_for() {
+        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
+        std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
+        let image = root.path().join("image");
+        std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        let unquiet = |lazy: &str| {
+            let argv = fsarena_sys::argv::Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", lazy]);
+            argv.arg(&image).expect(&mut |_| {}).unwrap();
+            let kernel = Kernel::at(root.path());
+            let scene = Scene { kernel: &kernel, device: None, mounted: Some(&image), timeouts: 0 };
+            settle(scene, &plan()).unquiet
+        };
+        assert_eq!(unquiet("lazy_itable_init=0"), Vec::<String>::new());
+        assert_eq!(unquiet("lazy_itable_init=1,nodiscard"), ["ext4lazyinit is still at work"]);
     }
 
     #[test]
     fn a_kernel_that_tells_nothing_is_not_waited_for() {
         let root = tempfile::tempdir().unwrap();
-        assert!(settle(&Kernel::at(root.path()), Some((7, 0)), &plan()).unquiet.is_empty());
+        assert!(unquiet_of(root.path()).is_empty());
     }
 }
