@@ -6,7 +6,7 @@ use crate::number::{self, plural, three};
 use crate::report::Report;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::{Analysis, Overall};
+use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
@@ -176,29 +176,39 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
         .collect()
 }
 
+/// Undecided tasks that are worth a name and their candidates each; of more, nobody reads them.
+const FEW: usize = 6;
+
 /// The tasks that nobody won.
 fn undecided(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<String> = analysis
-        .tasks()
-        .filter(|task| task.comparison.winner().is_none())
-        .map(|task| {
-            let comparison = &task.comparison;
-            let candidates: Vec<String> = comparison
-                .best()
-                .into_iter()
-                .chain(comparison.tied())
-                .map(|arm| names[arm].to_string())
-                .collect();
-            match candidates.len() {
-                0 | 1 => format!("{} (too few blocks)", label(&task.step)),
-                _ => format!("{} ({})", label(&task.step), either(&candidates)),
-            }
-        })
-        .collect();
-    if matrix::fits(analysis) && !open.is_empty() {
-        return Some(format!("Not decided: {}; the tables show them.", plural(open.len(), "task")));
+    let open: Vec<&StepAnalysis> =
+        analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
+    if open.is_empty() {
+        return None;
     }
-    (!open.is_empty()).then(|| format!("Not decided, {}: {}.", plural(open.len(), "task"), open.join("; ")))
+    let tasks = plural(open.len(), "task");
+    if matrix::fits(analysis) {
+        return Some(format!("Not decided: {tasks}; the tables show them."));
+    }
+    if open.len() > FEW {
+        let short = |task: &&StepAnalysis| task.step.number.clone().unwrap_or(task.step.title.clone());
+        let short: Vec<String> = open.iter().map(short).collect();
+        let between = "each time between the arms that share the letter of the best";
+        return Some(format!("Not decided, {tasks}, {between}: {}.", short.join(", ")));
+    }
+    let open: Vec<String> = open.iter().map(|task| candidates(names, task)).collect();
+    Some(format!("Not decided, {tasks}: {}.", open.join("; ")))
+}
+
+/// An undecided task, and between whom it is open.
+fn candidates(names: &[&str], task: &StepAnalysis) -> String {
+    let comparison = &task.comparison;
+    let candidates = comparison.best().into_iter().chain(comparison.tied());
+    let candidates: Vec<String> = candidates.map(|arm| names[arm].to_string()).collect();
+    match candidates.len() {
+        0 | 1 => format!("{} (too few blocks)", label(&task.step)),
+        _ => format!("{} ({})", label(&task.step), either(&candidates)),
+    }
 }
 
 /// The verdict as it would be with the dropped blocks.

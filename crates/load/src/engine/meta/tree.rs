@@ -13,7 +13,7 @@ const TOP: &str = "fsarena-meta";
 /// Directories that are there, and what names lie in them.
 pub struct Tree {
     top: PathBuf,
-    /// The directories that hold names, thread by thread where they are private.
+    /// The directories that hold names, thread by thread where they are private; each ends in a zero byte.
     leaves: Vec<Vec<u8>>,
     /// How many of them a thread uses.
     per_thread: usize,
@@ -77,14 +77,15 @@ impl Tree {
             _ => [now, other],
         };
         let leaves = &self.leaves[first..first + self.per_thread];
-        Writer { leaves, thread, letters, buffers: [vec![], vec![], vec![]] }
+        let two = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
+        Writer { leaves, thread, letters, two, buffers: [vec![0], vec![0]] }
     }
 }
 
 fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
     if depth == 0 {
-        leaves.push(dir.as_os_str().as_bytes().to_vec());
+        leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat());
         return Ok(());
     }
     (0..fan_out).try_for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves))
@@ -95,34 +96,41 @@ pub struct Writer<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
     letters: [u8; 2],
-    buffers: [Vec<u8>; 3],
+    /// Whether the operation takes a second name.
+    two: bool,
+    buffers: [Vec<u8>; 2],
 }
 
 impl Writer<'_> {
-    /// The name, the second name and the directory of a thread's so-manieth name. Neighbours lie in
-    /// different directories.
+    /// The thread's so-manieth name, its second name where the operation takes one, and their directory. Neighbours
+    /// lie in different directories.
     #[inline(always)]
     pub fn names(&mut self, number: u32) -> super::operation::Names<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
-        let [name, second, directory] = &mut self.buffers;
-        for (buffer, letter) in [(&mut *name, self.letters[0]), (&mut *second, self.letters[1])] {
-            buffer.clear();
-            buffer.extend_from_slice(leaf);
-            buffer.extend_from_slice(&[b'/', letter, b'.']);
-            digits(self.thread, buffer);
-            buffer.push(b'.');
-            digits(number, buffer);
-            buffer.push(0);
+        let [name, second] = &mut self.buffers;
+        write(name, leaf, self.letters[0], self.thread, number);
+        if self.two {
+            write(second, leaf, self.letters[1], self.thread, number);
         }
-        directory.clear();
-        directory.extend_from_slice(leaf);
-        directory.push(0);
-        super::operation::Names { name: text(name), second: text(second), directory: text(directory) }
+        super::operation::Names { name: text(name), second: text(second), directory: text(leaf) }
     }
 }
 
+#[inline(always)]
+fn write(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number: u32) {
+    buffer.clear();
+    buffer.extend_from_slice(&leaf[..leaf.len() - 1]);
+    buffer.extend_from_slice(&[b'/', letter, b'.']);
+    digits(thread, buffer);
+    buffer.push(b'.');
+    digits(number, buffer);
+    buffer.push(0);
+}
+
 fn text(buffer: &[u8]) -> &CStr {
-    CStr::from_bytes_with_nul(buffer).expect("paths have no zero byte inside")
+    debug_assert!(CStr::from_bytes_with_nul(buffer).is_ok());
+    // SAFETY: leaves are paths that the system took, which have no zero byte inside, and each buffer ends in one.
+    unsafe { CStr::from_bytes_with_nul_unchecked(buffer) }
 }
 
 /// Appends a number; formatting machinery would take longer than some system calls.
