@@ -3,6 +3,7 @@
 use crate::payload::Payload;
 use crate::step::Error;
 use crate::tree::Entry;
+use fsarena_sys::cancel;
 use std::io::Write;
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
@@ -58,7 +59,7 @@ pub fn entry_bytes(path: &Path, bytes: u64) -> u64 {
     long_name + 512 + bytes.next_multiple_of(512)
 }
 
-/// Counts what is written through it.
+/// Counts what is written through it, and ends at a signal: the archive of a large tree takes minutes.
 pub(crate) struct Counted<W> {
     out: W,
     bytes: u64,
@@ -72,6 +73,10 @@ impl<W: Write> Counted<W> {
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        if cancel::requested().is_some() {
+            // Not `Interrupted`, after which writing would be tried again.
+            return Err(std::io::Error::other("a signal asked to stop"));
+        }
         let written = self.out.write(buf)?;
         self.bytes += written as u64;
         Ok(written)
