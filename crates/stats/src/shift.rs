@@ -8,7 +8,7 @@ use crate::ratio::Ratio;
 use crate::select::{self, Multiset};
 use crate::table::FIRST_LOOK;
 
-/// Values from which the normal approximation of U is close enough (R's wilcox.test does the same).
+/// Values from which the normal approximation of U is close enough (R's wilcox.test, by its manual, has the same).
 const LARGE: usize = 50;
 /// The 97.5% quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;

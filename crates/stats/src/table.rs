@@ -2,8 +2,8 @@
 //!
 //! Looks at n blocks spend the error α(n) = α·ln(n/3.8)/ln(400/3.8), so that the intervals of all looks
 //! together cover with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
-//! The values were simulated under the null hypothesis with 2·10⁶ paths; `examples/boundaries.rs`
-//! computes them again.
+//! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
+//! --example constants` does it again ([`crate::simulate::boundary`]) and prints new beside stored.
 
 /// One look: at `n` blocks, the critical values for 95% and 90% intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,29 +57,7 @@ pub fn at(n: usize) -> Option<Look> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// P(V ≤ c) for c = 0, 1, …, of the signed-rank statistic of n values.
-    fn signed_rank(n: usize) -> Vec<f64> {
-        let mut ways = vec![1.0];
-        for rank in 1..=n {
-            let mut next = vec![0.0; ways.len() + rank];
-            for (sum, p) in ways.iter().enumerate() {
-                next[sum] += p / 2.0;
-                next[sum + rank] += p / 2.0;
-            }
-            ways = next;
-        }
-        ways.iter()
-            .scan(0.0, |sum, p| {
-                *sum += p;
-                Some(*sum)
-            })
-            .collect()
-    }
-
-    fn spent(alpha: f64, n: usize) -> f64 {
-        alpha * (n as f64 / 3.8).ln() / (400.0 / 3.8f64).ln()
-    }
+    use crate::simulate::boundary::{signed_rank, spent};
 
     #[test]
     fn each_look_spends_between_its_own_share_and_all_so_far() {

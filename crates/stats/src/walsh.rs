@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn agrees_with_hollander_and_wolfe() {
         // Hollander and Wolfe (1973), examples 3.3 and 3.4, the Hamilton depression scale (signs turned):
-        // the estimate is 0.46, the interval 0.010 to 0.786, as R's wilcox.test(conf.int = TRUE) has it
-        // with qsignrank(0.025, 9) = 6, so c = 5.
+        // all 45 averages listed and sorted in numpy have the median 0.46 and [w₆, w₄₀] = [0.010, 0.786].
+        // c = 5 is the largest with 2·P(V ≤ c) ≤ 0.05, by counting subsets of {1, …, 9}: 0.0391, then 0.0547.
         let d = vec![0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
         let walsh = Walsh::new(d).unwrap();
         assert!((walsh.estimate() - 0.46).abs() < 1e-12, "{}", walsh.estimate());

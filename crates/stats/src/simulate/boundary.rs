@@ -140,8 +140,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_distribution_as_r_has_it() {
-        // R: psignrank(c(0, 5, 55), c(8, 10, 24)).
+    fn the_distribution_by_counting() {
+        // The subsets of {1, …, n} with a sum of at most c, counted in whole numbers by a program of a few
+        // lines in Python, over 2ⁿ.
         for (n, c, p) in [(8, 0, 0.00390625), (10, 5, 0.009765625), (24, 55, 0.002_665_221_691_131_592)] {
             assert!((signed_rank(n)[c] - p).abs() < 1e-12, "{n} {c}: {}", signed_rank(n)[c]);
         }
