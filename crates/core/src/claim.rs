@@ -18,6 +18,9 @@
 //! `<` and `>` are about the **value**, not about what is better: `xfs < ext4` of a time says that xfs is
 //! faster, of a throughput that it is slower. Only `best` and `worst` ask the metric which way is better.
 //!
+//! Another quantity on the right has the parameters of the left that it does not name itself, where it has such
+//! steps: `seqwr.iops[bs=512,threads=8]: ext4 < rndwr.iops` compares at 512 bytes and 8 threads.
+//!
 //! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
 //! unquoted `step.metric` is another quantity of the arm on the left; in quotes it is an arm.
 
@@ -163,6 +166,16 @@ impl Pair {
 }
 
 impl Claim {
+    /// The claim that an arm is the same as another: `left == right within percent%`; without a percentage
+    /// within the margin of the run.
+    pub fn same(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
+        let (left, right) = (left.to_string(), Right::Arm(right.to_string()));
+        let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
+        let mut claim = Claim { text: String::new(), subject, relation };
+        claim.text = claim.to_string();
+        claim
+    }
+
     /// Every arm that the claim names.
     pub fn arms(&self) -> Vec<&str> {
         match &self.relation {

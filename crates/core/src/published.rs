@@ -1,9 +1,12 @@
 //! The figures that a study published, as its author printed them.
 
+mod lines;
+
 use crate::cell::StepId;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Unit;
-use serde::{Deserialize, Serialize};
+use lines::Form;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One published set of figures.
@@ -15,11 +18,28 @@ pub struct Published {
     pub set: String,
     /// The figures, in the author's order.
     pub rows: Vec<Figure>,
+    /// The metrics that the author worked out from others of the same sample.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<Derived>,
+}
+
+/// A metric that follows from two others: `above / below`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Derived {
+    /// The metric.
+    pub metric: String,
+    /// What is divided.
+    pub above: String,
+    /// By what.
+    pub below: String,
 }
 
 /// One published figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
+    /// When it was taken, where the author took samples: `daily-average`. Empty for most.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sample: String,
     /// The author's number of the task: `009`. Empty where tasks are told apart by parameters.
     pub task: String,
     /// The step that does this task here: `untar`.
@@ -35,6 +55,9 @@ pub struct Figure {
     pub metric: String,
     /// Its value, in `unit`.
     pub value: f64,
+    /// Digits that were printed behind the point.
+    #[serde(skip)]
+    pub decimals: u8,
     /// The unit.
     pub unit: Unit,
 }
@@ -58,32 +81,14 @@ impl Exits for Error {
     }
 }
 
-/// A line of a file of tasks.
-#[derive(Deserialize)]
-struct TaskLine {
-    set: String,
-    task: String,
-    title: String,
-    filesystem: String,
-    metric: String,
-    value: f64,
-    unit: String,
-}
-
-/// A line of a file of a matrix: block sizes by threads.
-#[derive(Deserialize)]
-struct MatrixLine {
-    filesystem: String,
-    mode: String,
-    block_size_bytes: u64,
-    threads: u32,
-    iops: f64,
-}
-
-/// Reads published figures, one [`Published`] a set, in the order of the file. The columns are
-/// `set,task,title,filesystem,metric,value,unit`, or for a matrix
-/// `filesystem,mode,block_size_bytes,threads,iops`. `steps` gives our step for each of the author's task
-/// numbers; the modes of a matrix are steps by themselves.
+/// Reads published figures, one [`Published`] a set, in the order of the file. There are three forms:
+///
+/// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure a line; any further column is a parameter
+///   of the step. `steps` gives our step for each of the author's task numbers.
+/// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Its modes are steps by themselves.
+/// - samples of something that was watched: `sample,filesystem`, then a column for each metric, its unit at the
+///   end of its name (`iowait_percent`). A column that the author worked out from two others says how:
+///   `iowait_per_request = iowait_percent / requests_per_s`.
 ///
 /// # Errors
 /// A line that is no such record, an unknown unit or task, a value that is not finite and positive or
@@ -93,58 +98,36 @@ pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
     let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
-    let is_matrix = headers.iter().any(|name| name == "mode");
+    let (form, derived) = Form::of(&headers).map_err(|why| fault(1, why))?;
     let mut seen = std::collections::BTreeSet::new();
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
-        let number = record.position().map_or(0, csv::Position::line);
-        let read =
-            if is_matrix { matrix_line(&record, &headers) } else { task_line(&record, &headers, steps) };
-        let (set, figure) = read.map_err(|why| fault(number, why))?;
-        if !figure.value.is_finite() || figure.value < 0.0 {
-            return Err(fault(number, format!("the value {} is no measurement", figure.value)));
-        }
-        if !seen.insert((set.clone(), figure.step_id(), figure.arm.clone(), figure.metric.clone())) {
-            let step = figure.step_id();
-            return Err(fault(
-                number,
-                format!("{} of {} in {step} is given twice", figure.metric, figure.arm),
-            ));
+        let line = record.position().map_or(0, csv::Position::line);
+        let (set, figures) = form.read(&record, &headers, steps).map_err(|why| fault(line, why))?;
+        for figure in &figures {
+            sound(figure).map_err(|why| fault(line, why))?;
+            let identity = (set.clone(), figure.sample.clone(), figure.step_id());
+            if !seen.insert((identity, figure.arm.clone(), figure.metric.clone())) {
+                let (metric, arm, step) = (&figure.metric, &figure.arm, figure.step_id());
+                return Err(fault(line, format!("{metric} of {arm} in {step} is given twice")));
+            }
         }
         match sets.iter_mut().find(|published| published.set == set) {
-            Some(published) => published.rows.push(figure),
-            None => sets.push(Published { study: study.to_string(), set, rows: vec![figure] }),
+            Some(published) => published.rows.extend(figures),
+            None => sets.push(Published {
+                study: study.to_string(),
+                set,
+                rows: figures,
+                derived: derived.clone(),
+            }),
         }
     }
     Ok(sets)
 }
 
-fn task_line(
-    record: &csv::StringRecord,
-    headers: &csv::StringRecord,
-    steps: &BTreeMap<String, String>,
-) -> Result<(String, Figure), String> {
-    let line: TaskLine = record.deserialize(Some(headers)).map_err(|e| e.to_string())?;
-    let unit = Unit::from_suffix(&line.unit).ok_or_else(|| format!("unknown unit `{}`", line.unit))?;
-    let step = steps.get(&line.task).ok_or_else(|| format!("no step does task `{}`", line.task))?.clone();
-    let TaskLine { set, task, title, filesystem: arm, metric, value, .. } = line;
-    Ok((set, Figure { task, step, params: BTreeMap::new(), title, arm, metric, value, unit }))
-}
-
-fn matrix_line(record: &csv::StringRecord, headers: &csv::StringRecord) -> Result<(String, Figure), String> {
-    let line: MatrixLine = record.deserialize(Some(headers)).map_err(|e| e.to_string())?;
-    let params = [("bs", line.block_size_bytes.to_string()), ("threads", line.threads.to_string())];
-    let figure = Figure {
-        task: String::new(),
-        step: line.mode.clone(),
-        params: params.map(|(name, value)| (name.to_string(), value)).into(),
-        title: line.mode,
-        arm: line.filesystem,
-        metric: "iops".into(),
-        value: line.iops,
-        unit: Unit::PerSecond,
-    };
-    Ok((String::new(), figure))
+fn sound(figure: &Figure) -> Result<(), String> {
+    let sound = figure.value.is_finite() && figure.value >= 0.0;
+    if sound { Ok(()) } else { Err(format!("the value {} is no measurement", figure.value)) }
 }
 
 impl Figure {
@@ -179,6 +162,16 @@ impl Published {
             }
         }
         tasks
+    }
+
+    /// The samples, in the author's order; none for most.
+    pub fn samples(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
+    }
+
+    /// A figure of a sample, by arm and metric.
+    pub fn sampled(&self, sample: &str, arm: &str, metric: &str) -> Option<&Figure> {
+        self.rows.iter().find(|row| row.sample == sample && row.arm == arm && row.metric == metric)
     }
 
     /// A figure, by step, arm and metric.

@@ -98,7 +98,9 @@ mod tests {
         let folders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
         let mut names: Vec<String> = std::fs::read_dir(folders)
             .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().join("plan.toml").exists())
+            .map(|entry| entry.file_name().into_string().unwrap())
             .collect();
         names.sort();
         let mut registered: Vec<&str> = STUDIES.iter().map(|study| study.name).collect();

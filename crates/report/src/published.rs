@@ -1,23 +1,69 @@
-//! Published figures as tables; their totals come from the figures.
+//! Published figures as tables; their totals come from the figures. And what their author concluded from them.
+
+mod samples;
 
 use crate::document::{Cell, Document, Table};
+use crate::error::Error;
 use crate::exporters::column_name;
 use crate::page::Page;
-use crate::sections::matrix;
+use crate::sections::{conclusions, matrix};
+use fsarena_core::conclusion;
 use fsarena_core::metric;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::study;
+use fsarena_stats::conclusion::{Answer, then};
+use fsarena_stats::recompute::recompute;
 use serde_json::{Value, json};
 
-/// The tables of one set: each metric, task by arm.
-pub fn show(published: &Published) -> Page {
+/// The tables of one set: each metric, task by arm. Then what the author concluded, held against them.
+///
+/// # Errors
+/// A fault in the figures or the plan that ship with the study.
+pub fn show(published: &Published) -> Result<Page, Error> {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
+    let recomputed = recompute(published);
+    if !published.samples().is_empty() {
+        samples::tables(&mut document, published, &recomputed);
+        document.text("Figures as the author printed them.");
+    } else {
+        tasks(&mut document, published);
+    }
+    samples::check(&mut document, &recomputed);
+    let concluded = concluded(published)?;
+    conclusions::add_then(&mut document, &concluded);
+    let mut json = as_json(published);
+    json["recomputed"] = samples::json(&recomputed);
+    json["conclusions"] = conclusions::json_then(&concluded);
+    Ok(Page { document, json })
+}
+
+/// Whether the figures that the author worked out follow from the others.
+pub fn consistency(published: &Published) -> Page {
+    let mut document = Document::default();
+    document.heading(1, format!("published:{}", published.name()));
+    let recomputed = recompute(published);
+    samples::check(&mut document, &recomputed);
+    Page { document, json: json!({ "name": published.name(), "recomputed": samples::json(&recomputed) }) }
+}
+
+/// The author's conclusions from this set, and what its figures say of them.
+fn concluded(published: &Published) -> Result<Vec<(String, Answer)>, Error> {
+    let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
+    let (sets, conclusions) = (study.published()?, conclusion::of(study)?);
+    let of_set = conclusions.list.iter().filter(|conclusion| conclusion.set == published.set);
+    Ok(of_set
+        .map(|conclusion| (conclusion.says.clone(), then(conclusion, &sets, &conclusions.trust)))
+        .collect())
+}
+
+fn tasks(document: &mut Document, published: &Published) {
     let is_matrix = published.rows.iter().all(|row| matrix::place(&row.step_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
         match is_matrix {
-            true => matrices(&mut document, published, metric),
+            true => matrices(document, published, metric),
             false => document.table(table(published, metric)),
         }
     }
@@ -25,7 +71,6 @@ pub fn show(published: &Published) -> Page {
         true => "Figures as the author printed them. The highest of each block size and number of threads stands out.",
         false => "Figures as the author printed them; totals are their sums.",
     });
-    Page { document, json: as_json(published) }
 }
 
 /// For each mode a table of block sizes by threads.
@@ -104,12 +149,17 @@ fn as_json(published: &Published) -> Value {
         if !row.params.is_empty() {
             value["params"] = json!(row.params);
         }
+        if !row.sample.is_empty() {
+            value["sample"] = json!(row.sample);
+        }
         value[column_name(&row.metric, row.unit)] = json!(row.value);
         value
     };
     let totals = |metric: &&str| {
         let unit = published.rows.iter().find(|row| row.metric == **metric).map(|row| row.unit)?;
         let of = |arm: &&str| Some((arm.to_string(), published.total(arm, metric)?));
+        // Samples are of one thing at many times, and have no sum.
+        let adds_up = |unit| adds_up(unit) && published.samples().is_empty();
         let totals: std::collections::BTreeMap<String, f64> =
             published.arms().iter().filter_map(of).collect();
         adds_up(unit).then(|| (column_name(metric, unit), json!(totals)))

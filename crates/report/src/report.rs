@@ -46,8 +46,7 @@ fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
-    let (conclusions, trust) = conclusion::of(study)?;
-    Ok(check(&conclusions, &study.published()?, &trust, record))
+    Ok(check(&conclusion::of(study)?, &study.published()?, record))
 }
 
 impl Report {

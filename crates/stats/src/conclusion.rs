@@ -2,10 +2,10 @@
 
 mod then;
 
-use crate::judge::judge_among;
+use crate::judge::{judge_all, judge_among};
 use crate::verdict::Outcome;
-use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::conclusion::{Conclusion, Trust};
+use fsarena_core::claim::{Claim, Pair, Relation, Right};
+use fsarena_core::conclusion::{Conclusion, Conclusions, Least, Trust};
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeSet;
@@ -33,98 +33,131 @@ pub struct Answer {
 }
 
 /// Checks every conclusion of a study's author.
-pub fn check(
-    conclusions: &[Conclusion],
-    sets: &[Published],
-    trust: &Trust,
-    record: &RunRecord,
-) -> Vec<Checked> {
-    let here = conclusions_here(conclusions, sets, record);
-    conclusions
-        .iter()
-        .zip(here)
-        .map(|(conclusion, here)| {
-            let then = |claim| then::judge(claim, &conclusion.set, sets, trust);
-            let outcomes = conclusion.claims.iter().map(then).collect::<Vec<_>>();
-            Checked {
-                says: conclusion.says.clone(),
-                then: combine(conclusion, &outcomes, BTreeSet::new()),
-                here,
-            }
-        })
-        .collect()
+pub fn check(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Checked> {
+    let here = here(conclusions, sets, record);
+    let checked = |(conclusion, here): (&Conclusion, Answer)| Checked {
+        says: conclusion.says.clone(),
+        then: then(conclusion, sets, &conclusions.trust),
+        here,
+    };
+    conclusions.list.iter().zip(here).map(checked).collect()
 }
 
-fn conclusions_here(conclusions: &[Conclusion], sets: &[Published], record: &RunRecord) -> Vec<Answer> {
+/// What the author's own figures say of a conclusion.
+pub fn then(conclusion: &Conclusion, sets: &[Published], trust: &Trust) -> Answer {
+    let judge = |claim| then::judge(claim, &conclusion.set, sets, trust);
+    let outcomes: Vec<Option<Outcome>> = conclusion.claims.iter().map(judge).collect();
+    combine(conclusion.least, &outcomes, BTreeSet::new())
+}
+
+/// What a run says of each conclusion.
+fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Answer> {
+    let claims = |conclusion: &Conclusion| -> Vec<Claim> {
+        conclusion.claims.iter().map(|claim| cast(claim, &conclusions.roles, record)).collect()
+    };
     // All claims at once: what they share is derived once.
-    let all: Vec<Claim> = conclusions.iter().flat_map(|conclusion| conclusion.claims.clone()).collect();
+    let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
     let published: Vec<&str> = sets.iter().flat_map(|set| set.arms()).collect();
-    let mut judged = judge_among(record, &all, &published).into_iter();
+    // Who stands for another is compared with everyone, and so is everyone where no rivals are known.
+    let judged = match published.is_empty() || !conclusions.roles.is_empty() {
+        true => judge_all(record, &all),
+        false => judge_among(record, &all, &published),
+    };
+    let mut judged = judged.into_iter();
     let ran = |arm: &str| record.arms.iter().any(|known| known.name == arm);
     let answer = |conclusion: &Conclusion| {
         let mut without = BTreeSet::new();
         let mut outcomes = Vec::new();
-        for claim in &conclusion.claims {
-            let rivals = match claim.relation {
+        for judged in judged.by_ref().take(conclusion.claims.len()) {
+            let rivals = match judged.claim.relation {
                 Relation::Extreme(_) => {
                     sets.iter().find(|set| set.set == conclusion.set).map(Published::arms)
                 }
                 Relation::Pair(_) => None,
             };
-            let named = claim.arms().into_iter().chain(rivals.into_iter().flatten());
+            let named = judged.claim.arms().into_iter().chain(rivals.into_iter().flatten());
             without.extend(named.filter(|arm| !ran(arm)).map(String::from));
-            let verdict = judged.next().and_then(|judged| judged.verdict);
-            outcomes.push(verdict.map(|verdict| verdict.outcome));
+            outcomes.push(judged.verdict.map(|verdict| verdict.outcome));
         }
-        combine(conclusion, &outcomes, without)
+        combine(conclusion.least, &outcomes, without)
     };
-    conclusions.iter().map(answer).collect()
+    conclusions.list.iter().map(answer).collect()
+}
+
+/// The claim with the arms of the run in the parts that the author's arms played, in whichever set.
+fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
+    let mut claim = claim.clone();
+    if roles.len() != record.arms.len() {
+        return claim;
+    }
+    let play = |arm: &mut String| {
+        let name = arm.split_once('/').map_or(arm.as_str(), |(_, name)| name);
+        if let Some(part) = roles.iter().position(|role| role == name) {
+            *arm = record.arms[part].name.clone();
+        }
+    };
+    match &mut claim.relation {
+        Relation::Pair(Pair { left, right: Right::Arm(right), .. }) => {
+            play(left);
+            play(right);
+        }
+        Relation::Pair(Pair { left, .. }) => play(left),
+        Relation::Extreme(extreme) => play(&mut extreme.arm),
+    }
+    claim
 }
 
 /// One answer of many: claims that cannot be checked are left out, unless they are to be counted.
-fn combine(conclusion: &Conclusion, outcomes: &[Option<Outcome>], without: BTreeSet<String>) -> Answer {
+fn combine(least: Least, outcomes: &[Option<Outcome>], without: BTreeSet<String>) -> Answer {
     let count = |wanted: &[Outcome]| {
         outcomes.iter().filter(|outcome| outcome.is_some_and(|outcome| wanted.contains(&outcome))).count()
     };
     let (held, known) = (count(&[Outcome::Held]), outcomes.iter().flatten().count());
     // A difference was claimed and there is none that matters: that is not what was concluded.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
-    let (needed, possible) = match conclusion.at_least {
-        Some(least) => (least, outcomes.len() - refuted),
-        None => (known, known - refuted),
+    let (needed, of) = match least {
+        Least::All => (known, known),
+        Least::Count(least) => (least, outcomes.len()),
+        Least::Share(share) => ((share * known as f64).ceil() as usize, known),
     };
     let outcome = match () {
         () if known == 0 => None,
         () if held >= needed => Some(Outcome::Held),
-        () if possible < needed => Some(Outcome::Refuted),
+        () if of - refuted < needed => Some(Outcome::Refuted),
         () => Some(Outcome::Undecided),
     };
-    Answer { outcome, without, counted: conclusion.at_least.map(|_| (held, outcomes.len())) }
+    Answer { outcome, without, counted: (least != Least::All).then_some((held, of)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn conclusion(at_least: Option<usize>) -> Conclusion {
-        Conclusion { says: String::new(), set: String::new(), claims: vec![], at_least }
-    }
-
     #[test]
     fn all_have_to_hold_or_as_many_as_are_asked_for() {
         use Outcome::{Equivalent, Held, Refuted, Undecided};
-        let combined = |at_least, outcomes: &[Option<Outcome>]| {
-            combine(&conclusion(at_least), outcomes, BTreeSet::new()).outcome
-        };
-        assert_eq!(combined(None, &[Some(Held), None]), Some(Held));
-        assert_eq!(combined(None, &[Some(Held), Some(Undecided)]), Some(Undecided));
-        assert_eq!(combined(None, &[Some(Undecided), Some(Refuted)]), Some(Refuted));
-        assert_eq!(combined(None, &[None, None]), None);
-        assert_eq!(combined(Some(1), &[Some(Held), Some(Refuted)]), Some(Held));
-        assert_eq!(combined(Some(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
+        let combined =
+            |least, outcomes: &[Option<Outcome>]| combine(least, outcomes, BTreeSet::new()).outcome;
+        assert_eq!(combined(Least::All, &[Some(Held), None]), Some(Held));
+        assert_eq!(combined(Least::All, &[Some(Held), Some(Undecided)]), Some(Undecided));
+        assert_eq!(combined(Least::All, &[Some(Undecided), Some(Refuted)]), Some(Refuted));
+        assert_eq!(combined(Least::All, &[None, None]), None);
+        assert_eq!(combined(Least::Count(1), &[Some(Held), Some(Refuted)]), Some(Held));
+        assert_eq!(combined(Least::Count(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
         // What cannot be checked could hold.
-        assert_eq!(combined(Some(2), &[Some(Held), None]), Some(Undecided));
-        let answer = combine(&conclusion(Some(2)), &[Some(Held), None], BTreeSet::new());
+        assert_eq!(combined(Least::Count(2), &[Some(Held), None]), Some(Undecided));
+        let answer = combine(Least::Count(2), &[Some(Held), None], BTreeSet::new());
         assert_eq!(answer.counted, Some((1, 2)));
+    }
+
+    #[test]
+    fn a_share_is_of_what_can_be_checked() {
+        use Outcome::{Held, Refuted, Undecided};
+        let half = |outcomes: &[Option<Outcome>]| combine(Least::Share(0.5), outcomes, BTreeSet::new());
+        assert_eq!(half(&[Some(Held), Some(Refuted), None, None]).outcome, Some(Held));
+        assert_eq!(half(&[Some(Held), Some(Refuted), Some(Refuted)]).outcome, Some(Refuted));
+        assert_eq!(half(&[Some(Held), Some(Undecided), Some(Refuted)]).outcome, Some(Undecided));
+        assert_eq!(half(&[Some(Held), Some(Refuted), None]).counted, Some((1, 2)));
+        assert_eq!(half(&[None]).outcome, None);
     }
 }

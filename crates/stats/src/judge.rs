@@ -155,7 +155,11 @@ impl<'a> Judge<'a> {
                 let right = self.arm(name)?;
                 (Some(right), subject.values[right].clone())
             }
-            Right::Quantity(other) => (None, self.quantities.get(other)?.values.swap_remove(left)),
+            Right::Quantity(other) => {
+                let beside = self.quantities.get(&other.beside(&claim.subject));
+                let series = beside.or_else(|_| self.quantities.get(other))?;
+                (None, series.values.into_iter().nth(left).unwrap_or_default())
+            }
         };
         let Pairs { d, excluded } = log_ratios(&values, &subject.values[left]);
         let verdict = verdict::judge(pair, &d, Some(self.record.plan.stop.margin()))

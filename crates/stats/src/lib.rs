@@ -16,6 +16,7 @@ pub mod power;
 pub mod rank;
 pub mod ranksets;
 pub mod ratio;
+pub mod recompute;
 mod select;
 pub mod sequential;
 pub mod shift;

@@ -38,6 +38,7 @@ fn rows(arms: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, blocks:
                         block_size: size,
                         threads,
                         iops: (0..blocks).map(|block| Some(value * noise(block))).collect(),
+                        client_bound: false,
                     });
                 }
             }

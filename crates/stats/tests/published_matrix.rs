@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const DEVICE: f64 = 650e6;
 
 fn engel() -> Matrix {
-    let rows: Vec<Row> = include_str!("data/engel-2011.csv")
+    let rows: Vec<Row> = include_str!("../../../studies/engel/published.csv")
         .lines()
         .skip(1)
         .map(|line| {
@@ -22,6 +22,7 @@ fn engel() -> Matrix {
                 block_size: size.parse().unwrap(),
                 threads: threads.parse().unwrap(),
                 iops: vec![Some(iops.parse().unwrap())],
+                client_bound: false,
             }
         })
         .collect();

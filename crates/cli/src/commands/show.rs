@@ -26,7 +26,7 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        report::print_page(&fsarena_report::published::show(&published(name)?), &args.format)?;
+        report::print_page(&fsarena_report::published::show(&published(name)?)?, &args.format)?;
     } else if let Some(study) = study::find(&args.what) {
         report::print(study_text(study, &args.format)?.as_bytes())?;
     } else {

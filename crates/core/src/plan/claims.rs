@@ -3,7 +3,7 @@
 use super::Plan;
 use super::error::{PlanError, did_you_mean};
 use super::resolve::Vocabulary;
-use crate::cell::{Arm, StepInfo};
+use crate::cell::{Arm, StepId, StepInfo};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
 use std::ops::Range;
@@ -72,7 +72,9 @@ impl Names<'_> {
         let arm = || self.arm_fault(claim).map(|(name, message)| (place(name), message));
         let right = || match &claim.relation {
             Relation::Pair(Pair { right: Right::Quantity(right), .. }) => {
-                self.quantity_fault(right).map(|(at, message)| (place(&right.name()) + at, message))
+                let beside = self.quantity_fault(&right.beside(&claim.subject));
+                let fault = beside.and_then(|_| self.quantity_fault(right));
+                fault.map(|(at, message)| (place(&right.name()) + at, message))
             }
             _ => None,
         };
@@ -111,7 +113,7 @@ impl Names<'_> {
             return Some((0, format!("no step is called `{step}`{}", did_you_mean(step, names))));
         }
         let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
-        match siblings.iter().filter(|info| quantity.fits(info)).count() {
+        match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
             1 => None,
             0 => Some((0, format!("no step has these parameters; there are {}", all()))),
             _ => Some((0, format!("several steps fit; say which: {}", all()))),
@@ -127,15 +129,26 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 }
 
 impl Quantity {
+    /// A metric of all steps together.
+    pub fn composite(metric: &str) -> Quantity {
+        Quantity { step: Some(COMPOSITE.into()), metric: metric.into(), params: Default::default() }
+    }
+
     /// `step.metric`, or the metric alone, as it is written.
     pub fn name(&self) -> String {
         self.step.as_ref().map_or(self.metric.clone(), |step| format!("{step}.{}", self.metric))
     }
 
     /// Whether this step is meant: it has the name, where one is given, and all of the parameters.
-    pub fn fits(&self, step: &StepInfo) -> bool {
-        self.step.as_ref().is_none_or(|name| *name == step.id.name)
-            && self.params.iter().all(|(key, value)| step.id.params.get(key) == Some(value))
+    pub fn fits(&self, step: &StepId) -> bool {
+        self.step.as_ref().is_none_or(|name| *name == step.name)
+            && self.params.iter().all(|(key, value)| step.params.get(key) == Some(value))
+    }
+
+    /// The same with the parameters of the quantity on the left that it does not name itself.
+    pub fn beside(&self, left: &Quantity) -> Quantity {
+        let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
+        Quantity { params, ..self.clone() }
     }
 }
 

@@ -108,6 +108,10 @@ pub struct PublishedFile {
     pub tolerance: Option<String>,
     /// The step of the last printed digit.
     pub resolution: Option<f64>,
+    /// What the author's arms stand for, where they are parts and no filesystems: a run of so many arms plays
+    /// them in its order. `["before", "after"]`.
+    #[serde(default)]
+    pub roles: Vec<String>,
 }
 
 /// `[[conclusion]]` as written; see [`crate::conclusion::Conclusion`].
@@ -120,8 +124,8 @@ pub struct ConclusionFile {
     pub set: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all steps.
     pub claims: Vec<Spanned<String>>,
-    /// How many of them have to hold.
-    pub at_least: Option<usize>,
+    /// How many of them have to hold, or which share of those that can be checked: `11`, `"50%"`.
+    pub at_least: Option<Spanned<toml::Value>>,
 }
 
 /// `[settle]` as written.

@@ -4,11 +4,11 @@ use super::csv::column_name;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, pair, ranking};
+use crate::sections::{answer, conclusions, pair, ranking, reached};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
 use fsarena_stats::comparison::{ArmResult, Comparison};
-use fsarena_stats::conclusion::{Answer, Checked};
+use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
@@ -45,6 +45,7 @@ impl Exporter for Json {
             "pair": pair::json(report),
             "ranking": ranking::json(report),
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
+            "reached": reached::json(report),
             "claims": claims(&report.claims),
             "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
             "notes": notes,
@@ -149,15 +150,8 @@ fn claims(claims: &[Judged]) -> Value {
 }
 
 fn conclusion(checked: &Checked) -> Value {
-    let answer = |answer: &Answer| {
-        json!({
-            "outcome": answer.outcome.map(|outcome| outcome.name()),
-            "without": answer.without,
-            "held": answer.counted.map(|(held, _)| held),
-            "of": answer.counted.map(|(_, of)| of),
-        })
-    };
-    json!({"says": checked.says, "then": answer(&checked.then), "here": answer(&checked.here)})
+    let (then, here) = (conclusions::json(&checked.then), conclusions::json(&checked.here));
+    json!({"says": checked.says, "then": then, "here": here})
 }
 
 /// A ratio with its interval.

@@ -4,6 +4,7 @@ use crate::document::{Document, Table};
 use crate::report::Report;
 use fsarena_stats::conclusion::{Answer, Checked};
 use fsarena_stats::verdict::Outcome;
+use serde_json::{Value, json};
 
 /// What became of the author's conclusions in short; in `full` with a table of all of them.
 pub fn add(document: &mut Document, report: &Report, full: bool) {
@@ -21,6 +22,33 @@ pub fn add(document: &mut Document, report: &Report, full: bool) {
         }
         document.table(table);
     }
+}
+
+/// The conclusions and what the figures published with them say.
+pub fn add_then(document: &mut Document, concluded: &[(String, Answer)]) {
+    if concluded.is_empty() {
+        return;
+    }
+    document.heading(2, "What the author concluded, on these figures");
+    let mut table = Table::words(["the author's conclusion", "on these figures"].map(String::from).to_vec());
+    table.rows = concluded.iter().map(|(says, then)| vec![says.as_str().into(), said(then).into()]).collect();
+    document.table(table);
+}
+
+/// The same for programs.
+pub fn json_then(concluded: &[(String, Answer)]) -> Value {
+    let one = |(says, then): &(String, Answer)| json!({"says": says, "then": json(then)});
+    Value::Array(concluded.iter().map(one).collect())
+}
+
+/// An answer for programs.
+pub fn json(answer: &Answer) -> Value {
+    json!({
+        "outcome": answer.outcome.map(|outcome| outcome.name()),
+        "without": answer.without,
+        "held": answer.counted.map(|(held, _)| held),
+        "of": answer.counted.map(|(_, of)| of),
+    })
 }
 
 fn summary(checked: &[Checked]) -> String {

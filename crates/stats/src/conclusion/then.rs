@@ -1,6 +1,7 @@
-//! Claims on published figures: single values, each with what it can be trusted to.
+//! Claims on published figures: single values, each with what it can be trusted to, or samples.
 
-use crate::verdict::{Outcome, Region};
+use crate::pairs::log_ratios;
+use crate::verdict::{self, Outcome, Region, Rival};
 use fsarena_core::cell::StepId;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::conclusion::Trust;
@@ -11,11 +12,47 @@ use fsarena_core::sample::Direction;
 
 /// Judges a claim on the figures of `set`; arms of other sets are written `SET/ARM`. None where a figure is
 /// missing.
+///
+/// Where the author took samples, all arms at the same times, each sample is a block, and the claim is judged
+/// as on a run. Else there is one figure of each kind, and the claim is judged as far as it can be trusted.
 pub fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust) -> Option<Outcome> {
+    let own = sets.iter().find(|known| known.set == set)?;
+    if !own.samples().is_empty() {
+        return sampled(claim, own);
+    }
     let figures = Figures { set, sets, trust };
     match &claim.relation {
         Relation::Pair(pair) => figures.pair(&claim.subject, pair),
         Relation::Extreme(extreme) => figures.extreme(&claim.subject, extreme),
+    }
+}
+
+/// Judges a claim by samples.
+fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
+    let series = |quantity: &Quantity, arm: &str| -> Option<Vec<f64>> {
+        let value =
+            |sample: &&str| set.sampled(sample, arm, &quantity.metric).map_or(f64::NAN, |row| row.value);
+        let values: Vec<f64> = set.samples().iter().map(value).collect();
+        (quantity.step.is_none() && values.iter().any(|value| !value.is_nan())).then_some(values)
+    };
+    match &claim.relation {
+        Relation::Pair(pair) => {
+            let left = series(&claim.subject, &pair.left)?;
+            let right = match &pair.right {
+                Right::Arm(arm) => series(&claim.subject, arm)?,
+                Right::Quantity(other) => series(other, &pair.left)?,
+            };
+            verdict::judge(pair, &log_ratios(&right, &left).d, None).map(|verdict| verdict.outcome)
+        }
+        Relation::Extreme(extreme) => {
+            let own = series(&claim.subject, &extreme.arm)?;
+            let rivals = set.arms().into_iter().filter(|arm| *arm != extreme.arm);
+            let d: Vec<Vec<f64>> =
+                rivals.filter_map(|arm| Some(log_ratios(&series(&claim.subject, arm)?, &own).d)).collect();
+            let rivals: Vec<Rival> = d.iter().map(|d| Rival { d }).collect();
+            let direction = metric::find(&claim.subject.metric)?.direction;
+            verdict::judge_extreme(extreme, &rivals, direction, None).map(|verdict| verdict.outcome)
+        }
     }
 }
 
@@ -30,7 +67,9 @@ impl Figures<'_> {
         let left = self.value(subject, &pair.left)?;
         let right = match &pair.right {
             Right::Arm(arm) => self.value(subject, arm)?,
-            Right::Quantity(other) => self.value(other, &pair.left)?,
+            Right::Quantity(other) => {
+                self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
+            }
         };
         Some(judged(&Region::of(pair, None), self.ratio(left, right)))
     }
@@ -59,16 +98,17 @@ impl Figures<'_> {
         })
     }
 
+    /// Of the one step that fits, as a quantity without a step may name it by its parameters alone.
     fn value(&self, quantity: &Quantity, arm: &str) -> Option<f64> {
         let (set, arm) = arm.split_once('/').unwrap_or((self.set, arm));
         let set = self.sets.iter().find(|known| known.set == set)?;
-        match quantity.step.as_deref()? {
-            COMPOSITE => set.total(arm, &quantity.metric),
-            step => {
-                let id = StepId { name: step.into(), params: quantity.params.clone() };
-                set.figure(&id, arm, &quantity.metric).map(|figure| figure.value)
-            }
+        if quantity.step.as_deref() == Some(COMPOSITE) {
+            return set.total(arm, &quantity.metric);
         }
+        let mut steps = set.tasks().into_iter().map(|task| task.step_id()).filter(|step| quantity.fits(step));
+        let has = |step: StepId| set.figure(&step, arm, &quantity.metric).map(|figure| figure.value);
+        let value = steps.by_ref().find_map(has)?;
+        steps.find_map(has).is_none().then_some(value)
     }
 
     /// Where ln(left/right) lies, as far as two printed figures tell: each was rounded, and repeated it would
@@ -130,8 +170,44 @@ mod tests {
             ("two.elapsed: a < I/a", None),
             ("three.elapsed: a < b", None),
             ("one.elapsed: c > two.elapsed", Some(Held)),
+            // Two steps have it.
+            ("elapsed: a < c", None),
         ] {
             assert_eq!(said(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn parameters_alone_name_a_step() {
+        use Outcome::{Held, Refuted};
+        let csv = "set,task,title,filesystem,metric,value,unit,clients\n\
+                   ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
+                   ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let said = |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default());
+        assert_eq!(said("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
+        assert_eq!(said("throughput[clients=20]: b < a"), Some(Refuted));
+        assert_eq!(said("throughput: b < a"), None);
+        // The other quantity is of the same clients, unless it says otherwise.
+        assert_eq!(said("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
+    }
+
+    #[test]
+    fn samples_are_blocks() {
+        use Outcome::{Held, Refuted, Undecided};
+        let csv = |samples: usize| {
+            let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n", 10 + i, 20 + 2 * i);
+            let lines: String = (0..samples).map(line).collect();
+            format!("sample,filesystem,elapsed_s,requests_per_s\n{lines}")
+        };
+        let said = |text: &str, samples| {
+            let sets = parse("old", &csv(samples), &Default::default()).unwrap();
+            judge(&text.parse().unwrap(), "", &sets, &Trust::default())
+        };
+        assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
+        assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
+        assert_eq!(said("elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("elapsed: a < b", 7), Some(Undecided), "under 8 nothing is decided");
+        assert_eq!(said("system: a < b", 8), None);
     }
 }

@@ -37,7 +37,7 @@ impl<'a> Quantities<'a> {
                 .steps
                 .iter()
                 .zip(&grid.values)
-                .filter(|(step, values)| step.in_composite && wanted.fits(step) && has_data(values))
+                .filter(|(step, values)| step.in_composite && wanted.fits(&step.id) && has_data(values))
                 .map(|(_, values)| values)
                 .collect();
             let values = composite(&steps, metric.unit).ok_or_else(|| no_step(&metric.id))?;
@@ -47,7 +47,7 @@ impl<'a> Quantities<'a> {
             .steps
             .iter()
             .enumerate()
-            .filter(|(at, step)| quantity.fits(step) && has_data(&grid.values[*at]))
+            .filter(|(at, step)| quantity.fits(&step.id) && has_data(&grid.values[*at]))
             .map(|(at, step)| (at, step.id.to_string()))
             .collect();
         match &fitting[..] {
