@@ -227,6 +227,10 @@ pub const LIFECYCLE: &[ReadingDef] = &[
     },
 ];
 
+/// The share of an operation that its generator may take: above it the generator measures itself, and the
+/// result is called client-bound.
+pub const CLIENT_BOUND: f64 = 0.10;
+
 /// Who did the I/O that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {

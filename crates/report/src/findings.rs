@@ -25,6 +25,7 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
         document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
     }
     let speaker = Speaker { matrix };
+    document.text(speaker.client_bound());
     for (number, finding) in analysis.findings.iter().enumerate() {
         document.heading(2, format!("{}. {}{}", number + 1, speaker.title(finding), tag(finding)));
         document.list(speaker.sentences(finding));

@@ -8,7 +8,7 @@ use fsarena_stats::matrix::cells::{Matrix, Row};
 fn row(arm: &str, mode: &str, block_size: u64, threads: u32, iops: Vec<f64>) -> Row {
     let raw = arm == "device";
     let iops = iops.into_iter().map(Some).collect();
-    Row { arm: arm.into(), raw, mode: mode.into(), block_size, threads, iops }
+    Row { arm: arm.into(), raw, mode: mode.into(), block_size, threads, iops, client_bound: false }
 }
 
 fn published() -> Matrix {
@@ -16,7 +16,7 @@ fn published() -> Matrix {
         let [arm, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
         row(arm, mode, size.parse().unwrap(), threads.parse().unwrap(), vec![iops.parse().unwrap()])
     };
-    let csv = include_str!("../../stats/tests/data/engel-2011.csv");
+    let csv = include_str!("../../../studies/engel/published.csv");
     Matrix::new(&csv.lines().skip(1).map(parsed).collect::<Vec<_>>()).unwrap()
 }
 
@@ -96,6 +96,29 @@ fn replicates_have_intervals_and_are_unconfirmed() {
     let (iops, moved) = (heat["iops"][2][3].as_f64().unwrap(), heat["mb_per_s"][2][3].as_f64().unwrap());
     assert!((moved - iops * 4096.0 / 1e6).abs() < 1e-9 && iops > 72e3);
     assert_eq!(heat["iops"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_the_generator_holds_up_is_no_finding_and_is_said() {
+    let cell =
+        |threads, iops, client_bound| Row { client_bound, ..row("one", "seqrd", 512, threads, vec![iops]) };
+    let shown = |client_bound| {
+        let matrix = Matrix::new(&[cell(1, 100.0, false), cell(2, 40.0, client_bound)]).unwrap();
+        let page = page("run 9", &matrix, &analyse(&matrix, None), true);
+        let json: serde_json::Value = serde_json::from_str(&shown(&page, "json")).unwrap();
+        (shown(&page, "term"), json)
+    };
+    let (term, json) = shown(false);
+    assert!(term.contains("loses 60%") && !term.contains("Client-bound"), "{term}");
+    assert_eq!(json["client_bound"], serde_json::json!([]));
+    let (term, json) = shown(true);
+    assert!(
+        !term.contains("loses")
+            && term.contains("Client-bound (! in tables): one seqrd at 512 B with 2 threads"),
+        "{term}"
+    );
+    assert!(term.contains(" !"), "{term}");
+    assert_eq!(json["client_bound"][0]["threads"], 2);
 }
 
 #[test]

@@ -21,7 +21,8 @@ use fsarena_sys::cancel;
 ///
 /// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
 /// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
-/// unconfirmed until fresh blocks show it again. The rules: docs/analysis.md.
+/// unconfirmed until fresh blocks show it again. The rules: docs/analysis.md. Published figures that their
+/// author worked out from others are worked out again, and those that do not follow are named.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run (id, beginning of it, directory, `latest`), or `published:NAME`
@@ -97,6 +98,10 @@ fn published(args: &Args, name: &str) -> Outcome {
         return Err(Failure::new(ExitCode::Usage, message));
     }
     let set = show::published(name)?;
+    if !set.derived.is_empty() {
+        report::print_page(&fsarena_report::published::consistency(&set), &args.format)?;
+        return Ok(ExitCode::Done);
+    }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&rows::of_published(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));

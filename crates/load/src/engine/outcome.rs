@@ -7,10 +7,8 @@ use super::drive::Collected;
 use super::job::{Arrivals, Bound, Warmup};
 use super::ring::RingUse;
 use super::tally::{Cpu, Kind};
+use fsarena_core::metric::CLIENT_BOUND;
 use hdrhistogram::Histogram;
-
-/// A generator that takes more than this share of an operation measures itself.
-const CLIENT_BOUND: f64 = 0.10;
 
 /// What the operations of one kind came to.
 #[derive(Debug, Clone)]

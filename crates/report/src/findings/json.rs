@@ -17,6 +17,7 @@ pub fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
         "findings": analysis.findings.iter().map(|f| finding(&speaker, f)).collect::<Vec<_>>(),
+        "client_bound": matrix.all_client_bound().iter().map(|at| place(matrix, *at)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
         "matrices": matrices(matrix),

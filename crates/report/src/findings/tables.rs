@@ -43,5 +43,6 @@ fn cell(matrix: &Matrix, marks: &BTreeMap<At, Vec<String>>, at: At) -> Cell {
         return Cell::default();
     };
     let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
-    Cell::two(format!("{}{mark}", iops(operations)), megabytes(moved))
+    let client = if matrix.client_bound(at) { " !" } else { "" };
+    Cell::two(format!("{}{client}{mark}", iops(operations)), megabytes(moved))
 }

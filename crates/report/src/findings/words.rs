@@ -41,6 +41,28 @@ impl Speaker<'_> {
         format!("{}: {what}, at {}", self.series(part.worst().at), self.extent(&finding.cells()))
     }
 
+    /// The cells in which the generator was in the way; nothing where there are none.
+    pub fn client_bound(&self) -> String {
+        let mut tables: BTreeMap<(usize, usize), BTreeSet<At>> = BTreeMap::new();
+        for at in self.matrix.all_client_bound() {
+            tables.entry((at.mode, at.arm)).or_default().insert(*at);
+        }
+        let table = |cells: &BTreeSet<At>| {
+            let first = cells.first().map_or(String::new(), |at| self.series(*at));
+            format!("{first} at {}", self.extent(cells))
+        };
+        let named: Vec<String> = tables.values().map(table).collect();
+        if named.is_empty() {
+            return String::new();
+        }
+        format!(
+            "Client-bound (! in tables): {}. There the generator itself takes more than a tenth of an operation, so that the storage \
+             can do more than the figures say: no such cell is called slow, and none counts as a level that others \
+             exceed.",
+            named.join("; ")
+        )
+    }
+
     /// One sentence or two for each part.
     pub fn sentences(&self, finding: &Finding) -> Vec<String> {
         finding.parts.iter().map(|part| self.part(finding, part)).collect()

@@ -6,7 +6,7 @@ use crate::findings::figures::{iops, size, threads};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
 use fsarena_core::cell::StepId;
-use fsarena_core::metric::{Reach, reading};
+use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::{Analysis, analyse};
 use std::collections::BTreeSet;
@@ -158,7 +158,7 @@ impl Marks {
             _ => None,
         };
         let unsteady = median(&self.steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
-        let client = median(&self.client).filter(|share| *share > 0.1).map(|_| CLIENT);
+        let client = median(&self.client).filter(|share| *share > CLIENT_BOUND).map(|_| CLIENT);
         [reach, unsteady, client].into_iter().flatten().collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::walsh::Walsh;
 use fsarena_core::exit::{ExitCode, Exits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of input: a cell with its replicates.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Row {
     pub threads: u32,
     /// Operations a second, by block; None in a block that lacks the cell. One value for a published table.
     pub iops: Vec<Option<f64>>,
+    /// Whether the generator was in the way: then the storage can do more than the figure says.
+    pub client_bound: bool,
 }
 
 /// What is compared.
@@ -112,6 +114,8 @@ pub struct Matrix {
     cells: BTreeMap<At, Vec<f64>>,
     /// The centre of every cell that has a value.
     centres: BTreeMap<At, f64>,
+    /// The cells in which the generator was in the way.
+    client_bound: BTreeSet<At>,
 }
 
 /// Why rows are no matrix.
@@ -178,6 +182,9 @@ impl Matrix {
             if let Some(centre) = centre(&values) {
                 matrix.centres.insert(at, centre);
             }
+            if row.client_bound {
+                matrix.client_bound.insert(at);
+            }
             if matrix.cells.insert(at, values).is_some() {
                 return Err(Error::Twice {
                     arm: row.arm.clone(),
@@ -208,6 +215,16 @@ impl Matrix {
     /// Every cell that has a value.
     pub fn places(&self) -> impl Iterator<Item = At> + '_ {
         self.centres.keys().copied()
+    }
+
+    /// Whether the generator was in the way, so that the cell's figure is only a lower bound.
+    pub fn client_bound(&self, at: At) -> bool {
+        self.client_bound.contains(&at)
+    }
+
+    /// The cells of which [`Matrix::client_bound`] holds.
+    pub fn all_client_bound(&self) -> &BTreeSet<At> {
+        &self.client_bound
     }
 
     /// The most replicates of a cell.
@@ -259,7 +276,15 @@ mod tests {
     use super::*;
 
     fn row(block_size: u64, threads: u32, iops: &[Option<f64>]) -> Row {
-        Row { arm: "a".into(), raw: false, mode: "seqrd".into(), block_size, threads, iops: iops.to_vec() }
+        Row {
+            arm: "a".into(),
+            raw: false,
+            mode: "seqrd".into(),
+            block_size,
+            threads,
+            iops: iops.to_vec(),
+            client_bound: false,
+        }
     }
 
     #[test]

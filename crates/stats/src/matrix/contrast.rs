@@ -60,8 +60,19 @@ impl Contrast {
             .collect()
     }
 
-    /// What the blocks of a matrix say. None where no block has all the cells.
+    /// Whether a cell that might break the rule only because its generator was in the way is on the side that
+    /// breaks it. Its figure is a lower bound: too low it may be by the generator, too high never.
+    fn by_the_client(&self, matrix: &Matrix) -> bool {
+        let blamed = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
+        self.terms.iter().any(|(at, weight)| blamed(*weight) && matrix.client_bound(*at))
+    }
+
+    /// What the blocks of a matrix say. None where no block has all the cells, or where the generator may be
+    /// what breaks the rule.
     pub fn outcome(&self, matrix: &Matrix) -> Option<Outcome> {
+        if self.by_the_client(matrix) {
+            return None;
+        }
         let d = self.differences(matrix);
         let e = e_value(&d, self.limit);
         let ratio = Ratio::of(d)?;
@@ -96,6 +107,7 @@ mod tests {
             block_size: 512,
             threads,
             iops: iops.to_vec(),
+            client_bound: false,
         };
         let matrix = Matrix::new(&[row(1, a), row(2, b)]).unwrap();
         let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
@@ -125,6 +137,33 @@ mod tests {
         assert!(!Contrast::ratio(b0, a0, Side::Below, 0.95).outcome(&matrix).unwrap().beyond);
         let (matrix, a0, b0) = two(&a, &share(1.2));
         assert_eq!(Contrast::ratio(b0, a0, Side::Below, 0.95).outcome(&matrix).unwrap().e, 0.0);
+    }
+
+    #[test]
+    fn the_generator_is_not_blamed_on_the_cell() {
+        let row = |threads, iops: f64, client_bound| Row {
+            arm: "x".into(),
+            raw: false,
+            mode: "seqrd".into(),
+            block_size: 512,
+            threads,
+            iops: vec![Some(iops)],
+            client_bound,
+        };
+        let beyond = |slow_by_client, fast_by_client, side| {
+            let matrix = Matrix::new(&[row(1, 100.0, fast_by_client), row(2, 50.0, slow_by_client)]).unwrap();
+            let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
+            let contrast = match side {
+                Side::Below => Contrast::ratio(at(2), at(1), side, 0.95),
+                Side::Above => Contrast::ratio(at(1), at(2), side, 1.05),
+            };
+            contrast.outcome(&matrix).map(|outcome| outcome.beyond)
+        };
+        for side in [Side::Below, Side::Above] {
+            assert_eq!(beyond(false, false, side), Some(true));
+            assert_eq!(beyond(true, false, side), None, "the slow one may be faster");
+            assert_eq!(beyond(false, true, side), Some(true), "the fast one is faster still");
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@ use crate::failure::Failure;
 use fsarena_core::cell::{Arm, StepId};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
+use fsarena_core::metric::{CLIENT_BOUND, reading};
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
+use fsarena_stats::comparison::median;
 use fsarena_stats::grid;
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use std::collections::BTreeSet;
@@ -36,7 +38,8 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
     let dropped = grid::dropped(record);
     let blocks = record.cells.iter().map(|cell| cell.block as usize + 1).max().unwrap_or(0);
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
-    let mut rows: Vec<Row> = Vec::new();
+    let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
+    let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
     for (sample, value) in values.into_iter().enumerate() {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let step = &record.steps[record.samples.step[sample] as usize].id;
@@ -54,10 +57,16 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
         let found = rows.iter().position(is_it).unwrap_or_else(|| {
             let iops = vec![None; blocks];
             let mode = step.name.clone();
-            rows.push(Row { arm: name.clone(), raw: is_raw(arm), mode, block_size, threads, iops });
+            let raw = is_raw(arm);
+            rows.push(Row { arm: name.clone(), raw, mode, block_size, threads, iops, client_bound: false });
+            shares.push(vec![]);
             rows.len() - 1
         });
         rows[found].iops[cell.block as usize] = Some(value);
+        shares[found].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
+    }
+    for (row, shares) in rows.iter_mut().zip(&shares) {
+        row.client_bound = median(shares).is_some_and(|share| share > CLIENT_BOUND);
     }
     rows
 }
@@ -68,7 +77,8 @@ pub fn of_published(published: &Published) -> Result<Vec<Row>, Failure> {
     let row = |figure: &fsarena_core::published::Figure| {
         let (block_size, threads) = place(&figure.step_id())?;
         let (arm, mode) = (figure.arm.clone(), figure.step.clone());
-        Some(Row { raw: arm == factor::RAW, arm, mode, block_size, threads, iops: vec![Some(figure.value)] })
+        let (raw, iops) = (arm == factor::RAW, vec![Some(figure.value)]);
+        Some(Row { arm, raw, mode, block_size, threads, iops, client_bound: false })
     };
     match figures.filter_map(row).collect::<Vec<_>>() {
         rows if rows.is_empty() => Err(no_matrix(&format!("published:{}", published.name()))),
