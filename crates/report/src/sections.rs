@@ -9,6 +9,7 @@ pub mod matrix;
 pub mod notes;
 pub mod pair;
 pub mod ranking;
+pub mod reached;
 pub mod tasks;
 pub mod totals;
 

@@ -167,7 +167,7 @@ fn a_run_beside_published_figures() {
 
 #[test]
 fn published_figures_are_shown_with_their_own_totals() {
-    let page = published::show(&figures()[0]);
+    let page = published::show(&figures()[0]).unwrap();
     insta::assert_snapshot!("show_term", shown(&page, "term"));
     insta::assert_snapshot!("show_json", shown(&page, "json"));
 }
@@ -176,7 +176,7 @@ fn published_figures_are_shown_with_their_own_totals() {
 fn the_shipped_figures_fit_the_terminal() {
     let steps = (1..=21).map(|task| (format!("{task:03}"), format!("step-{task}"))).collect();
     for set in parse("piszcz", include_str!("../../../studies/piszcz/published.csv"), &steps).unwrap() {
-        let text = shown(&published::show(&set), "term");
+        let text = shown(&published::show(&set).unwrap(), "term");
         assert!(widest(&text) <= 100, "{}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, notes, pair, ranking, tasks, totals,
+    answer, circumstances, claims, conclusions, head, notes, pair, ranking, reached, tasks, totals,
 };
 use std::io::Write;
 
@@ -37,6 +37,7 @@ impl Exporter for Markdown {
             tasks::add(&mut document, report, analysis, at == 0);
             tasks::add_medians(&mut document, report, analysis);
         }
+        reached::add(&mut document, report);
         ranking::add(&mut document, report);
         conclusions::add(&mut document, report, true);
         totals::add(&mut document, report);

@@ -16,9 +16,9 @@ pub fn add(document: &mut Document, report: &Report) {
     let mut facts = vec![
         format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version),
         format!(
-            "{} of {} planned, scale {}, seed {}, on {}",
+            "{}{}, scale {}, seed {}, on {}",
             plural(blocks, "block"),
-            plan.stop.blocks,
+            if plan.stop.open_ended() { String::new() } else { format!(" of {} planned", plan.stop.blocks) },
             plan.scale.name(),
             plan.seed,
             backing(&plan.device.backing)

@@ -1,0 +1,102 @@
+//! Whether what was asked of the filesystem reached the device: cache, device or mixed, task by task.
+
+use super::{label, matrix};
+use crate::document::Document;
+use crate::report::Report;
+use fsarena_core::metric::Reach;
+use fsarena_stats::analyse::{StepAnalysis, analyse};
+use serde_json::{Value, json};
+
+/// The metric that says so.
+const SHARE: &str = "device_share";
+/// In the order of the list.
+const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
+
+/// A line for each label, with the tasks that have it.
+pub fn add(document: &mut Document, report: &Report) {
+    // Where a table has a cell for each block size and thread count, its cells say it.
+    if report.analyses.first().is_some_and(matrix::fits) {
+        return;
+    }
+    let Ok(analysis) = analyse(&report.record, SHARE) else { return };
+    let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let tasks: Vec<(String, Vec<Option<Reach>>)> =
+        analysis.tasks().map(|task| (short(task), reaches(task))).collect();
+    let line = |reach: Reach| {
+        let named: Vec<String> =
+            tasks.iter().filter_map(|(task, of)| named(task, of, reach, &names)).collect();
+        (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
+    };
+    let lines: Vec<String> = REACHES.into_iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return;
+    }
+    document.heading(2, "Did it reach the device?");
+    document.text(
+        "Bytes that the device moved until the data was durable, over bytes that the task asked to read and write \
+         (medians): cache is under a tenth, device from nine tenths on. Other disks count as asked for, metadata as \
+         moved.",
+    );
+    document.list(lines);
+}
+
+/// The number of a task, or its name.
+fn short(task: &StepAnalysis) -> String {
+    match &task.step.number {
+        Some(number) => number.clone(),
+        None => label(&task.step),
+    }
+}
+
+fn reaches(task: &StepAnalysis) -> Vec<Option<Reach>> {
+    task.comparison.arms.iter().map(|arm| arm.median.map(Reach::of)).collect()
+}
+
+/// The task where this label is that of most arms, with the arms that have another; of equally many the label that
+/// comes first.
+fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Option<String> {
+    let count = |reach: Reach| of.iter().filter(|own| **own == Some(reach)).count();
+    let most = REACHES.into_iter().rev().max_by_key(|reach| count(*reach))?;
+    if most != reach || count(reach) == 0 {
+        return None;
+    }
+    let other = |(own, name): (&Option<Reach>, &&str)| {
+        own.filter(|own| *own != reach).map(|own| format!("{name} {}", own.label()))
+    };
+    let others: Vec<String> = of.iter().zip(names).filter_map(other).collect();
+    Some(if others.is_empty() { task.to_string() } else { format!("{task} ({})", others.join(", ")) })
+}
+
+/// The same for programs: each task, each arm.
+pub fn json(report: &Report) -> Value {
+    let Ok(analysis) = analyse(&report.record, SHARE) else { return Value::Null };
+    let task = |task: &StepAnalysis| {
+        let arms = task.comparison.arms.iter().zip(&report.record.arms);
+        let arm = |(result, arm): (&fsarena_stats::comparison::ArmResult, &fsarena_core::cell::Arm)| {
+            json!({
+                "arm": arm.name,
+                "device_share_ratio": result.median,
+                "reached": result.median.map(|share| Reach::of(share).label()),
+            })
+        };
+        json!({ "step": task.step.id, "arms": arms.map(arm).collect::<Vec<_>>() })
+    };
+    Value::Array(analysis.tasks().map(task).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_stands_where_most_arms_are() {
+        use Reach::{Cache, Device, Mixed};
+        let names = ["a", "b", "c"];
+        let of = [Some(Cache), Some(Device), Some(Cache)];
+        assert_eq!(named("untar", &of, Cache, &names), Some("untar (b device)".into()));
+        assert_eq!(named("untar", &of, Device, &names), None);
+        let equal = [Some(Mixed), Some(Device), None];
+        assert_eq!(named("untar", &equal, Mixed, &names), Some("untar (b device)".into()));
+        assert_eq!(named("untar", &[None, None, None], Cache, &names), None);
+    }
+}
