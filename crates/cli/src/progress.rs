@@ -19,7 +19,7 @@ pub struct Progress {
     arms: HashMap<String, String>,
     arm: String,
     timeouts: u32,
-    /// Claims end the run: how many blocks that takes nobody knows.
+    /// Claims or the clock end the run: how many blocks that takes nobody knows.
     open_ended: bool,
     /// Whether each claim was decided when it was last told of.
     decided: HashMap<String, bool>,
@@ -62,7 +62,7 @@ impl Progress {
         }
     }
 
-    /// The same for a run that ends when its claims are decided.
+    /// The same for a run of which nobody knows how many blocks it will take.
     pub fn open_ended(self, open_ended: bool) -> Progress {
         Progress { open_ended, ..self }
     }
@@ -108,8 +108,9 @@ impl Progress {
 
     fn block_started(&mut self, block: u32, order: &[String]) {
         let steps = order.len() as u64 * self.steps_per_cell;
+        let of = self.of_blocks();
         if let View::Live(live) = &mut self.view {
-            live.block_started(block, self.blocks, steps);
+            live.block_started(block, of, steps);
         }
     }
 
@@ -138,11 +139,16 @@ impl Progress {
                 live.total.set_message(left);
             }
             View::Plain => {
-                let of = if self.open_ended { String::new() } else { format!("/{}", self.blocks) };
+                let of = self.of_blocks();
                 self.say(&format!("block {done}{of} done after {}{left}", seconds(elapsed)));
             }
             View::Quiet => {}
         }
+    }
+
+    /// How many blocks there will be, where that is known.
+    fn of_blocks(&self) -> String {
+        if self.open_ended { String::new() } else { format!("/{}", self.blocks) }
     }
 
     /// A line for each open claim, and one for each that was decided just now.
@@ -199,10 +205,10 @@ impl Live {
     }
 
     /// A new bar; those of the blocks before stay above it.
-    fn block_started(&mut self, block: u32, blocks: u32, steps: u64) {
+    fn block_started(&mut self, block: u32, of: String, steps: u64) {
         self.block = self.all.insert_before(&self.total, ProgressBar::new(steps));
         self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
-        self.block.set_prefix(format!("block {}/{blocks}", block + 1));
+        self.block.set_prefix(format!("block {}{of}", block + 1));
     }
 }
 

@@ -14,11 +14,12 @@ fn the_report_leads_with_b_against_a() {
     let sides = ["--a", "fs=ext4", "--b", "fs=ext4,mkfs=^has_journal,mount=noatime,nodiratime"];
     let run: Vec<&str> =
         ["ab", "plan.toml"].iter().chain(&sides).chain(&["--blocks", "2", "--on", "ram"]).copied().collect();
-    let (text, _) = place.expect(0, &run);
+    // Two blocks decide nothing, and that is what the exit code says.
+    let (text, _) = place.expect(4, &run);
     let lead = text.find("B, ext4/^has_journal/noatime,nodiratime, against A, ext4").expect(&text);
     assert!(lead < text.find("elapsed: time until").unwrap(), "{text}");
     place.assert_clean();
-    let (json, _) = place.expect(0, &["report", "--format", "json", "--margin", "2%"]);
+    let (json, _) = place.expect(4, &["report", "--format", "json", "--margin", "2%"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&report["pair"]["a"], &report["pair"]["margin"]), (&"ext4".into(), &0.02.into()));
     let rows = report["pair"]["rows"].as_array().unwrap();
@@ -45,6 +46,25 @@ fn equal_sides_are_allowed_and_told_apart() {
     let (text, _) =
         place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
     assert!(text.starts_with("# 2 arms: ext4/a, ext4/b\n"), "{text}");
+}
+
+#[test]
+fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let claims = |more: &[&str]| -> Vec<String> {
+        let sides = ["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4,mount=noatime", "--dry-run", "-q"];
+        let (text, _) = place.expect(0, &[&sides[..], more].concat());
+        text.lines().filter_map(|line| line.strip_prefix("# claim: ").map(String::from)).collect()
+    };
+    let same =
+        |metric: &str, percent: &str| format!("composite.{metric}: ext4/noatime == ext4 within {percent}%");
+    assert_eq!(claims(&[]), [same("elapsed", "1"), same("durable", "1")]);
+    assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("durable", "7")]);
+    let mine = "touch.elapsed: ext4/noatime < ext4";
+    assert_eq!(claims(&["--claim", mine]), [mine]);
 }
 
 #[test]

@@ -93,6 +93,9 @@ pub struct DevicePlan {
     pub other_dir: Option<PathBuf>,
 }
 
+/// Blocks at most where claims or a budget decide how many there are: the last look of the sequential test.
+pub const MOST_BLOCKS: u32 = 400;
+
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
@@ -114,6 +117,11 @@ impl StopPlan {
     /// claims that name none.
     pub fn margin(&self) -> f64 {
         self.margin.unwrap_or(0.01)
+    }
+
+    /// Whether nobody knows before how many blocks there will be: claims or the clock decide.
+    pub fn open_ended(&self) -> bool {
+        self.when_decided || self.blocks >= MOST_BLOCKS
     }
 }
 

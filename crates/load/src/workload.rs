@@ -75,6 +75,11 @@ pub trait Workload: Sync {
     /// Where the inputs are not there.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error>;
 
+    /// The metrics that answer for it where nobody asks for others, the main one first.
+    fn metrics(&self) -> &'static [&'static str] {
+        &["elapsed", "durable"]
+    }
+
     /// Whether it can do without a filesystem, on the bare device.
     fn supports_raw(&self) -> bool {
         false

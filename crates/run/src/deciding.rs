@@ -122,41 +122,10 @@ pub fn standing(ledger: &Ledger) -> Vec<Standing> {
         .collect()
 }
 
-/// What the budget can resolve, from the blocks so far: of the claim whose d spreads most.
-pub fn forecast(ledger: &Ledger, block_s: f64, budget_s: f64) -> Option<String> {
-    let record = ledger.record();
-    let judged = judge_all(record, &record.plan.claims);
-    let wanted = |judged: &Judged| match &judged.claim.relation {
-        Relation::Pair(pair) => pair.fraction().unwrap_or(record.plan.stop.margin()),
-        Relation::Extreme(_) => record.plan.stop.margin(),
-    };
-    let spread = |judged: &&Judged| power::spread(&judged.d).unwrap_or(0.0);
-    let widest = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
-    let wanted = wanted(widest);
-    Some(power::forecast(&widest.d, block_s, budget_s, wanted)?.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::tests::{empty, events};
-    use fsarena_core::event::Outcome;
-
-    /// A run in which each filesystem takes this much longer than one second, and 1% of noise.
-    fn ledger(seconds: &[(&str, f64)], claims: &[&str], blocks: u32) -> (Ledger, BTreeSet<String>) {
-        let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
-        let record = empty(&names, claims);
-        let (plan, arms) = (record.plan.clone(), record.arms.clone());
-        let mut ledger = Ledger::new(record);
-        for block in 0..blocks {
-            for (at, (_, seconds)) in seconds.iter().enumerate() {
-                let noise = fsarena_core::schedule::mix(at as u64, u64::from(block)) % 21;
-                let seconds = seconds * (0.99 + noise as f64 / 1000.0);
-                events(&plan, &arms[at], block, seconds, Outcome::Done).iter().for_each(|e| ledger.see(e));
-            }
-        }
-        (ledger, names.iter().map(|name| name.to_string()).collect())
-    }
+    use crate::ledger::tests::ledger;
 
     fn names(arms: &BTreeSet<String>) -> Vec<&str> {
         arms.iter().map(String::as_str).collect()
@@ -224,16 +193,6 @@ mod tests {
         assert!(near(distances("x: a < b by 5%", 0.01)[0], 0.1 - 0.95f64.ln()));
         let equal = distances("x: a == b within 20%", 0.2);
         assert!(near(equal[0], 1.2f64.ln() - 0.1) && near(equal[1], 1.2f64.ln() - 0.1));
-    }
-
-    #[test]
-    fn the_forecast_is_about_what_is_hardest() {
-        let (ledger, _) = ledger(&THREE, &["touch.elapsed: ext2 < ext4"], 3);
-        let text = forecast(&ledger, 10.0, 600.0).unwrap();
-        assert!(text.starts_with("in 10 minutes this machine can resolve about 0."), "{text}");
-        assert!(text.contains("; for 1% allow "), "{text}");
-        let (ledger, _) = self::ledger(&THREE, &["touch.elapsed: ext2 < ext4"], 2);
-        assert_eq!(forecast(&ledger, 10.0, 600.0), None);
     }
 
     #[test]

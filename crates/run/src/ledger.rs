@@ -142,6 +142,7 @@ pub(crate) mod tests {
     use fsarena_core::plan::Plan;
     use fsarena_core::record::{RunStatus, SampleTable};
     use fsarena_core::sample::Readings;
+    use std::collections::BTreeSet;
 
     /// The record of a run of these filesystems that has not begun.
     pub(crate) fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
@@ -151,7 +152,7 @@ pub(crate) mod tests {
             "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\nclaims = [{}]\n[factors]\n\
              fs = [{}]\n[device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\n\
              backing = {{ kind = 'ram' }}\n[stop]\nblocks = 400\nwhen_decided = true\n[settle]\n\
-             timeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n[[workload]]\nuse = 'tasks'\n",
+             timeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n[[workload]]\nuse = 'coreutils'\n",
             list(claims),
             list(filesystems)
         ))
@@ -195,6 +196,26 @@ pub(crate) mod tests {
             Event::Cell { cell: id.clone(), what: sample },
             Event::CellFinished { cell: id, outcome },
         ]
+    }
+
+    /// A run of so many blocks in which each filesystem takes so many seconds and 1% of noise, and its arms.
+    pub(crate) fn ledger(
+        seconds: &[(&str, f64)],
+        claims: &[&str],
+        blocks: u32,
+    ) -> (Ledger, BTreeSet<String>) {
+        let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
+        let record = empty(&names, claims);
+        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let mut ledger = Ledger::new(record);
+        for block in 0..blocks {
+            for (at, (_, seconds)) in seconds.iter().enumerate() {
+                let noise = fsarena_core::schedule::mix(at as u64, u64::from(block)) % 21;
+                let seconds = seconds * (0.99 + noise as f64 / 1000.0);
+                events(&plan, &arms[at], block, seconds, Outcome::Done).iter().for_each(|e| ledger.see(e));
+            }
+        }
+        (ledger, names.iter().map(|name| name.to_string()).collect())
     }
 
     #[test]

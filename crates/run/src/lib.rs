@@ -11,6 +11,7 @@ pub mod child;
 pub mod deciding;
 pub mod dir;
 pub mod executor;
+mod forecast;
 pub mod ledger;
 pub mod local;
 mod other;

@@ -2,6 +2,7 @@
 
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal};
+use crate::forecast::forecast;
 use crate::ledger::Ledger;
 use crate::stopping::{Next, Stopping};
 use fsarena_core::cell::{Arm, Cell, CellId};
@@ -56,7 +57,9 @@ pub fn run(
     consumer: Consumer,
 ) -> Result<End, Fatal> {
     let Earlier { record, finished, failed } = earlier;
-    let ledger = record.filter(|_| !plan.claims.is_empty()).map(Ledger::new);
+    // Nobody looks at the samples of a run that neither claims anything nor counts its time.
+    let looked_at = !plan.claims.is_empty() || plan.stop.budget_s.is_some();
+    let ledger = record.filter(|_| looked_at).map(Ledger::new);
     let mut runner =
         Runner { plan, arms, finished, failed, ledger, executor, consumer, told: HashSet::new() };
     runner.tell(Event::RunStarted {
@@ -79,7 +82,7 @@ struct Runner<'a> {
     arms: &'a [Arm],
     finished: HashSet<CellId>,
     failed: BTreeMap<String, u32>,
-    /// The samples so far, where claims look at them.
+    /// The samples so far, where somebody looks at them.
     ledger: Option<Ledger>,
     executor: &'a mut dyn Executor,
     consumer: Consumer<'a>,
@@ -144,13 +147,15 @@ impl Runner<'_> {
     /// Says how the claims stand after a block, and after a pilot what the budget can resolve.
     fn standing(&mut self, block: u32, elapsed: Duration) -> Result<(), Fatal> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        let standing = deciding::standing(ledger);
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
         // A resumed run does not know how long the blocks of its first part took, and has told this already.
         let pilot = block + 1 == PILOT && self.finished.is_empty();
         let block_s = elapsed.as_secs_f64() / f64::from(PILOT);
-        let forecast = pilot.then(|| deciding::forecast(ledger, block_s, budget_s)).flatten();
-        self.tell(Event::Claims { standing })?;
+        let forecast = pilot.then(|| forecast(ledger, block_s, budget_s)).flatten();
+        if !self.plan.claims.is_empty() {
+            let standing = deciding::standing(ledger);
+            self.tell(Event::Claims { standing })?;
+        }
         if let Some(text) = forecast {
             let note = format!("from a pilot of {PILOT} blocks: {text}");
             self.tell(Event::Forecast { text })?;

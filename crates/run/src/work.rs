@@ -50,6 +50,18 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
     Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
 }
 
+/// The metrics that answer for the workloads of a plan where nobody asks for others, the main one first.
+pub fn metrics(plan: &Plan) -> Vec<&'static str> {
+    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
+    let mut metrics = Vec::new();
+    for metric in asked.flat_map(|(workload, _)| workload.metrics()) {
+        if !metrics.contains(metric) {
+            metrics.push(*metric);
+        }
+    }
+    metrics
+}
+
 /// The steps of a plan's cells in their order, with those that every filesystem goes through.
 pub fn outline(plan: &Plan) -> Vec<StepInfo> {
     let formatted = plan.device.backing != Backing::Dir;

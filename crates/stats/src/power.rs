@@ -73,7 +73,7 @@ pub fn forecast(pilot: &[f64], block_s: f64, budget_s: f64, wanted: f64) -> Opti
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let budget = duration(self.budget_s);
+        let budget = exactly(self.budget_s);
         let Some(resolves) = self.resolves else {
             let (blocks, least) = (self.blocks, duration(self.least_s));
             return write!(f, "{budget} are {blocks} blocks, and a verdict takes 8: allow {least}");
@@ -96,6 +96,13 @@ fn percent(fraction: f64) -> String {
     format!("{text}%")
 }
 
+/// A time that was given: in whole minutes or hours where it is such.
+fn exactly(seconds: f64) -> String {
+    let whole = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
+    if whole(3600.0) || whole(60.0) { duration(seconds) } else { format!("{:.0} seconds", seconds.floor()) }
+}
+
+/// A time that must be enough.
 fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s < 99.5 => (s.ceil(), "second"),
@@ -143,7 +150,7 @@ mod tests {
             said(600.0, 0.01),
             "in 10 minutes this machine can resolve about 0.98%; for 1% allow 10 minutes"
         );
-        assert_eq!(said(100.0, 0.01), "2 minutes are 3 blocks, and a verdict takes 8: allow 4 minutes");
+        assert_eq!(said(100.0, 0.01), "100 seconds are 3 blocks, and a verdict takes 8: allow 4 minutes");
         assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 blocks"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);

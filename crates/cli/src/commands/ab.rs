@@ -5,12 +5,15 @@ mod arm;
 use crate::commands::run;
 use crate::failure::{Failure, Outcome};
 use crate::vocabulary;
+use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::{self, FACTORS};
+use fsarena_core::matrix;
 use fsarena_core::plan::error::PlanError;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_run::work;
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -22,6 +25,10 @@ use toml::Spanned;
 /// report begins with B against A: by each metric the difference, its interval, the verdict, the spread
 /// within blocks, and the blocks that this metric would need. Two equal sides are allowed: that measures
 /// what the machine does by itself.
+///
+/// Where no --claim says otherwise, the question is whether B is the same as A within --margin, over all tasks
+/// and by each main metric of the study (of loads iops, of others elapsed and durable): exit code 0 where it is,
+/// 3 where they differ by more, 4 where that is not decided when the run ends.
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
@@ -87,16 +94,31 @@ fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<P
         }
         None => file.arms = arms(sides),
     }
-    resolved(&origin, (file, text), &over, kernel)
+    let plan = resolved(&origin, &(file.clone(), text.clone()), &over, kernel)?;
+    if !plan.claims.is_empty() {
+        return Ok(plan);
+    }
+    // Who claims nothing has a question all the same; how long to go on depends on it.
+    over.claims = question(&plan);
+    resolved(&origin, &(file, text), &over, kernel)
+}
+
+/// Whether B is the same as A within the margin, by each main metric of the work.
+fn question(plan: &Plan) -> Vec<String> {
+    let arms = matrix::expand(plan);
+    // A fraction such as 0.07 is no whole number of per cent in binary.
+    let percent = (plan.stop.margin() * 1e8).round() / 1e6;
+    let same = |metric| Claim::same(Quantity::composite(metric), &arms[1].name, &arms[0].name, Some(percent));
+    work::metrics(plan).into_iter().map(|metric| same(metric).text).collect()
 }
 
 fn resolved(
     origin: &str,
-    file: (PlanFile, String),
+    file: &(PlanFile, String),
     over: &Overrides,
     kernel: &Kernel,
 ) -> Result<Plan, Failure> {
-    let plan = resolve(origin, &file, over, &vocabulary::collect(kernel)?);
+    let plan = resolve(origin, file, over, &vocabulary::collect(kernel)?);
     let mut plan = plan.map_err(|error| match error.at {
         // Only what the sides say has no place in the text: see `arms`.
         Some((1, 1)) => PlanError::flag("--a, --b", error.message),

@@ -54,7 +54,7 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Fa
         Some(run) => run,
         None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
     };
-    let progress = Progress::new(args.quiet).open_ended(plan.stop.when_decided);
+    let progress = Progress::new(args.quiet).open_ended(plan.stop.open_ended());
     session::Session { kernel, plan, arms, check, run, progress }.go(&args)
 }
 

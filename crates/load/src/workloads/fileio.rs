@@ -69,6 +69,11 @@ impl Workload for FileIo {
         Ok(())
     }
 
+    /// It runs for as long as it takes to be steady, or as it is told: its time says nothing.
+    fn metrics(&self) -> &'static [&'static str] {
+        &["iops"]
+    }
+
     fn supports_raw(&self) -> bool {
         true
     }

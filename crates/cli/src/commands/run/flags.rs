@@ -95,10 +95,11 @@ pub struct Args {
     /// Number of blocks; with claims the default is as many as it takes to decide them
     #[arg(long, value_name = "N", help_heading = "How much work")]
     pub blocks: Option<u32>,
-    /// No more blocks than this, where claims decide how many it takes [default: 400]
+    /// No more blocks than this, where claims or --budget decide how many it takes [default: 400]
     #[arg(long, value_name = "N", conflicts_with = "blocks", help_heading = "How much work")]
     pub max_blocks: Option<u32>,
-    /// Start no block that would end later than this: `150s`, `10m`
+    /// Start no block that would end later than this: `150s`, `10m`. Without --blocks the time is used up;
+    /// after three blocks it is said what it can resolve
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much work")]
     pub budget: Option<Duration>,
     /// The seed of all that is random: orders, payload

@@ -1,22 +1,21 @@
 //! The stopping rule, from the plan and from the command line.
 
 use super::Resolver;
-use crate::plan::StopPlan;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
+use crate::plan::{MOST_BLOCKS, StopPlan};
 use crate::scale::Scale;
 use toml::Spanned;
 
 /// Blocks where nothing is said.
 const BLOCKS: u32 = 8;
-/// Blocks at most where claims decide how many are needed: the last look of the sequential test.
-const MOST_BLOCKS: u32 = 400;
 const NO_BLOCK: &str = "a run has at least one block";
 /// How a margin is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
 
 impl Resolver<'_> {
-    /// With claims the run ends when they are decided, unless `--blocks` asks for a number.
+    /// With claims the run ends when they are decided, unless `--blocks` asks for a number. A budget that was
+    /// asked for is used up, and not cut short by the blocks of the plan.
     pub(super) fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
         let at_scale = file.scales.get(&scale);
         let blocks = at_scale.and_then(|s| s.blocks.as_ref()).or(file.stop.blocks.as_ref());
@@ -30,8 +29,9 @@ impl Resolver<'_> {
         let when_decided = claims && self.over.blocks.is_none();
         let most = self.over.max_blocks.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
+        let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.blocks.is_none());
         Ok(StopPlan {
-            blocks: match when_decided {
+            blocks: match open_ended {
                 true => most.unwrap_or(MOST_BLOCKS),
                 false => self.over.blocks.or(blocks).unwrap_or(BLOCKS).min(most.unwrap_or(u32::MAX)),
             },
