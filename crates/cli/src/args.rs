@@ -1,7 +1,7 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, agent, analyse, compare, doctor, list, load, recover, report, run, selftest, show,
+    ab, agent, analyse, compare, doctor, list, load, recover, report, run, selftest, show, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -30,6 +30,7 @@ Examples:
   fsarena analyse published:engel              which cells of a matrix are not as they should be
   fsarena load --rw randread --direct          the load engine alone, in fio's words
   fsarena compare a.csv b.csv                  samples of any tool
+  fsarena watch --squid localhost:3128 --service squid --path /var/spool/squid
 
 Exit codes are a contract: `fsarena help exit-codes`.";
 
@@ -44,6 +45,7 @@ pub enum Command {
     Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),
+    Watch(Box<watch::Args>),
     Selftest(selftest::Args),
     Doctor(doctor::Args),
     Recover(recover::Args),

@@ -12,6 +12,7 @@ pub mod report;
 pub mod run;
 pub mod selftest;
 pub mod show;
+pub mod watch;
 
 use crate::args::{Cli, Command, EXIT_CODES};
 use crate::failure::{Outcome, printing};
@@ -30,6 +31,7 @@ pub fn dispatch(cli: Cli) -> Outcome {
         Command::List(args) => list::run(args),
         Command::Show(args) => show::run(args),
         Command::Selftest(args) => selftest::run(args),
+        Command::Watch(args) => watch::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Agent(args) => agent::run(args),

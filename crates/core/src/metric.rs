@@ -34,6 +34,18 @@ pub mod reading {
     pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
     /// The generator's share of an operation.
     pub const CLIENT: &str = "client_ratio";
+    /// Requests that were answered.
+    pub const REQUESTS: &str = "requests_count";
+    /// User time of the service that answered them.
+    pub const SERVICE_USER: &str = "service_user_ns";
+    /// System time of the service.
+    pub const SERVICE_SYSTEM: &str = "service_system_ns";
+    /// CPU time of the kernel's own threads.
+    pub const KERNEL_THREADS: &str = "kernel_threads_ns";
+    /// Time that CPUs were idle while I/O was waited for.
+    pub const IOWAIT: &str = "iowait_ns";
+    /// Time that a load was measured.
+    pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
     /// Whether the load was steady: 1 or 0.
     pub const STEADY: &str = "steady_ratio";
     /// Bytes that a user without privileges can still write.
@@ -80,6 +92,10 @@ fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
 /// The sum of what is there; absent where nothing is.
 fn sum(values: [Option<f64>; 2]) -> Option<f64> {
     values.into_iter().flatten().reduce(|a, b| a + b)
+}
+
+fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
+    quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
 /// The time until the data is on the device is only told apart from the elapsed time by `durable`.
@@ -180,6 +196,49 @@ pub const METRICS: &[MetricDef] = &[
         direction: Direction::Neutral,
         help: "bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device",
         from: |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
+    },
+    MetricDef {
+        id: "request_rate",
+        unit: Unit::PerSecond,
+        direction: Direction::Higher,
+        help: "requests answered a second",
+        from: |get| Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?),
+    },
+    MetricDef {
+        id: "user_per_request",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks",
+        from: |get| per_request(get, get(reading::SERVICE_USER)),
+    },
+    MetricDef {
+        id: "system_per_request",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "system CPU time for each request: that of the service and of the kernel's own threads",
+        from: |get| {
+            per_request(
+                get,
+                Some(get(reading::SERVICE_SYSTEM)? + get(reading::KERNEL_THREADS).unwrap_or(0.0)),
+            )
+        },
+    },
+    MetricDef {
+        id: "cpu_per_request",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "CPU time for each request: service, user and system, and the kernel's own threads; exact",
+        from: |get| {
+            let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
+            per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
+        },
+    },
+    MetricDef {
+        id: "iowait_per_request",
+        unit: Unit::Seconds,
+        direction: Direction::Lower,
+        help: "iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides",
+        from: |get| per_request(get, get(reading::IOWAIT)),
     },
     MetricDef {
         id: "usable_space",
@@ -299,6 +358,22 @@ mod tests {
             [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| Reach::of(s).label()),
             ["cache", "cache", "mixed", "mixed", "device", "device"]
         );
+    }
+
+    #[test]
+    fn a_request_costs_its_share() {
+        let get = with(&[
+            ("requests_count", 500.0),
+            ("load_elapsed_ns", 2e9),
+            ("service_user_ns", 1e9),
+            ("service_system_ns", 0.5e9),
+            ("kernel_threads_ns", 0.25e9),
+            ("iowait_ns", 0.1e9),
+        ]);
+        let value = |id: &str| (find(id).unwrap().from)(&get).unwrap();
+        assert_eq!(value("request_rate"), 250.0);
+        assert_eq!((value("user_per_request"), value("system_per_request")), (0.002, 0.0015));
+        assert_eq!((value("cpu_per_request"), value("iowait_per_request")), (0.0035, 0.0002));
     }
 
     #[test]

@@ -67,6 +67,14 @@ pub const STUDIES: &[Study] = &[
         source: "Engel, sysbench fileio with direct I/O on ext4, XFS and btrfs (2011)",
         device_bytes_per_s: Some(650e6),
     },
+    Study {
+        name: "wilton",
+        plan: include_str!("../../../studies/wilton/plan.toml"),
+        figures: None,
+        tasks: &[],
+        source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
+        device_bytes_per_s: None,
+    },
 ];
 
 impl Study {

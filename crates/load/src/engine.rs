@@ -7,6 +7,7 @@
 //! Every latency is recorded; nothing in a hot loop allocates, dispatches dynamically or shares memory. What
 //! the generator itself costs is measured in every run and said with the result.
 
+pub mod act;
 pub mod attest;
 mod cadence;
 mod calibrate;
@@ -46,6 +47,7 @@ pub use job::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
+pub(crate) use offsets::Offsets;
 pub use open::dio_align;
 pub use outcome::{Fairness, OfKind, Outcome, Used};
 pub use ring::RingUse;

@@ -10,5 +10,6 @@ pub mod source;
 pub mod step;
 pub mod tarball;
 pub mod tree;
+pub mod web;
 pub mod workload;
 pub mod workloads;

@@ -3,14 +3,23 @@
 mod coreutils;
 mod fileio;
 mod fio;
+mod proxy_cache;
 mod sysbench;
 mod tree;
+mod webproxy;
 
 use crate::workload::Workload;
 
 /// Every workload fsarena knows.
-pub const WORKLOADS: &[&dyn Workload] =
-    &[&coreutils::Coreutils, &fileio::FILEIO, &fio::FIO, &sysbench::SYSBENCH, &tree::Tree];
+pub const WORKLOADS: &[&dyn Workload] = &[
+    &coreutils::Coreutils,
+    &fileio::FILEIO,
+    &fio::FIO,
+    &proxy_cache::ProxyCache,
+    &sysbench::SYSBENCH,
+    &tree::Tree,
+    &webproxy::Webproxy,
+];
 
 /// Finds a workload by its name.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {

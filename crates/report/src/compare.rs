@@ -1,10 +1,14 @@
-//! A run beside another run, or beside published figures; samples of other tools beside each other.
+//! A run beside another run, or beside published figures; samples of other tools beside each other; what
+//! requests cost on several services.
 
+mod cost;
 mod order;
 mod published;
 mod runs;
 mod samples;
+mod watches;
 
 pub use published::compare_published;
 pub use runs::compare_runs;
 pub use samples::compare_samples;
+pub use watches::{compare_watches, is_watch};

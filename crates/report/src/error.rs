@@ -46,6 +46,14 @@ pub enum Error {
         /// `arm` or `step`.
         what: &'static str,
     },
+    /// A run cannot be compared as a watch.
+    #[error("{run} {what}")]
+    Watch {
+        /// The run.
+        run: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
     /// A weight names no task, or is none.
     #[error("--weight: {what}")]
     Weight {
@@ -80,6 +88,7 @@ impl Exits for Error {
             Error::Analysis(error) => error.exit_code(),
             Error::NotPublished { .. }
             | Error::NothingInCommon { .. }
+            | Error::Watch { .. }
             | Error::Weight { .. }
             | Error::Format(_) => ExitCode::Usage,
             _ => ExitCode::Internal,

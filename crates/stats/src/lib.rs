@@ -5,6 +5,7 @@ pub mod bca;
 pub mod comparison;
 pub mod composite;
 pub mod conclusion;
+pub mod cost;
 pub mod ebh;
 pub mod evalue;
 pub mod grid;

@@ -5,6 +5,7 @@
 
 pub mod argv;
 pub mod cancel;
+pub mod cpu;
 pub mod device;
 mod error;
 pub mod host;

@@ -35,8 +35,8 @@ pub fn boot_id(kernel: &Kernel) -> String {
     kernel.fact("proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Every process there is.
-fn all(kernel: &Kernel) -> Vec<i32> {
+/// Every process there is, the kernel's own threads included.
+pub fn all(kernel: &Kernel) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(kernel.path("proc")) else { return vec![] };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -4,7 +4,8 @@ use crate::args::Runs;
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
-use fsarena_report::compare::{compare_published, compare_runs, compare_samples};
+use fsarena_core::record::RunRecord;
+use fsarena_report::compare::{compare_published, compare_runs, compare_samples, compare_watches, is_watch};
 use fsarena_report::import;
 use fsarena_report::page::Page;
 use fsarena_store::RunDir;
@@ -15,7 +16,9 @@ use std::path::Path;
 /// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
 /// Against published figures it says who won then, who wins here, and where the order changed. Two files are
 /// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
-/// output. They are paired by block where both have blocks.
+/// output. They are paired by block where both have blocks. Of watches (`fsarena watch`), however many, it says
+/// what a request costs on each: all that was spent over all that was served, whether there is a fixed overhead,
+/// and pair by pair how the costs compare.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run (its id, the beginning of it, its directory, `latest`), or a file of samples
@@ -24,6 +27,9 @@ pub struct Args {
     /// Another run, `published:NAME` (`fsarena list studies`), or another file of samples
     #[arg(value_name = "B")]
     with: String,
+    /// Further watches
+    #[arg(value_name = "C")]
+    more: Vec<String>,
     /// The metric to compare [default: elapsed; of files that have none, every metric that both have]
     #[arg(long)]
     metric: Option<String>,
@@ -49,6 +55,10 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares.
 pub fn run(args: Args) -> Outcome {
+    if let Some(records) = watches(&args)? {
+        report::print_page(&compare_watches(&records)?, &args.format)?;
+        return Ok(ExitCode::Done);
+    }
     let page = match (is_file(&args.run), is_file(&args.with)) {
         (true, true) => of_files(&args)?,
         (false, false) => of_runs(&args)?,
@@ -57,6 +67,21 @@ pub fn run(args: Args) -> Outcome {
     };
     report::print_page(&page, &args.format)?;
     Ok(ExitCode::Done)
+}
+
+/// The runs, where the first of them is a watch or there are more than two.
+fn watches(args: &Args) -> Result<Option<Vec<RunRecord>>, Failure> {
+    let names: Vec<&String> = [&args.run, &args.with].into_iter().chain(&args.more).collect();
+    if names.iter().any(|name| is_file(name) || name.starts_with("published:")) && args.more.is_empty() {
+        return Ok(None);
+    }
+    let read = |name: &&String| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
+    let first: RunRecord = read(&names[0])?;
+    if args.more.is_empty() && !is_watch(&first) {
+        return Ok(None);
+    }
+    let others = names[1..].iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Some(std::iter::once(first).chain(others).collect()))
 }
 
 /// Runs are directories, so a regular file holds samples.

@@ -214,12 +214,38 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Dir)) {
             return Ok(vec![]);
         }
-        file.arms.iter().map(|pairs| self.arm(pairs)).collect()
+        let arms = file.arms.iter().filter_map(|pairs| self.arm(pairs).transpose());
+        self.wanted(arms.collect::<Result<_, _>>()?)
     }
 
-    fn arm(&self, pairs: &Pairs) -> Result<Arm, PlanError> {
+    /// `--fs` takes a choice of the arms that a plan names.
+    fn wanted(&self, mut arms: Vec<Arm>) -> Result<Vec<Arm>, PlanError> {
+        let asked = self.over.factors.iter().find(|(id, _)| id == factor::FS);
+        let Some((_, levels)) = asked.filter(|_| !arms.is_empty()) else { return Ok(arms) };
+        if let Some(level) =
+            levels.iter().find(|level| arms.iter().all(|arm| arm.level(factor::FS) != **level))
+        {
+            let known: Vec<&str> = arms.iter().map(|arm| arm.level(factor::FS)).collect();
+            let message =
+                format!("this plan names its arms, and none of them here is {level}: {}", known.join(", "));
+            return Err(PlanError::flag("--fs", message));
+        }
+        arms.retain(|arm| levels.iter().any(|level| level == arm.level(factor::FS)));
+        Ok(arms)
+    }
+
+    /// An arm; none where it is optional and this machine cannot make its filesystem.
+    fn arm(&self, pairs: &Pairs) -> Result<Option<Arm>, PlanError> {
         let mut arm = Arm { name: String::new(), levels: BTreeMap::new() };
+        let mut optional = false;
         for (key, value) in pairs {
+            if key.get_ref() == "optional" {
+                optional = match value.get_ref() {
+                    toml::Value::Boolean(optional) => *optional,
+                    _ => return self.bad(value.span(), "optional is true or false"),
+                };
+                continue;
+            }
             let mut levels = self.level_list(value)?;
             if levels.len() != 1 {
                 return self.bad(value.span(), "an arm has one level of each factor");
@@ -239,7 +265,8 @@ impl Resolver<'_> {
             arm.name =
                 arm.levels.values().filter(|level| !level.is_empty()).cloned().collect::<Vec<_>>().join("/");
         }
-        Ok(arm)
+        let here = self.words.available.iter().any(|fs| fs == arm.level(factor::FS));
+        Ok(Some(arm).filter(|_| here || !optional))
     }
 
     fn arm_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {

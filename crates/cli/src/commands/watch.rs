@@ -1,0 +1,46 @@
+//! `fsarena watch`: what a request costs on a live machine, without driving it.
+
+mod flags;
+mod show;
+
+pub use flags::Args;
+
+use crate::failure::{Failure, Outcome};
+use fsarena_core::exit::ExitCode;
+use fsarena_store::RunDir;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{cancel, host};
+use fsarena_watch::{Recorder, Watcher, Window};
+use show::Shown;
+
+/// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
+pub fn run(args: Args) -> Outcome {
+    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    let kernel = Kernel::host();
+    let host = host::collect(&kernel);
+    let mut recorder = match &args.resume {
+        Some(name) => Recorder::open(RunDir::find(&args.runs.runs, name)?, &host)?,
+        None => {
+            let watch = args.watch()?;
+            // Before anything is made: a counter that cannot be is said at once.
+            Watcher::begin(&kernel, &watch, 0)?;
+            Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
+        }
+    };
+    let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
+    watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
+    let mut shown = Shown::new(args.format, &recorder, watcher.notes())?;
+    let tell = |window: &Window| -> Result<(), Failure> {
+        // The store first: what is shown is also kept.
+        recorder.keep(window)?;
+        shown.window(window)
+    };
+    watcher.go(args.limits(), tell)?;
+    let (why, complete) = match cancel::requested() {
+        Some(_) => ("ended by a signal", false),
+        None => ("the windows are done", true),
+    };
+    recorder.finish(why, complete)?;
+    shown.end(&recorder);
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,89 @@
+//! The objects of PolyMix-4, the workload of the cache-offs: kinds, sizes, and whether they may be cached.
+
+use fsarena_core::schedule::mix;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp, LogNormal};
+
+/// The largest object, so that a size drawn from a long tail does not overwhelm a small cache.
+pub const MOST_BYTES: u64 = 2 << 20;
+/// The mean size of an object in bytes, from the shares below: 10.6 KB.
+pub const MEAN_BYTES: u64 = 10_575;
+
+/// A kind of object.
+struct Kind {
+    /// How many of a thousand objects are of it.
+    per_mille: u32,
+    /// How large they are, in bytes.
+    size: Size,
+    /// How many of a hundred may be cached.
+    cachable: u32,
+}
+
+/// A distribution of sizes.
+enum Size {
+    /// Exponential, by its mean.
+    Exponential(f64),
+    /// Lognormal, by mean and standard deviation.
+    LogNormal(f64, f64),
+}
+
+/// Images, HTML, downloads, others.
+const KINDS: [Kind; 4] = [
+    Kind { per_mille: 650, size: Size::Exponential(4_500.0), cachable: 80 },
+    Kind { per_mille: 150, size: Size::Exponential(8_500.0), cachable: 90 },
+    Kind { per_mille: 5, size: Size::LogNormal(300_000.0, 300_000.0), cachable: 95 },
+    Kind { per_mille: 195, size: Size::LogNormal(25_000.0, 10_000.0), cachable: 72 },
+];
+
+/// An object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    /// Its size in bytes, at least 1.
+    pub bytes: u64,
+    /// Whether it may be cached.
+    pub cachable: bool,
+}
+
+/// The object of a number: always the same in the same world.
+pub fn object(world: u64, number: u64) -> Object {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
+    let mut of_thousand = rng.random_range(0..1000);
+    let last = &KINDS[KINDS.len() - 1];
+    let kind = KINDS.iter().find(|kind| {
+        let found = of_thousand < kind.per_mille;
+        of_thousand = of_thousand.saturating_sub(kind.per_mille);
+        found
+    });
+    let kind = kind.unwrap_or(last);
+    let bytes = match kind.size {
+        Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
+        Size::LogNormal(mean, deviation) => {
+            LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
+        }
+    };
+    let cachable = rng.random_range(0..100) < kind.cachable;
+    Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_shares_are_those_of_polymix() {
+        const OBJECTS: u64 = 200_000;
+        let all: Vec<Object> = (0..OBJECTS).map(|number| object(7, number)).collect();
+        let mean = all.iter().map(|object| object.bytes).sum::<u64>() as f64 / OBJECTS as f64;
+        assert!((mean / MEAN_BYTES as f64 - 1.0).abs() < 0.03, "{mean}");
+        // 0.65·0.80 + 0.15·0.90 + 0.005·0.95 + 0.195·0.72 = 0.800.
+        let cachable = all.iter().filter(|object| object.cachable).count() as f64 / OBJECTS as f64;
+        assert!((cachable - 0.800).abs() < 0.005, "{cachable}");
+    }
+
+    #[test]
+    fn an_object_is_the_same_each_time() {
+        assert_eq!(object(1, 2), object(1, 2));
+        assert!((0..100).any(|number| object(1, number) != object(2, number)));
+    }
+}

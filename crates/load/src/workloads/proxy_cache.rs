@@ -1,0 +1,292 @@
+//! An on-disk cache of web pages without a proxy: what Squid's ufs does with its files, by threads of our own.
+//!
+//! Two levels of directories, a file an object, an index in memory, least recently used goes first. The objects
+//! are those of PolyMix-4, their popularity is Zipf's, and requests arrive when they are due, however slow the ones
+//! before are.
+
+mod cache;
+mod index;
+
+use crate::engine::act::{self, Acting};
+use crate::engine::{Arrivals, Bound, Rate};
+use crate::step::{Action, Before, Call, Error, Step};
+use crate::web::account::{self, Account};
+use crate::web::contents::MEAN_BYTES;
+use crate::web::readings;
+use crate::web::requests::Demand;
+use crate::workload::{Job, Place, Room, Workload};
+use cache::{Cache, Filling, KINDS, Serving};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// The workload.
+pub struct ProxyCache;
+
+/// Threads that fill the cache.
+const FILLERS: u32 = 4;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "proxy-cache",
+    help: "an on-disk web cache: lookups, stores, replacement, in an open loop at set rates; the model of squid without squid",
+    settings: &[
+        SettingDef {
+            id: "rates",
+            kind: Kind::Ints { min: 0, max: 10_000_000 },
+            default: Default::Ints(&[200, 400, 800]),
+            help: "requests a second, one step each; 0 for as many as it can serve",
+        },
+        SettingDef {
+            id: "threads",
+            kind: Kind::Ints { min: 1, max: 256 },
+            default: Default::Ints(&[16]),
+            help: "threads that serve, one step each",
+        },
+        SettingDef {
+            id: "seconds",
+            kind: Kind::Float { min: 0.01, max: 86_400.0 },
+            default: Default::Float(2.0),
+            help: "how long each step serves",
+        },
+        SettingDef {
+            id: "arrivals",
+            kind: Kind::Choice(&["poisson", "fixed"]),
+            default: Default::Text("poisson"),
+            help: "gaps between requests: as of many independent clients, or equal",
+        },
+        SettingDef {
+            id: "cache_bytes",
+            kind: Kind::Int { min: 1 << 16, max: 1 << 44 },
+            default: Default::Int(64 << 20),
+            help: "size of the cache; what is beyond it goes, least recently used first",
+        },
+        SettingDef {
+            id: "l1",
+            kind: Kind::Int { min: 1, max: 256 },
+            default: Default::Int(16),
+            help: "directories of the first level",
+        },
+        SettingDef {
+            id: "l2",
+            kind: Kind::Int { min: 1, max: 1024 },
+            default: Default::Int(256),
+            help: "directories in each of them",
+        },
+        SettingDef {
+            id: "recurrence",
+            kind: Kind::Float { min: 0.0, max: 1.0 },
+            default: Default::Float(0.7),
+            help: "share of requests for popular objects; the rest asks for what nobody asked for before",
+        },
+        SettingDef {
+            id: "zipf",
+            kind: Kind::Float { min: 0.0, max: 2.0 },
+            default: Default::Float(0.8),
+            help: "exponent of popularity",
+        },
+        SettingDef {
+            id: "log",
+            kind: Kind::Bool,
+            default: Default::Bool(true),
+            help: "append a record to swap.state for each object that comes or goes",
+        },
+    ],
+};
+
+/// One step: so many requests a second by so many threads; the first comes right after a remount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    cold: bool,
+    rate: i64,
+    threads: u32,
+}
+
+impl Load {
+    fn info(self) -> StepInfo {
+        let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
+        let params = [("rate", rate), ("threads", self.threads.to_string())];
+        let (name, title) = match self.cold {
+            true => ("cold", "Serve from a cold page cache"),
+            false => ("serve", "Serve"),
+        };
+        StepInfo {
+            id: StepId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
+            title: title.into(),
+            number: None,
+            in_composite: true,
+        }
+    }
+}
+
+fn loads(job: &Job) -> Vec<Load> {
+    let settings = &job.settings;
+    let threads = settings.ints("threads");
+    let rates = settings.ints("rates");
+    let warm = threads.iter().flat_map(|threads| {
+        rates.iter().map(|rate| Load { cold: false, rate: *rate, threads: *threads as u32 })
+    });
+    let warm: Vec<Load> = warm.collect();
+    warm.first().map(|first| Load { cold: true, ..*first }).into_iter().chain(warm).collect()
+}
+
+fn filling() -> StepInfo {
+    StepInfo { id: StepId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+}
+
+fn popular(job: &Job) -> u64 {
+    // Twice what fits, so that the popular objects compete for the room.
+    (2 * job.settings.int("cache_bytes") as u64 / MEAN_BYTES).max(16)
+}
+
+impl Workload for ProxyCache {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+        std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
+    }
+
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let bytes = job.settings.int("cache_bytes") as u64;
+        let files = 4 * bytes / MEAN_BYTES;
+        let directories = (job.settings.int("l1") * (job.settings.int("l2") + 1)) as u64;
+        // A block's rounding for each file, the log, and what a filesystem keeps until it commits.
+        Ok(Room {
+            bytes: 2 * bytes + 4096 * (files + directories),
+            inodes: files + directories,
+            other_bytes: 0,
+        })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let shared: Shared = Arc::default();
+        let fill = fill(job, place.root.clone(), shared.clone());
+        let mut steps = vec![step(filling(), Before::Warm, fill)];
+        for load in loads(job) {
+            let before = if load.cold { Before::Remount } else { Before::Warm };
+            steps.push(step(load.info(), before, serve(job, load, place.root.clone(), shared.clone())));
+        }
+        Ok(steps)
+    }
+
+    fn remarks(&self, job: &Job) -> Vec<Note> {
+        let settings = &job.settings;
+        let text = format!(
+            "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
+             (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
+             cost no network. What is dirty at the end of a step is written before its CPU is counted",
+            settings.int("cache_bytes") >> 20,
+            100.0 * settings.float("recurrence"),
+            settings.float("zipf"),
+        );
+        vec![Note::new(NoteKind::Remark, text)]
+    }
+}
+
+/// The cache that the first step makes and the others serve from.
+type Shared = Arc<OnceLock<Cache>>;
+
+fn step(info: StepInfo, before: Before, call: Call) -> Step {
+    Step { info, before, prepare: vec![], work: vec![Action::Call(call)] }
+}
+
+fn fill(job: &Job, root: PathBuf, shared: Shared) -> Call {
+    let settings = job.settings.clone();
+    let (world, popular) = (job.seed, popular(job));
+    Call::new(["fill".to_string(), root.display().to_string()], move || {
+        let account = Account::begin();
+        let limit = settings.int("cache_bytes") as u64;
+        let demand = Demand::new(popular, settings.float("zipf"), settings.float("recurrence"));
+        let levels = (settings.int("l1") as u32, settings.int("l2") as u32);
+        let made = Cache::make(&root, levels, limit, settings.flag("log"), world, demand)?;
+        let cache = shared.get_or_init(|| made);
+        let acting = Acting {
+            threads: FILLERS,
+            kinds: &KINDS,
+            rate: None,
+            bound: Bound::Operations(Cache::to_fill(world, popular, limit).max(1)),
+            interval_ms: 100,
+            seed: world,
+        };
+        let outcome = act::run(&acting, &Filling(cache))?;
+        account::of_threads(&outcome, 1, account, &root)
+    })
+}
+
+fn serve(job: &Job, load: Load, root: PathBuf, shared: Shared) -> Call {
+    let (settings, seed) = (job.settings.clone(), job.seed);
+    Call::new([load.info().id.to_string(), root.display().to_string()], move || {
+        let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
+        let arrivals = if settings.text("arrivals") == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
+        let acting = Acting {
+            threads: load.threads,
+            kinds: &KINDS,
+            rate: (load.rate > 0).then_some(Rate { per_s: load.rate as f64, arrivals }),
+            bound: Bound::Seconds(settings.float("seconds")),
+            interval_ms: 100,
+            seed,
+        };
+        let before = (cache.served.load(Ordering::Relaxed), cache.replaced.load(Ordering::Relaxed));
+        let account = Account::begin();
+        let outcome = act::run(&acting, &Serving(cache))?;
+        let mut found: Readings = account::of_threads(&outcome, 1, account, &root)?;
+        let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
+        found.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
+        found.set(readings::SERVED, (cache.served.load(Ordering::Relaxed) - before.0) as f64);
+        found.set(readings::REPLACED, (cache.replaced.load(Ordering::Relaxed) - before.1) as f64);
+        Ok(found)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job(set: &[(&str, Value)]) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.extend(set.iter().map(|(name, value)| (name.to_string(), value.clone())));
+        Job { settings, scale: Scale::Tiny, seed: 3 }
+    }
+
+    #[test]
+    fn every_step_tells_what_a_request_costs() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let ints = |values: &[i64]| Value::List(values.iter().copied().map(Value::Int).collect());
+        let job = job(&[
+            ("rates", ints(&[500, 0])),
+            ("threads", ints(&[2, 256])),
+            ("seconds", Value::Float(0.05)),
+            ("cache_bytes", Value::Int(256 << 10)),
+            ("l1", Value::Int(2)),
+            ("l2", Value::Int(4)),
+        ]);
+        let outline: Vec<String> = ProxyCache.outline(&job).iter().map(|info| info.id.to_string()).collect();
+        assert_eq!(outline.len(), 2 + 2 * 2);
+        assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
+        for step in ProxyCache.steps(&job, &place).unwrap() {
+            for action in step.work {
+                let (found, _) = action.perform(&mut |_| {}).unwrap();
+                let get = |id: &str| found.get(id);
+                let metric = |id: &str| (fsarena_core::metric::find(id).unwrap().from)(&get);
+                assert!(get("requests_count").unwrap() > 0.0, "{:?}", step.info.id);
+                assert!(metric("cpu_per_request").unwrap() > 0.0 && metric("request_rate").unwrap() > 0.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! filebench's personality `webproxy`, as `webproxy.f` has it: 100 threads on 10,000 files of 16 KiB in one
+//! directory, 80% of them there at the start. Each turn of a thread deletes a file, makes one, appends up to 16 KiB
+//! to it, and reads five files whole.
+//!
+//! Its data set shrinks while it measures: what is deleted has 16 KiB, what is made has 8 KiB on average.
+
+mod set;
+
+use crate::engine::act::{self, Acting, Actor};
+use crate::engine::{Bound, Error as EngineError, Outcome};
+use crate::step::{Action, Before, Call, Error, Step};
+use crate::web::account::{self, Account};
+use crate::web::readings;
+use crate::workload::{Job, Place, Room, Workload};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use set::FileSet;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct Webproxy;
+
+/// `$filesize` and `$meaniosize`.
+const FILE_BYTES: usize = 16 << 10;
+/// `prealloc=80`.
+const PREALLOCATED_PERCENT: u64 = 80;
+/// Files read in each turn.
+const READS: u64 = 5;
+/// Delete, create, append and close, and five times open, read and close: what filebench counts in a turn.
+const FLOWOPS_A_TURN: f64 = 19.0;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "webproxy",
+    help: "filebench's webproxy, exactly: delete, create, append, and read five files, by 100 threads in one directory",
+    settings: &[
+        SettingDef {
+            id: "threads",
+            kind: Kind::Int { min: 1, max: 256 },
+            default: Default::Int(100),
+            help: "threads",
+        },
+        SettingDef {
+            id: "files",
+            kind: Kind::Int { min: 10, max: 10_000_000 },
+            default: Default::Int(10_000),
+            help: "entries of the file set; 80% of them exist at the start",
+        },
+        SettingDef {
+            id: "seconds",
+            kind: Kind::Float { min: 0.01, max: 86_400.0 },
+            default: Default::Float(10.0),
+            help: "how long it is measured; filebench's script takes 60",
+        },
+    ],
+};
+
+fn info(id: &str, title: &str) -> StepInfo {
+    StepInfo { id: StepId::new(id), title: title.into(), number: None, in_composite: true }
+}
+
+impl Workload for Webproxy {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<StepInfo> {
+        vec![info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")]
+    }
+
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let files = job.settings.int("files") as u64;
+        Ok(Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let (files, seed) = (job.settings.int("files") as u64, job.seed);
+        let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
+        let existing = files * PREALLOCATED_PERCENT / 100;
+        let dir = place.root.join("bigfileset");
+        let call = |what: &str, run: Box<dyn FnOnce(&Path) -> Result<Readings, Error> + Send>| {
+            let dir = dir.clone();
+            let words = [what.to_string(), format!("{files} files"), dir.display().to_string()];
+            vec![Action::Call(Call::new(words, move || run(&dir)))]
+        };
+        let make = move |dir: &Path| preallocate(dir, existing, seed);
+        let turn = move |dir: &Path| {
+            let personality = Personality::new(dir, files as u32, existing as u32, seed);
+            let acting = Acting {
+                threads,
+                kinds: &["turn"],
+                rate: None,
+                bound: Bound::Seconds(seconds),
+                interval_ms: 100,
+                seed,
+            };
+            let account = Account::begin();
+            let outcome = act::run(&acting, &personality)?;
+            personality.readings(&outcome, account)
+        };
+        let [first, second] =
+            [info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")];
+        Ok(vec![
+            Step {
+                info: first,
+                before: Before::Warm,
+                prepare: vec![],
+                work: call("prealloc", Box::new(make)),
+            },
+            Step {
+                info: second,
+                before: Before::Warm,
+                prepare: vec![],
+                work: call("webproxy", Box::new(turn)),
+            },
+        ])
+    }
+
+    fn remarks(&self, _: &Job) -> Vec<Note> {
+        let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
+                    place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
+                    faster filesystem; file_mean_bytes says where it ended";
+        vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
+    move |source| EngineError::Io { doing, path: path.into(), source }
+}
+
+fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<Readings, Error> {
+    std::fs::create_dir(dir).map_err(failed("making", dir))?;
+    let noise = noise(seed);
+    for number in 0..existing {
+        let path = file(dir, number as u32);
+        std::fs::write(&path, &noise[..FILE_BYTES]).map_err(failed("writing", &path))?;
+    }
+    Ok(Readings::default())
+}
+
+fn file(dir: &Path, number: u32) -> PathBuf {
+    dir.join(format!("{number:08}"))
+}
+
+fn noise(seed: u64) -> Vec<u8> {
+    let mut noise = vec![0; FILE_BYTES];
+    crate::payload::Payload::new(mix(seed, 5), 0).fill(&mut noise);
+    noise
+}
+
+/// The personality's threads at work.
+struct Personality {
+    dir: PathBuf,
+    set: FileSet,
+    noise: Vec<u8>,
+    seed: u64,
+}
+
+/// What a thread has of its own.
+struct Own {
+    rng: Xoshiro256PlusPlus,
+    buffer: Vec<u8>,
+}
+
+impl Personality {
+    fn new(dir: &Path, files: u32, existing: u32, seed: u64) -> Personality {
+        Personality { dir: dir.into(), set: FileSet::new(files, existing), noise: noise(seed), seed }
+    }
+
+    fn delete(&self, own: &mut Own) -> Result<(), EngineError> {
+        let Some(number) = self.set.take_existing(&mut own.rng) else { return Ok(()) };
+        let path = file(&self.dir, number);
+        std::fs::remove_file(&path).map_err(failed("removing", &path))?;
+        self.set.give(number, false);
+        Ok(())
+    }
+
+    fn create(&self, own: &mut Own, bytes: usize) -> Result<(), EngineError> {
+        let Some(number) = self.set.take_missing(&mut own.rng) else { return Ok(()) };
+        let path = file(&self.dir, number);
+        let made = OpenOptions::new().append(true).create_new(true).open(&path);
+        let mut made = made.map_err(failed("making", &path))?;
+        made.write_all(&self.noise[..bytes]).map_err(failed("appending to", &path))?;
+        drop(made);
+        self.set.give(number, true);
+        Ok(())
+    }
+
+    fn read(&self, own: &mut Own) -> Result<(), EngineError> {
+        let Some(number) = self.set.read(&mut own.rng) else { return Ok(()) };
+        let path = file(&self.dir, number);
+        let mut opened = File::open(&path).map_err(failed("opening", &path))?;
+        while opened.read(&mut own.buffer).map_err(failed("reading", &path))? > 0 {}
+        self.set.done(number);
+        Ok(())
+    }
+
+    fn readings(&self, outcome: &Outcome, account: Account) -> Result<Readings, Error> {
+        let mut found = account::of_threads(outcome, 1 + READS, account, &self.dir)?;
+        let turns = outcome.operations() as f64;
+        found.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
+        let existing = self.set.existing();
+        let sizes = existing.iter().filter_map(|number| file(&self.dir, *number).metadata().ok());
+        let bytes: u64 = sizes.map(|meta| meta.len()).sum();
+        found.set(readings::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
+        Ok(found)
+    }
+}
+
+impl Actor for Personality {
+    type Own = Own;
+    /// Bytes to append.
+    type Request = usize;
+
+    fn own(&self, thread: u32) -> Result<Own, EngineError> {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.seed, thread.into()));
+        // `$iosize=1m`: a file is read whole by one call, and a second one finds its end.
+        Ok(Own { rng, buffer: vec![0; 1 << 20] })
+    }
+
+    fn draw(&self, own: &mut Own) -> usize {
+        // `appendfilerand` takes a size evenly from 1 to `iosize`.
+        own.rng.random_range(1..=FILE_BYTES)
+    }
+
+    fn act(&self, own: &mut Own, bytes: usize) -> Result<usize, EngineError> {
+        self.delete(own)?;
+        self.create(own, bytes)?;
+        (0..READS).try_for_each(|_| self.read(own))?;
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    #[test]
+    fn the_set_keeps_its_number_and_loses_its_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.insert("files".into(), Value::Int(50));
+        settings.0.insert("threads".into(), Value::Int(4));
+        settings.0.insert("seconds".into(), Value::Float(0.2));
+        let job = Job { settings, scale: Scale::Tiny, seed: 3 };
+        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let mut last = Readings::default();
+        for step in Webproxy.steps(&job, &place).unwrap() {
+            for action in step.work {
+                last = action.perform(&mut |_| {}).unwrap().0;
+            }
+        }
+        assert!(last.get("requests_count").unwrap() >= 6.0 * 40.0, "{last:?}");
+        let mean = last.get("file_mean_bytes").unwrap();
+        assert!(mean > 2048.0 && mean < 12_288.0, "{mean}");
+        let files = std::fs::read_dir(dir.path().join("bigfileset")).unwrap().count();
+        // Each turn deletes one and makes one; a turn that was under way when time ended is complete.
+        assert_eq!(files, 40);
+    }
+}

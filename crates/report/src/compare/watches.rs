@@ -1,0 +1,120 @@
+//! Watches beside each other: what a request costs on each.
+
+use super::cost::{self, Resource, Service};
+use crate::document::{Document, Part};
+use crate::error::Error;
+use crate::number::{plural, with_unit};
+use crate::page::Page;
+use fsarena_core::metric::reading;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use fsarena_stats::grid::dropped;
+use serde_json::json;
+
+/// What windows may have been read of: the reading, what people call it, and whether ticks sample it.
+const READINGS: [(&str, &str, bool); 13] = [
+    (reading::MACHINE_CPU, "CPU, whole machine", false),
+    ("service_cpu_ns", "CPU, service", false),
+    (reading::KERNEL_THREADS, "CPU, kernel threads", false),
+    ("machine_user_ns", "user", true),
+    ("machine_system_ns", "system", true),
+    (reading::IOWAIT, "iowait", true),
+    ("pressure_io_some_ns", "I/O pressure, some", false),
+    ("pressure_io_full_ns", "I/O pressure, full", false),
+    ("device_busy_ns", "device busy", false),
+    ("device_reads", "device reads", false),
+    ("device_writes", "device writes", false),
+    (reading::DEVICE_READ, "bytes read", false),
+    (reading::DEVICE_WRITTEN, "bytes written", false),
+];
+
+/// Whether a run is a watch.
+pub fn is_watch(record: &RunRecord) -> bool {
+    record.plan.workloads.iter().any(|workload| workload.name == "watch")
+}
+
+/// Compares watches, pair by pair, resource by resource.
+///
+/// # Errors
+/// Where one of them is no watch, or has fewer than two windows whose requests are known.
+pub fn compare_watches(records: &[RunRecord]) -> Result<Page, Error> {
+    let mut document = Document::default();
+    document.heading(1, "What a request costs");
+    let mut services = vec![];
+    for (number, record) in records.iter().enumerate() {
+        services.push(service(record, number, records)?);
+        left_out(&mut document, record, &services[number]);
+    }
+    let has = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
+    let kept: Vec<usize> = (0..READINGS.len()).filter(has).collect();
+    for service in &mut services {
+        service.spent = kept.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
+    }
+    let resources: Vec<Resource> = kept.iter().map(|at| resource(READINGS[*at])).collect();
+    cost::tables(&mut document, &services, &resources);
+    let pairs = cost::pairs(&services, &resources);
+    if services.len() > 1 {
+        cost::pair_table(&mut document, &pairs);
+    }
+    let mut json = cost::json(&services, &resources, &pairs);
+    json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
+    Ok(Page { document, json })
+}
+
+fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
+    let (id, shown): (String, fn(f64) -> String) = match id {
+        id if id.ends_with("_ns") => (id.replace("_ns", "_s"), |value| with_unit(value, Unit::Seconds)),
+        id if id.ends_with("_bytes") => (id.into(), |value| with_unit(value, Unit::Bytes)),
+        id => (id.into(), crate::number::three),
+    };
+    Resource { id, title: title.into(), shown, tick_sampled }
+}
+
+/// The rates of a watch, in order of time; windows that were spoilt are left out.
+fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
+    let fault = |what: String| Error::Watch { run: record.id.clone(), what };
+    if !is_watch(record) {
+        return Err(fault("is no watch; `fsarena compare` takes two runs, or watches only".into()));
+    }
+    let spoilt = dropped(record);
+    let mut rows: Vec<usize> = (0..record.samples.len()).collect();
+    rows.retain(|row| !spoilt.contains(&record.cells[record.samples.cell[*row] as usize].block));
+    rows.sort_by(|a, b| record.samples.started_at[*a].total_cmp(&record.samples.started_at[*b]));
+    let column = |id: &str| record.metric(id).map(|(_, values)| values);
+    let elapsed = column(reading::ELAPSED).unwrap_or_default();
+    let rates = |id: &str| -> Vec<f64> {
+        let Some(values) = column(id) else { return vec![f64::NAN; rows.len()] };
+        // What is read in nanoseconds is spent in seconds.
+        let worth = if id.ends_with("_ns") { 1.0 } else { 1e9 };
+        rows.iter().map(|row| worth * values[*row] / elapsed[*row]).collect()
+    };
+    let load = rates(reading::REQUESTS);
+    if load.iter().filter(|load| load.is_finite()).count() < 2 {
+        return Err(fault(
+            "has fewer than two windows whose requests are known; watch with a counter, for longer".into(),
+        ));
+    }
+    let name = record.arms.first().map_or(record.id.clone(), |arm| arm.name.clone());
+    let alike = |other: &RunRecord| other.arms.first().is_some_and(|arm| arm.name == name);
+    let shared = all.iter().filter(|other| alike(other)).count() > 1;
+    let name = if shared { format!("{name} ({})", number + 1) } else { name };
+    Ok(Service { name, load, spent: READINGS.iter().map(|(id, ..)| rates(id)).collect() })
+}
+
+/// What was not used, and why: never by what was measured.
+fn left_out(document: &mut Document, record: &RunRecord, service: &Service) {
+    let spoilt = dropped(record).len();
+    let unknown = service.load.iter().filter(|load| !load.is_finite()).count();
+    if spoilt + unknown == 0 {
+        return;
+    }
+    let text = format!(
+        "{}: {} left out because something disturbed them, {} because their requests are not known; \
+         `fsarena report {}` says what happened",
+        service.name,
+        plural(spoilt, "window"),
+        plural(unknown, "window"),
+        record.id
+    );
+    document.parts.push(Part::Loud(text));
+}

@@ -1,0 +1,77 @@
+//! CPU time of processes and of the kernel's own threads, exact: their CPU clocks (clock_getcpuclockid(3)).
+//!
+//! The scheduler charges nanoseconds; `/proc/PID/stat` tells them in steps of 10 ms, and `/proc/PID/schedstat`
+//! tells those of the first thread only. A process that ended takes its time with it, so whoever wants all of it
+//! asks often enough.
+
+use crate::kernel::Kernel;
+use procfs_core::FromRead;
+use procfs_core::process::{Stat, StatFlags};
+use std::collections::BTreeMap;
+
+/// CPU time in nanoseconds of processes, each by its id and the tick at which it started: ids are used again.
+pub type Times = BTreeMap<(i32, u64), u64>;
+
+/// What a process has used, its threads that ended included; none where there is no such process.
+pub fn process_ns(pid: i32) -> Option<u64> {
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both pointers are to live locals; a pid that names nothing is an error and nothing else.
+    let found = unsafe {
+        libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
+    };
+    found.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// What each of the kernel's own threads has used.
+pub fn kernel_threads(kernel: &Kernel) -> Times {
+    let time = |pid: i32| {
+        let stat = stat(kernel, pid)?;
+        let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
+        own.then_some(((pid, stat.starttime), process_ns(pid)?))
+    };
+    crate::process::all(kernel).into_iter().filter_map(time).collect()
+}
+
+/// What was used between two moments: processes that began meanwhile count whole, those that ended not at all.
+pub fn used(before: &Times, after: &Times) -> u64 {
+    after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
+}
+
+/// User and system time of a process and its threads, in clock ticks. The kernel makes their sum right and
+/// splits it by what its ticks met.
+pub fn user_and_system(kernel: &Kernel, pid: i32) -> Option<(u64, u64)> {
+    stat(kernel, pid).map(|stat| (stat.utime, stat.stime))
+}
+
+fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
+    Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_time_and_is_no_kernel_thread() {
+        let kernel = Kernel::host();
+        let pid = std::process::id() as i32;
+        let before = process_ns(pid).unwrap();
+        let begun = std::time::Instant::now();
+        while begun.elapsed().as_millis() < 5 {
+            std::hint::spin_loop();
+        }
+        assert!(process_ns(pid).unwrap() > before);
+        assert!(!kernel_threads(&kernel).keys().any(|(id, _)| *id == pid));
+        assert!(user_and_system(&kernel, pid).is_some());
+        assert_eq!(process_ns(i32::MAX), None);
+    }
+
+    #[test]
+    fn what_began_counts_whole_and_what_ended_not_at_all() {
+        let before = Times::from([((1, 0), 100), ((2, 0), 50)]);
+        let after = Times::from([((1, 0), 130), ((3, 9), 7)]);
+        assert_eq!(used(&before, &after), 37);
+        // The same id, another process.
+        assert_eq!(used(&before, &Times::from([((2, 8), 60)])), 60);
+    }
+}

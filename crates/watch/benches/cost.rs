@@ -1,0 +1,99 @@
+//! What watching costs: CPU time of one reading, of one window's end, and the share of a CPU at one reading a
+//! second with windows of five minutes.
+
+use fsarena_sys::cpu;
+use fsarena_sys::kernel::Kernel;
+use fsarena_watch::{Spec, Watcher, named};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+const READINGS: u32 = 500;
+const WINDOWS: u32 = 100;
+
+fn main() {
+    let own = std::process::id() as i32;
+    let server = server();
+    let log = std::env::temp_dir().join(format!("fsarena-bench-{own}.log"));
+    std::fs::write(&log, "x\n").expect("the log is written");
+    let counters = [
+        ("squid", Spec::Squid(server.address.clone())),
+        ("log", Spec::Log(log.clone(), None)),
+        ("command", Spec::Command(vec!["echo".into(), "1".into()])),
+    ];
+    for (name, spec) in counters {
+        let lengths = (Duration::from_secs(300), Duration::from_secs(1));
+        let at = (Some(std::env::temp_dir()), None);
+        let service = [server.pid.to_string()];
+        let watch = named(name.into(), Some(spec), at, &service, lengths).expect("a watch");
+        let mut watcher = Watcher::begin(&Kernel::host(), &watch, 0).expect("it begins");
+        let reading = spent(own, READINGS, || watcher.read());
+        let window = spent(own, WINDOWS, || drop(watcher.close()));
+        let share = reading + window / 300.0;
+        println!(
+            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}",
+            reading * 1e6,
+            window * 1e6,
+            share * 100.0,
+            if share < 0.001 { "" } else { "  (above 0.1%)" }
+        );
+    }
+    drop(server);
+    let _ = std::fs::remove_file(&log);
+}
+
+/// Seconds of CPU that one turn takes, in this process and the children it waited for.
+fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> f64 {
+    let now = || cpu::process_ns(own).unwrap_or(0) + children_ns();
+    let before = now();
+    (0..turns).for_each(|_| turn());
+    (now() - before) as f64 / 1e9 / f64::from(turns)
+}
+
+fn children_ns() -> u64 {
+    // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// A stand-in for squid, in a process of its own so that its time is not ours.
+struct Server {
+    pid: i32,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        }
+    }
+}
+
+fn server() -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it has one").to_string();
+    // SAFETY: the process has one thread; the child only serves and never returns.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        serve(&listener);
+    }
+    Server { pid, address }
+}
+
+fn serve(listener: &TcpListener) -> ! {
+    // As long as Squid 5.7's page is.
+    let filler = "some.counter.of.squid = 123456\n".repeat(60);
+    let page = format!("HTTP/1.0 200 OK\r\n\r\n{filler}client_http.requests = 17\n");
+    for mut stream in listener.incoming().flatten() {
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(page.as_bytes());
+    }
+    std::process::exit(0)
+}

@@ -1,0 +1,8 @@
+//! Every counter, one file each.
+
+pub mod command;
+pub mod device;
+pub mod http;
+pub mod log;
+pub mod prometheus;
+pub mod squid;

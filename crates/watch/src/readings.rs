@@ -1,0 +1,106 @@
+//! What a window is read of.
+
+use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_probe::probes::PROBES;
+
+/// The probes whose gauges make sense for a whole machine at any moment.
+pub const PROBES_USED: [&str; 5] = ["machine_cpu", "device", "pressure", "page_cache", "iowait"];
+
+/// CPU time of the service's processes.
+pub const SERVICE_CPU: &str = "service_cpu_ns";
+/// Resident memory of them at the end.
+pub const SERVICE_MEMORY: &str = "service_resident_bytes";
+/// How many there were at the end.
+pub const SERVICE_PROCESSES: &str = "service_processes";
+/// What watching itself cost.
+pub const OWN_CPU: &str = "watch_cpu_ns";
+/// Bytes in use on the filesystem at the end.
+pub const USED: &str = "filesystem_used_bytes";
+/// Inodes in use on it.
+pub const USED_INODES: &str = "filesystem_used_inodes";
+
+const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit, direction, help }
+}
+
+const OWN: &[ReadingDef] = &[
+    def(reading::REQUESTS, Unit::Count, Direction::Neutral, "requests that were answered"),
+    def(
+        SERVICE_CPU,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "CPU time of the service's processes, user and system, from their CPU clocks: exact",
+    ),
+    def(
+        reading::SERVICE_USER,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "user CPU time of the service; its sum with system time is exact, the split is sampled at ticks",
+    ),
+    def(
+        reading::SERVICE_SYSTEM,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "system CPU time of the service; its sum with user time is exact, the split is sampled at ticks",
+    ),
+    def(
+        SERVICE_MEMORY,
+        Unit::Bytes,
+        Direction::Neutral,
+        "resident memory of the service when the window closed",
+    ),
+    def(
+        SERVICE_PROCESSES,
+        Unit::Count,
+        Direction::Neutral,
+        "processes of the service when the window closed",
+    ),
+    def(
+        reading::KERNEL_THREADS,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "CPU time of the kernel's own threads, from their CPU clocks: exact",
+    ),
+    def(OWN_CPU, Unit::Nanoseconds, Direction::Lower, "CPU time of fsarena itself while it watched"),
+    def(
+        USED,
+        Unit::Bytes,
+        Direction::Neutral,
+        "bytes in use on the watched filesystem when the window closed",
+    ),
+    def(USED_INODES, Unit::Count, Direction::Neutral, "inodes in use on it when the window closed"),
+];
+
+/// Whether a reading of these probes is one of a window: what is read once for a command is not.
+pub fn is_of_windows(id: &str) -> bool {
+    !id.contains("_to_return_")
+}
+
+/// Every reading that a window can have.
+pub fn defs() -> Vec<ReadingDef> {
+    let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
+    let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id()));
+    let of_probes = probes.flat_map(|probe| probe.readings()).map(|reading| reading.def);
+    elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(OWN.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_probes_are_there() {
+        let mut ids: Vec<&str> = defs().iter().map(|def| def.id).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+        for id in
+            ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
+        {
+            assert!(ids.contains(&id), "{id}");
+        }
+        assert!(PROBES_USED.iter().all(|id| PROBES.iter().any(|probe| probe.id() == *id)));
+    }
+}

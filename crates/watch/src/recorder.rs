@@ -1,0 +1,152 @@
+//! Windows into a run store: a block, a cell and a sample each.
+
+use crate::error::Error;
+use crate::plan::Watch;
+use crate::window::Window;
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{CellEvent, Event, Note, Outcome};
+use fsarena_core::host::Host;
+use fsarena_core::plan::Plan;
+use fsarena_core::sample::Sample;
+use fsarena_store::{RunDir, Writer};
+use std::path::Path;
+
+/// Keeps windows as they close: a crash loses the one that is open.
+pub struct Recorder {
+    run: RunDir,
+    writer: Writer,
+    plan: Plan,
+    watch: Watch,
+}
+
+impl Recorder {
+    /// A new watch below a directory of runs.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, Error> {
+        let run = RunDir::create(runs, &watch.plan(), version)?;
+        Recorder::open(run, host)
+    }
+
+    /// A watch that goes on.
+    ///
+    /// # Errors
+    /// Where it is no watch, or another process writes it.
+    pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
+        let plan = run.plan()?;
+        let watch = Watch::of_plan(&plan)?;
+        let mut writer = Writer::open(&run, host, &crate::readings::defs())?;
+        writer.apply(&Event::RunStarted {
+            blocks: u32::MAX,
+            arms: vec![watch.name.clone()],
+            steps_per_cell: 1,
+            already_done: 0,
+            budget_s: None,
+        })?;
+        Ok(Recorder { run, writer, plan, watch })
+    }
+
+    /// What is watched.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Where it is kept.
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// The number of the next window.
+    ///
+    /// # Errors
+    /// Where the run cannot be read.
+    pub fn next(&self) -> Result<u32, Error> {
+        let record = fsarena_store::read(&self.run)?;
+        Ok(record.cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0))
+    }
+
+    /// Notes something about all of it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn note(&mut self, note: &Note) -> Result<(), Error> {
+        Ok(self.writer.apply(&Event::Note(note.clone()))?)
+    }
+
+    /// Keeps a window.
+    ///
+    /// # Errors
+    /// Where it cannot be written: a full disk, say.
+    pub fn keep(&mut self, window: &Window) -> Result<(), Error> {
+        let cell = self.watch.cell(&self.plan, window.number);
+        let id = cell.id();
+        let step =
+            StepInfo { id: StepId::new("window"), title: "Window".into(), number: None, in_composite: true };
+        let sample = Sample { step, started_at: window.started_at, readings: window.readings.clone() };
+        let inside = |what| Event::Cell { cell: id.clone(), what };
+        let mut events = vec![
+            Event::BlockStarted { block: window.number, order: vec![self.watch.name.clone()] },
+            Event::CellStarted { cell },
+        ];
+        events.extend(window.marks.iter().map(|mark| inside(CellEvent::Note(mark.note()))));
+        events.push(inside(CellEvent::Sample(sample)));
+        events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
+        events.push(Event::BlockFinished { block: window.number });
+        events.iter().try_for_each(|event| Ok(self.writer.apply(event)?))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Where that cannot be written.
+    pub fn finish(&mut self, why: &str, complete: bool) -> Result<(), Error> {
+        Ok(self.writer.apply(&Event::RunFinished { why: why.into(), complete })?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::named;
+    use crate::window::Mark;
+    use fsarena_core::event::NoteKind;
+    use fsarena_core::sample::Readings;
+    use std::time::Duration;
+
+    fn window(number: u32, requests: f64, marks: Vec<Mark>) -> Window {
+        let mut readings = Readings::default();
+        readings.set("requests_count", requests);
+        readings.set("elapsed_ns", 1e9);
+        Window { number, started_at: 1e9, seconds: 1.0, readings, marks }
+    }
+
+    #[test]
+    fn a_watch_goes_on_where_it_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let lengths = (Duration::from_secs(1), Duration::from_secs(1));
+        let watch = named("xfs".into(), None, (None, None), &[], lengths).unwrap();
+        let host = Host { hostname: "h".into(), boot_id: "1".into(), ..Host::default() };
+        let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
+        assert_eq!(recorder.next().unwrap(), 0);
+        recorder.keep(&window(0, 10.0, vec![])).unwrap();
+        recorder.keep(&window(1, 11.0, vec![Mark::CounterBack { from: 9.0, to: 1.0 }])).unwrap();
+        let run = recorder.run().clone();
+        drop(recorder);
+
+        // After a reboot.
+        let host = Host { boot_id: "2".into(), ..host };
+        // A process that another test starts just now holds the lock until it executes its program.
+        let mut tries = std::iter::repeat_with(|| Recorder::open(run.clone(), &host));
+        let mut recorder = tries.find_map(Result::ok).unwrap();
+        assert_eq!((recorder.next().unwrap(), recorder.watch()), (2, &watch));
+        recorder.keep(&window(2, 12.0, vec![])).unwrap();
+        recorder.finish("the windows are done", true).unwrap();
+        drop(recorder);
+        let record = fsarena_store::read(&run).unwrap();
+        assert_eq!(record.metric("requests_count").unwrap().1, [10.0, 11.0, 12.0]);
+        assert_eq!(record.hosts.len(), 2);
+        assert_eq!((record.notes[0].0, record.notes[0].1.kind), (Some(1), NoteKind::Dropped));
+        assert!(record.status.complete);
+    }
+}

@@ -1,0 +1,229 @@
+//! The service's own processes.
+
+use crate::readings::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_sys::cpu;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::process;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Finding processes means reading a file of each one on the machine, so it is done at the ends of windows and
+/// after every so many readings.
+const LOOK_AFTER: u32 = 30;
+
+/// What the service is known by: command names, process ids, or a cgroup's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// `comm`, 15 characters at most.
+    Name(String),
+    /// A process id.
+    Pid(i32),
+    /// All processes in a cgroup and those below it.
+    Cgroup(PathBuf),
+}
+
+impl Known {
+    /// A name, a number, or a path.
+    pub fn of(text: &str) -> Known {
+        match text.parse() {
+            Ok(pid) => Known::Pid(pid),
+            Err(_) if text.starts_with('/') => Known::Cgroup(text.into()),
+            // The kernel keeps 15 bytes of a name.
+            Err(_) => Known::Name(text.bytes().take(15).map(char::from).collect()),
+        }
+    }
+}
+
+impl Known {
+    /// What [`Known::of`] reads.
+    pub fn text(&self) -> String {
+        match self {
+            Known::Name(name) => name.clone(),
+            Known::Pid(pid) => pid.to_string(),
+            Known::Cgroup(dir) => dir.display().to_string(),
+        }
+    }
+}
+
+/// The processes, and what they used in the window that is open.
+pub struct Service {
+    kernel: Kernel,
+    known: Vec<Known>,
+    /// CPU time in nanoseconds when last seen, and ticks of user and system time likewise.
+    seen: BTreeMap<(i32, u64), Seen>,
+    used_ns: u64,
+    ticks: (u64, u64),
+    since_looked: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    ns: u64,
+    ticks: (u64, u64),
+}
+
+impl Service {
+    /// Of these processes; what they used until now does not count.
+    pub fn new(kernel: &Kernel, known: &[Known]) -> Service {
+        let mut service = Service {
+            kernel: kernel.clone(),
+            known: known.to_vec(),
+            seen: BTreeMap::new(),
+            used_ns: 0,
+            ticks: (0, 0),
+            since_looked: 0,
+        };
+        service.look(true);
+        service
+    }
+
+    /// Reads what the processes have used since the last reading: what ends takes its time with it.
+    pub fn read(&mut self) {
+        if self.known.is_empty() {
+            return;
+        }
+        self.since_looked += 1;
+        let mut gone = vec![];
+        for (identity, seen) in &mut self.seen {
+            match cpu::process_ns(identity.0) {
+                Some(ns) if ns >= seen.ns => {
+                    self.used_ns += ns - seen.ns;
+                    seen.ns = ns;
+                }
+                _ => gone.push(*identity),
+            }
+        }
+        if !gone.is_empty() || self.since_looked >= LOOK_AFTER {
+            self.seen.retain(|identity, _| !gone.contains(identity));
+            self.look(false);
+        }
+    }
+
+    /// Closes the window.
+    pub fn turn(&mut self, readings: &mut Readings) {
+        if self.known.is_empty() {
+            return;
+        }
+        self.read();
+        self.look(false);
+        self.split();
+        readings.set(SERVICE_PROCESSES, self.seen.len() as f64);
+        readings.set(SERVICE_CPU, self.used_ns as f64);
+        let (user, system) = self.ticks;
+        // Without a single tick there is nothing to split by.
+        if user + system > 0 {
+            let user_ns = self.used_ns as f64 * user as f64 / (user + system) as f64;
+            readings.set(reading::SERVICE_USER, user_ns);
+            readings.set(reading::SERVICE_SYSTEM, self.used_ns as f64 - user_ns);
+        }
+        let resident = self.seen.keys().filter_map(|(pid, _)| resident_bytes(&self.kernel, *pid));
+        readings.set(SERVICE_MEMORY, resident.sum::<u64>() as f64);
+        (self.used_ns, self.ticks) = (0, (0, 0));
+    }
+
+    /// Finds processes that came. Those that came since the watch began count whole.
+    fn look(&mut self, first: bool) {
+        self.since_looked = 0;
+        for pid in self.pids() {
+            let Some(started) = process::start_time(&self.kernel, pid) else { continue };
+            if self.seen.contains_key(&(pid, started)) {
+                continue;
+            }
+            let (Some(ns), Some(ticks)) = (cpu::process_ns(pid), cpu::user_and_system(&self.kernel, pid))
+            else {
+                continue;
+            };
+            let before = if first { Seen { ns, ticks } } else { Seen { ns: 0, ticks: (0, 0) } };
+            self.used_ns += ns - before.ns;
+            self.seen.insert((pid, started), Seen { ns, ticks: before.ticks });
+        }
+    }
+
+    fn split(&mut self) {
+        for ((pid, _), seen) in &mut self.seen {
+            let Some(now) = cpu::user_and_system(&self.kernel, *pid) else { continue };
+            self.ticks.0 += now.0.saturating_sub(seen.ticks.0);
+            self.ticks.1 += now.1.saturating_sub(seen.ticks.1);
+            seen.ticks = now;
+        }
+    }
+
+    fn pids(&self) -> Vec<i32> {
+        let named = self.known.iter().any(|known| matches!(known, Known::Name(_)));
+        let all = if named { process::all(&self.kernel) } else { vec![] };
+        let mut pids = vec![];
+        for known in &self.known {
+            match known {
+                Known::Pid(pid) => pids.push(*pid),
+                Known::Cgroup(dir) => in_cgroup(dir, &mut pids),
+                Known::Name(name) => pids.extend(all.iter().filter(|pid| {
+                    self.kernel.fact(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)
+                })),
+            }
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+}
+
+fn in_cgroup(dir: &Path, pids: &mut Vec<i32>) {
+    let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            in_cgroup(&entry.path(), pids);
+        }
+    }
+}
+
+/// The second number of `/proc/PID/statm`, in pages.
+fn resident_bytes(kernel: &Kernel, pid: i32) -> Option<u64> {
+    let text = kernel.read(&format!("proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn names_numbers_and_paths() {
+        assert_eq!(Known::of("squid"), Known::Name("squid".into()));
+        assert_eq!(Known::of("a-name-of-many-letters"), Known::Name("a-name-of-many-".into()));
+        assert_eq!(Known::of("17"), Known::Pid(17));
+        assert_eq!(Known::of("/sys/fs/cgroup/x"), Known::Cgroup("/sys/fs/cgroup/x".into()));
+    }
+
+    #[test]
+    fn a_process_counts_from_the_beginning_and_until_it_ends() {
+        let kernel = Kernel::host();
+        let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
+        let mut service = Service::new(&kernel, &[Known::Pid(child.id() as i32)]);
+        let mut used = 0.0;
+        while used == 0.0 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let mut readings = Readings::default();
+            service.turn(&mut readings);
+            assert_eq!(readings.get(SERVICE_PROCESSES), Some(1.0));
+            assert!(readings.get(SERVICE_MEMORY).unwrap() > 0.0);
+            used = readings.get(SERVICE_CPU).unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut readings = Readings::default();
+        service.turn(&mut readings);
+        assert_eq!(readings.get(SERVICE_PROCESSES), Some(0.0));
+    }
+
+    #[test]
+    fn nothing_is_said_of_no_service() {
+        let mut readings = Readings::default();
+        Service::new(&Kernel::host(), &[]).turn(&mut readings);
+        assert!(readings.0.is_empty());
+    }
+}

@@ -1,0 +1,241 @@
+//! Window after window.
+
+use crate::clocks::Moment;
+use crate::counter::{Counter, Trouble};
+use crate::error::Error;
+use crate::gauges::Gauges;
+use crate::plan::Watch;
+use crate::readings::OWN_CPU;
+use crate::service::Service;
+use crate::tally::Tally;
+use crate::target::Target;
+use crate::window::{Mark, Window};
+use fsarena_core::event::Note;
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_probe::Scene;
+use fsarena_sys::cancel;
+use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::kernel::Kernel;
+use rustix::thread::{NanosleepRelativeResult, Timespec};
+use std::time::Duration;
+
+/// An endpoint has this long to answer: less than a second, so that readings keep their rhythm.
+const PATIENCE: Duration = Duration::from_millis(900);
+/// A window that took so many times what was asked is marked.
+const LONG: f64 = 1.5;
+
+/// Where a watch ends by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// After so many windows.
+    pub windows: Option<u32>,
+}
+
+/// A watch that is going on.
+pub struct Watcher {
+    kernel: Kernel,
+    watch: Watch,
+    counter: Option<Box<dyn Counter>>,
+    tally: Tally,
+    gauges: Gauges,
+    service: Service,
+    target: Target,
+    threads: Times,
+    own_ns: u64,
+    began: Moment,
+    next: u32,
+    notes: Vec<Note>,
+}
+
+impl Watcher {
+    /// Opens all that is to be watched, and begins the window of this number.
+    ///
+    /// # Errors
+    /// Where what was named is not there, or no counter can be of that form.
+    pub fn begin(kernel: &Kernel, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+        let target = Target::find(kernel, &watch.at)?;
+        let device = target.numbers();
+        let patience = PATIENCE.min(watch.every.max(Duration::from_millis(100)));
+        let mut counter =
+            watch.counter.as_ref().map(|spec| spec.open(kernel, device, patience)).transpose()?;
+        let (mut gauges, mut notes) = Gauges::open(Scene { kernel: kernel.clone(), device });
+        notes.extend(target.notes());
+        let mut tally = Tally::default();
+        if let Some(counter) = &mut counter {
+            tally.begin(&counter.read());
+        }
+        let service = Service::new(kernel, &watch.service);
+        gauges.turn(&mut Readings::default());
+        Ok(Watcher {
+            kernel: kernel.clone(),
+            watch: watch.clone(),
+            counter,
+            tally,
+            gauges,
+            service,
+            target,
+            threads: cpu::kernel_threads(kernel),
+            own_ns: own_ns(),
+            began: Moment::now(),
+            next: first,
+            notes,
+        })
+    }
+
+    /// What a reader should know of the machine and of where figures come from.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Watches until a signal comes or the limit is reached; tells of each window as it closes. The one that a
+    /// signal cuts short is told too.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub fn go<E>(&mut self, limits: Limits, mut tell: impl FnMut(&Window) -> Result<(), E>) -> Result<(), E> {
+        let mut left = limits.windows.unwrap_or(u32::MAX);
+        while left > 0 {
+            let whole = self.wait();
+            let mut window = self.close();
+            if !whole {
+                window.marks.push(Mark::Cut);
+            }
+            tell(&window)?;
+            if !whole {
+                break;
+            }
+            left -= 1;
+        }
+        Ok(())
+    }
+
+    /// Reads now and then until the window is over. Whether it came to its end.
+    fn wait(&mut self) -> bool {
+        let length = self.watch.window.as_secs_f64();
+        let every = self.watch.every.as_secs_f64();
+        let mut readings = 0.0;
+        loop {
+            if cancel::requested().is_some() {
+                return false;
+            }
+            let passed = Moment::now().awake_s - self.began.awake_s;
+            if passed >= length {
+                return true;
+            }
+            // By the beginning of the window and not by the last reading, so that a slow endpoint delays nothing.
+            let due = (readings + 1.0) * every;
+            if due < length && passed >= due {
+                readings = (passed / every).floor();
+                self.read();
+                continue;
+            }
+            sleep(due.min(length) - passed);
+        }
+    }
+
+    /// One reading within a window.
+    pub fn read(&mut self) {
+        if let Some(counter) = &mut self.counter {
+            self.tally.take(&counter.read());
+        }
+        self.service.read();
+    }
+
+    /// Closes the window and begins the next.
+    pub fn close(&mut self) -> Window {
+        let mut readings = Readings::default();
+        let (requests, mut marks) = match &mut self.counter {
+            Some(counter) => {
+                let reading: Result<f64, Trouble> = counter.read();
+                self.tally.close(&reading)
+            }
+            None => (None, vec![]),
+        };
+        let now = Moment::now();
+        let troubles = self.gauges.turn(&mut readings);
+        marks.extend(troubles.into_iter().map(Mark::Unreadable));
+        self.service.turn(&mut readings);
+        let threads = cpu::kernel_threads(&self.kernel);
+        if !threads.is_empty() {
+            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+        }
+        if let Some(mark) = self.target.turn(&mut readings) {
+            marks.push(mark);
+            self.gauges.look_at(self.target.numbers());
+        }
+        requests.into_iter().for_each(|requests| readings.set(reading::REQUESTS, requests));
+        let own = own_ns();
+        readings.set(OWN_CPU, own.saturating_sub(self.own_ns) as f64);
+        let seconds = now.awake_s - self.began.awake_s;
+        readings.set(reading::ELAPSED, (seconds * 1e9).round());
+        marks.extend(now.marks(&self.began));
+        if seconds > LONG * self.watch.window.as_secs_f64() + 1.0 {
+            marks.push(Mark::Long(seconds));
+        }
+        let window = Window { number: self.next, started_at: self.began.wall_s, seconds, readings, marks };
+        (self.threads, self.own_ns, self.began) = (threads, own, now);
+        self.next += 1;
+        window
+    }
+}
+
+/// CPU time of this process.
+fn own_ns() -> u64 {
+    cpu::process_ns(std::process::id() as i32).unwrap_or(0)
+}
+
+/// Sleeps so many seconds, or until a signal comes.
+fn sleep(seconds: f64) {
+    let time = Duration::from_secs_f64(seconds.max(0.0));
+    let request = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    match rustix::thread::nanosleep(&request) {
+        NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) => {}
+        // Nothing else can be wrong with a time that is not negative.
+        NanosleepRelativeResult::Err(_) => std::thread::sleep(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::Spec;
+    use crate::plan::named;
+    use std::io::Write;
+
+    #[test]
+    fn windows_have_what_happened_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        std::fs::write(&log, "before\n").unwrap();
+        let lengths = (Duration::from_millis(40), Duration::from_millis(10));
+        let at = (Some(dir.path().to_path_buf()), None);
+        let own = std::process::id().to_string();
+        let spec = Some(Spec::Log(log.clone(), None));
+        let watch = named("here".into(), spec, at, &[own], lengths).unwrap();
+        let mut watcher = Watcher::begin(&Kernel::host(), &watch, 5).unwrap();
+        let mut windows = vec![];
+        let told: Result<(), ()> = watcher.go(Limits { windows: Some(3) }, |window| {
+            windows.push(window.clone());
+            let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+            (0..window.number).for_each(|_| file.write_all(b"x\n").unwrap());
+            Ok(())
+        });
+        told.unwrap();
+        let requests: Vec<_> = windows.iter().map(|window| window.readings.get("requests_count")).collect();
+        assert_eq!(requests, [Some(0.0), Some(5.0), Some(6.0)]);
+        assert_eq!(windows.iter().map(|window| window.number).collect::<Vec<_>>(), [5, 6, 7]);
+        for window in &windows {
+            assert!(window.seconds >= 0.04 && window.marks.iter().all(|mark| !mark.spoils()), "{window:?}");
+            for id in
+                ["elapsed_ns", "machine_cpu_ns", "service_cpu_ns", "watch_cpu_ns", "filesystem_used_bytes"]
+            {
+                assert!(window.readings.get(id).is_some(), "{id} {window:?}");
+            }
+        }
+        // Each begins where the one before ended.
+        for pair in windows.windows(2) {
+            assert!((pair[0].started_at + pair[0].seconds - pair[1].started_at).abs() < 0.01);
+        }
+    }
+}
