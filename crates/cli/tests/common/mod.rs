@@ -3,6 +3,7 @@
 
 pub mod disk;
 pub mod gate;
+pub mod service;
 
 use disk::Disk;
 use fsarena_sys::kernel::Kernel;

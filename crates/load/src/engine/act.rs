@@ -133,7 +133,7 @@ impl<A: Actor> Work for Stage<'_, A> {
         Ok(Hand { own: self.actor.own(thread)?, schedule })
     }
 
-    fn work<'h, C: Clock>(&'h self, hand: &mut Hand<A::Own>, desk: &mut Desk, clock: C) -> Result<(), Error> {
+    fn work<C: Clock>(&self, hand: &mut Hand<A::Own>, desk: &mut Desk, clock: C) -> Result<(), Error> {
         let scale = desk.times.scale;
         loop {
             let claimed = desk.claim();
@@ -158,7 +158,7 @@ impl<A: Actor> Work for Stage<'_, A> {
         }
     }
 
-    fn finish<'h>(&'h self, _: Hand<A::Own>) -> Result<u64, Error> {
+    fn finish(&self, _: Hand<A::Own>) -> Result<u64, Error> {
         Ok(0)
     }
 }

@@ -8,32 +8,46 @@ use fsarena_sys::cpu::{self, Times};
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 
-/// What the kernel's own threads had used when serving began.
+/// What the kernel's own threads had used when serving began, and how long CPUs had waited for I/O.
 pub struct Account {
     kernel: Kernel,
-    before: Times,
+    threads: Times,
+    iowait_ns: Option<f64>,
 }
 
 impl Account {
     /// Begins.
     pub fn begin() -> Account {
         let kernel = Kernel::host();
-        let before = cpu::kernel_threads(&kernel);
-        Account { kernel, before }
+        let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
+        Account { kernel, threads, iowait_ns }
     }
 
-    /// Ends: what is still in memory is written first, because writing it is part of what serving cost. None
-    /// where this kernel does not tell.
+    /// Ends: what is still in memory is written first, because writing it is part of what serving cost. Whatever
+    /// a step does before and after its serving is left out, of iowait too.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn kernel_threads_ns(self, root: &Path) -> Result<Option<u64>, Error> {
+    pub fn end(self, root: &Path, readings: &mut Readings) -> Result<(), Error> {
         let doing = || format!("syncing {}", root.display());
         let dir = std::fs::File::open(root).map_err(Error::io(doing()))?;
         rustix::fs::syncfs(&dir).map_err(Error::io(doing()))?;
-        let after = cpu::kernel_threads(&self.kernel);
-        Ok((!after.is_empty()).then(|| cpu::used(&self.before, &after)))
+        let threads = cpu::kernel_threads(&self.kernel);
+        if !threads.is_empty() {
+            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+        }
+        if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
+            readings.set(reading::IOWAIT, (now - before).max(0.0));
+        }
+        Ok(())
     }
+}
+
+/// The fifth number of `/proc/stat`'s first line, in ticks of 10 ms as user programs see them.
+fn iowait_ns(kernel: &Kernel) -> Option<f64> {
+    let text = kernel.read("proc/stat").ok()?;
+    let ticks: f64 = text.lines().next()?.split_ascii_whitespace().nth(5)?.parse().ok()?;
+    Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// The readings of a service that is this process's own threads, each operation being so many requests.
@@ -50,8 +64,6 @@ pub fn of_threads(
     readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
-    if let Some(ns) = account.kernel_threads_ns(root)? {
-        readings.set(reading::KERNEL_THREADS, ns as f64);
-    }
+    account.end(root, &mut readings)?;
     Ok(readings)
 }

@@ -221,7 +221,10 @@ fn fill(job: &Job, root: PathBuf, shared: Shared) -> Call {
             interval_ms: 100,
             seed: world,
         };
-        let outcome = act::run(&acting, &Filling(cache))?;
+        cache.open()?;
+        let outcome = act::run(&acting, &Filling(cache));
+        cache.close();
+        let outcome = outcome?;
         account::of_threads(&outcome, 1, account, &root)
     })
 }
@@ -241,7 +244,10 @@ fn serve(job: &Job, load: Load, root: PathBuf, shared: Shared) -> Call {
         };
         let before = (cache.served.load(Ordering::Relaxed), cache.replaced.load(Ordering::Relaxed));
         let account = Account::begin();
-        let outcome = act::run(&acting, &Serving(cache))?;
+        cache.open()?;
+        let outcome = act::run(&acting, &Serving(cache));
+        cache.close();
+        let outcome = outcome?;
         let mut found: Readings = account::of_threads(&outcome, 1, account, &root)?;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
         found.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);

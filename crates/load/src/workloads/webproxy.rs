@@ -92,11 +92,6 @@ impl Workload for Webproxy {
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
-        let call = |what: &str, run: Box<dyn FnOnce(&Path) -> Result<Readings, Error> + Send>| {
-            let dir = dir.clone();
-            let words = [what.to_string(), format!("{files} files"), dir.display().to_string()];
-            vec![Action::Call(Call::new(words, move || run(&dir)))]
-        };
         let make = move |dir: &Path| preallocate(dir, existing, seed);
         let turn = move |dir: &Path| {
             let personality = Personality::new(dir, files as u32, existing as u32, seed);
@@ -115,17 +110,12 @@ impl Workload for Webproxy {
         let [first, second] =
             [info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")];
         Ok(vec![
-            Step {
-                info: first,
-                before: Before::Warm,
-                prepare: vec![],
-                work: call("prealloc", Box::new(make)),
-            },
+            Step { info: first, before: Before::Warm, prepare: vec![], work: action("prealloc", &dir, make) },
             Step {
                 info: second,
                 before: Before::Warm,
                 prepare: vec![],
-                work: call("webproxy", Box::new(turn)),
+                work: action("webproxy", &dir, turn),
             },
         ])
     }
@@ -136,6 +126,16 @@ impl Workload for Webproxy {
                     faster filesystem; file_mean_bytes says where it ended";
         vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
     }
+}
+
+fn action(
+    what: &str,
+    dir: &Path,
+    run: impl FnOnce(&Path) -> Result<Readings, Error> + Send + 'static,
+) -> Vec<Action> {
+    let dir = dir.to_path_buf();
+    let words = [what.to_string(), dir.display().to_string()];
+    vec![Action::Call(Call::new(words, move || run(&dir)))]
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {

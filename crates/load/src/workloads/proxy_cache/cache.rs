@@ -6,11 +6,11 @@ use crate::engine::act::Actor;
 use crate::web::contents::{self, Object};
 use crate::web::requests::{Demand, Draws};
 use fsarena_core::schedule::mix;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Squid reads and writes objects by pages of this size (`SM_PAGE_SIZE`).
 const PAGE: usize = 4096;
@@ -29,7 +29,8 @@ pub struct Cache {
     world: u64,
     demand: Demand,
     index: Mutex<Index>,
-    log: Option<Mutex<File>>,
+    /// Whether there is a log, and the file while a step appends to it.
+    log: Option<Mutex<Option<File>>>,
     noise: Vec<u8>,
     /// The number of the next object that the filling stores.
     filled: AtomicU64,
@@ -64,11 +65,6 @@ impl Cache {
                 std::fs::create_dir_all(&path).map_err(failed("making", &path))?;
             }
         }
-        let path = dir.join("swap.state");
-        let log = match log {
-            true => Some(Mutex::new(File::create(&path).map_err(failed("making", &path))?)),
-            false => None,
-        };
         let mut noise = vec![0; NOISE];
         crate::payload::Payload::new(mix(world, 1), 0).fill(&mut noise);
         Ok(Cache {
@@ -77,7 +73,7 @@ impl Cache {
             world,
             demand,
             index: Mutex::new(Index::new(limit)),
-            log,
+            log: log.then(Mutex::default),
             noise,
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -161,16 +157,40 @@ impl Cache {
         }
     }
 
+    /// Opens the log for a step. Between steps it is closed, so that the filesystem can be remounted.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn open(&self) -> Result<(), Error> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let path = self.dir.join("swap.state");
+        let file =
+            OpenOptions::new().create(true).append(true).open(&path).map_err(failed("opening", &path))?;
+        *log.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        Ok(())
+    }
+
+    /// Closes it.
+    pub fn close(&self) {
+        if let Some(log) = &self.log {
+            *log.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
     /// Appends to the log, where there is one.
     fn note(&self) -> Result<(), Error> {
         let Some(log) = &self.log else { return Ok(()) };
-        let mut log = log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        log.write_all(&LOG_RECORD).map_err(failed("appending to", &self.dir.join("swap.state")))
+        match &mut *log.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => {
+                file.write_all(&LOG_RECORD).map_err(failed("appending to", &self.dir.join("swap.state")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
         // A thread that panicked has ended the whole load.
-        self.index.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hand(&self, thread: u32) -> Own {
@@ -237,6 +257,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let demand = Demand::new(400, 0.8, 0.8);
         let cache = Cache::make(dir.path(), (4, 8), LIMIT, true, 7, demand).unwrap();
+        cache.open().unwrap();
         let count = Cache::to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
         act::run(&acting(count), &Filling(&cache)).unwrap();
