@@ -7,7 +7,7 @@ use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_load::{engine, web};
+use fsarena_load::{dbench, engine, web};
 use fsarena_probe::probes;
 use fsarena_run::work;
 use fsarena_sys::kernel::Kernel;
@@ -41,6 +41,6 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let of_loads = engine::readings::defs().chain(web::readings::DEFS).copied();
+    let of_loads = engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).copied();
     TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).chain(of_loads)
 }

@@ -12,6 +12,7 @@
 pub mod cell;
 pub mod claim;
 pub mod conclusion;
+pub mod dbench;
 pub mod event;
 pub mod exit;
 pub mod factor;

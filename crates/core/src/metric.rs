@@ -32,6 +32,8 @@ pub mod reading {
     pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
     /// Bytes a second of these writes.
     pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
+    /// Bytes a second that the clients of a file server moved.
+    pub const THROUGHPUT: &str = "served_bytes_per_s";
     /// The generator's share of an operation.
     pub const CLIENT: &str = "client_ratio";
     /// Requests that were answered.
@@ -172,6 +174,13 @@ pub const METRICS: &[MetricDef] = &[
         direction: Direction::Higher,
         help: "bytes read and written a second, after the warm-up",
         from: |get| sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)]),
+    },
+    MetricDef {
+        id: "throughput",
+        unit: Unit::BytesPerSecond,
+        direction: Direction::Higher,
+        help: "bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes",
+        from: |get| get(reading::THROUGHPUT),
     },
     MetricDef {
         id: "device_share",

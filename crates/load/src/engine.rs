@@ -12,7 +12,7 @@ pub mod attest;
 mod cadence;
 mod calibrate;
 mod check;
-mod clock;
+pub(crate) mod clock;
 mod collect;
 mod device;
 mod drive;

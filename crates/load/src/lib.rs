@@ -3,6 +3,7 @@
 //! A workload gives steps; it never times, settles or counts anything. The code that measures a step
 //! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
 
+pub mod dbench;
 pub mod engine;
 pub mod payload;
 mod program;

@@ -75,6 +75,9 @@ pub enum Error {
     /// The load engine failed.
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
+    /// A loadfile cannot be read, or was not played to its end.
+    #[error(transparent)]
+    Dbench(#[from] crate::dbench::Error),
     /// This step cannot be done here; the others can, so it is left out and said so.
     #[error("{0}")]
     LeftOut(String),
@@ -108,6 +111,7 @@ impl Exits for Error {
                 _ => ExitCode::Internal,
             },
             Error::Engine(error) => error.exit_code(),
+            Error::Dbench(error) => error.exit_code(),
             Error::Unfit(_) | Error::LeftOut(_) => ExitCode::Usage,
         }
     }

@@ -1,6 +1,9 @@
 //! Every workload, one file each.
 
 mod coreutils;
+mod dbench;
+mod dbench_like;
+mod dbench_tool;
 mod fileio;
 mod fio;
 mod proxy_cache;
@@ -13,6 +16,9 @@ use crate::workload::Workload;
 /// Every workload fsarena knows.
 pub const WORKLOADS: &[&dyn Workload] = &[
     &coreutils::Coreutils,
+    &dbench::DBENCH,
+    &dbench_like::DBENCH_LIKE,
+    &dbench_tool::DBENCH_TOOL,
     &fileio::FILEIO,
     &fio::FIO,
     &proxy_cache::ProxyCache,

@@ -34,14 +34,15 @@ pub struct Report {
     pub colour: bool,
 }
 
-/// The metrics of a report where none are asked for: of loads, which run for as long as it takes to be
-/// steady, and of tasks, which end when they are done.
-const LOADS: &[&str] = &["iops"];
+/// The metrics of a report where none are asked for: of loads, which run for a time, the first that they have, …
+const LOADS: [&[&str]; 2] = [&["throughput"], &["iops"]];
+/// … and of tasks, which end when they are done.
 const TASKS: &[&str] = &["elapsed", "durable"];
 
 fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
-    let counted = record.metric("iops").is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    if counted { LOADS } else { TASKS }
+    let counted =
+        |id| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value: &f64| !value.is_nan()));
+    LOADS.into_iter().find(|metrics| counted(metrics[0])).unwrap_or(TASKS)
 }
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {

@@ -58,6 +58,7 @@ impl Exits for Fatal {
             Fatal::System(error) => error.exit_code(),
             Fatal::Filesystem(error) => error.exit_code(),
             Fatal::Workload(fsarena_load::step::Error::Command(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::step::Error::Dbench(error)) => error.exit_code(),
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) => ExitCode::Internal,

@@ -206,7 +206,7 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
         [] => Ok(()),
         missing => Err(Fatal::Missing(format!(
             "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-             sysbench, fio), or do the work natively: `--set driver=native` for programs, `--engine native` for \
+             sysbench, fio, dbench), or do the work natively: `--set driver=native` for programs, `--engine native` for \
              loads",
             missing.join(", ")
         ))),

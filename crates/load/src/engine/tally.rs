@@ -149,6 +149,11 @@ impl Cpu {
         Cpu::of(libc::RUSAGE_SELF)
     }
 
+    /// Of the children of this process that have ended and were waited for, up to now.
+    pub fn of_ended_children() -> Cpu {
+        Cpu::of(libc::RUSAGE_CHILDREN)
+    }
+
     fn of(whose: libc::c_int) -> Cpu {
         // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
         let usage = unsafe {

@@ -2,6 +2,7 @@
 
 use super::series::{Collector, Quantity};
 use super::{Fault, Importer};
+use fsarena_core::dbench::{Said, read, recognises};
 use fsarena_core::sample::Direction;
 
 /// dbench's text.
@@ -17,48 +18,27 @@ impl Importer for Dbench {
     }
 
     fn recognises(&self, text: &str) -> bool {
-        text.lines().any(|line| throughput(line).is_some()) || text.starts_with("dbench version")
+        recognises(text)
     }
 
     fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let mut in_table = false;
-        for (at, line) in text.lines().enumerate() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            if let Some(words) = throughput(line) {
-                in_table = false;
-                summary(&words, into).map_err(|message| Fault::at(at + 1, message))?;
-            } else if fields == ["Operation", "Count", "AvgLat", "MaxLat"] {
-                in_table = true;
-            } else if let ([operation, count, mean, max], true) = (fields.as_slice(), in_table) {
-                let latency = |text: &str| {
-                    text.parse::<f64>().map_err(|_| Fault::at(at + 1, format!("`{text}` is no latency")))
-                };
-                count.parse::<u64>().map_err(|_| Fault::at(at + 1, format!("`{count}` is no count")))?;
-                push(into, operation, ("latency", "ms", Direction::Lower), latency(mean)?);
-                push(into, operation, ("latency max", "ms", Direction::Lower), latency(max)?);
+        for (line, said) in read(text) {
+            match said.map_err(|message| Fault::at(line, message))? {
+                Said::Operation { name, mean_ms, max_ms, .. } => {
+                    push(into, name, ("latency", "ms", Direction::Lower), mean_ms);
+                    push(into, name, ("latency max", "ms", Direction::Lower), max_ms);
+                }
+                Said::Throughput { mb_s, clients, max_ms } => {
+                    let name = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
+                    push(into, &name, ("throughput", "MB/s", Direction::Higher), mb_s);
+                    if let Some(longest) = max_ms {
+                        push(into, &name, ("latency max", "ms", Direction::Lower), longest);
+                    }
+                }
             }
         }
         Ok(())
     }
-}
-
-/// `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`: the words behind the first.
-fn throughput(line: &str) -> Option<Vec<&str>> {
-    let words: Vec<&str> = line.strip_prefix("Throughput ")?.split_whitespace().collect();
-    (words.len() >= 2 && words[1] == "MB/sec").then_some(words)
-}
-
-fn summary(words: &[&str], into: &mut Collector) -> Result<(), String> {
-    let value = words[0].parse().map_err(|_| format!("`{}` is no throughput", words[0]))?;
-    let clients = words.windows(2).find(|pair| pair[1] == "clients").map_or("", |pair| pair[0]);
-    let name = if clients.is_empty() { "all".into() } else { format!("{clients} clients") };
-    push(into, &name, ("throughput", "MB/s", Direction::Higher), value);
-    let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
-    if let Some(longest) = longest {
-        let value = longest.parse().map_err(|_| format!("`{longest}` is no latency"))?;
-        push(into, &name, ("latency max", "ms", Direction::Lower), value);
-    }
-    Ok(())
 }
 
 fn push(into: &mut Collector, name: &str, (metric, unit, direction): (&str, &str, Direction), value: f64) {

@@ -80,7 +80,7 @@ pub struct Args {
     /// A setting of the workload (`fsarena list workloads`)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
     pub set: Vec<(String, String)>,
-    /// What does the I/O of a load: native, sysbench or fio
+    /// What does the I/O of a load: native, sysbench or fio; of dbench's, native or dbench
     #[arg(long, value_name = "ENGINE", help_heading = "How much work")]
     pub engine: Option<String>,
     /// Modes of a load: seqrd, rndrd, seqwr, rndwr
@@ -129,7 +129,7 @@ pub struct Args {
     /// Say what would be run, and run nothing
     #[arg(long, help_heading = "The run")]
     pub dry_run: bool,
-    /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
+    /// The metrics to answer for, the first in full [default: throughput or iops of loads, else elapsed,durable]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', help_heading = "The run")]
     pub metric: Vec<String>,
     /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`, `junit=FILE`

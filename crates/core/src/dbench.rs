@@ -1,0 +1,111 @@
+//! What the real dbench prints, 4.0 and 5.0: its table of operations and its last line. Whoever runs it and whoever
+//! imports its output read it here.
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Said<'t> {
+    /// A row of the table of operations.
+    Operation {
+        /// `NTCreateX`; some names differ between 4.0 and 5.0.
+        name: &'t str,
+        /// How many, after the warm-up.
+        count: u64,
+        /// Milliseconds.
+        mean_ms: f64,
+        /// Milliseconds.
+        max_ms: f64,
+    },
+    /// The last line of a run.
+    Throughput {
+        /// Megabytes (10⁶) a second, read and written.
+        mb_s: f64,
+        /// Clients, where it says how many.
+        clients: Option<&'t str>,
+        /// Milliseconds, where it says so.
+        max_ms: Option<f64>,
+    },
+}
+
+/// Whether a text is dbench's.
+pub fn recognises(text: &str) -> bool {
+    text.starts_with("dbench version") || text.lines().any(|line| throughput(line).is_some())
+}
+
+/// What the lines say that say something, each with its number from 1; or what is wrong with it.
+pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>)> {
+    let mut in_table = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let said = if let Some(words) = throughput(line) {
+            in_table = false;
+            summary(&words)
+        } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
+            in_table = true;
+            return None;
+        } else if let ([name, count, mean, max], true) = (words.as_slice(), in_table) {
+            row(name, count, mean, max)
+        } else {
+            return None;
+        };
+        Some((at + 1, said))
+    })
+}
+
+fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>, String> {
+    let count = count.parse().map_err(|_| format!("`{count}` is no count"))?;
+    Ok(Said::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
+}
+
+/// The words behind `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
+fn throughput(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.strip_prefix("Throughput ")?.split_whitespace().collect();
+    (words.len() >= 2 && words[1] == "MB/sec").then_some(words)
+}
+
+fn summary<'t>(words: &[&'t str]) -> Result<Said<'t>, String> {
+    let mb_s = words[0].parse().map_err(|_| format!("`{}` is no throughput", words[0]))?;
+    let clients = words.windows(2).find(|pair| pair[1] == "clients").map(|pair| pair[0]);
+    let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
+    Ok(Said::Throughput { mb_s, clients, max_ms: longest.map(latency).transpose()? })
+}
+
+fn latency(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no latency"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As 4.0 prints it, shortened.
+    const TEXT: &str = "\
+dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
+
+   2      1234   123.45 MB/sec  execute   1 sec  latency 3.456 ms
+
+ Operation      Count    AvgLat    MaxLat
+ ----------------------------------------
+ NTCreateX      88123     0.046    12.345
+
+Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
+";
+
+    #[test]
+    fn the_table_and_the_last_line_are_read() {
+        assert!(recognises(TEXT) && !recognises("Throughput was fine"));
+        let said: Vec<_> = read(TEXT).collect();
+        let row = Said::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
+        assert_eq!(said[0], (7, Ok(row)));
+        let last = Said::Throughput { mb_s: 321.5, clients: Some("2"), max_ms: Some(30.112) };
+        assert_eq!(said[1], (9, Ok(last)));
+        assert_eq!(said.len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_with_its_line() {
+        let faults = |text: &str| read(text).find_map(|(at, said)| Some((at, said.err()?)));
+        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((7, "`slow` is no latency".into())));
+        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((9, "`x` is no throughput".into())));
+        assert_eq!(faults(TEXT), None);
+    }
+}

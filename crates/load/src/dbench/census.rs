@@ -1,0 +1,272 @@
+//! What one pass of a program does to a filesystem, played in memory: what there is at most, and the figures by
+//! which two loads are told apart.
+
+use super::cursor::{Cursor, Next};
+use super::kind::{KINDS, Kind};
+use super::name::{NameId, STRINGS};
+use super::program::{Expected, Instruction, Program};
+use std::collections::{BTreeMap, HashMap};
+
+/// Operations that are looked at: more than any loadfile has, less than its loops can ask for.
+const MOST_STEPS: u64 = 20_000_000;
+/// NTCreateX makes a directory.
+pub const DIRECTORY: i64 = 0x1;
+
+/// What one pass does.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Census {
+    /// Operations, by [`Kind`].
+    pub counts: [u64; KINDS.len()],
+    /// Those of them that are expected to fail.
+    pub failures: [u64; KINDS.len()],
+    /// Bytes read and written.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Number of reads by size.
+    pub read_sizes: BTreeMap<i64, u64>,
+    /// Number of writes by size.
+    pub write_sizes: BTreeMap<i64, u64>,
+    /// Reads that begin where the one before through the same handle ended.
+    pub sequential_reads: u64,
+    /// Writes that end within the file as it was.
+    pub writes_within: u64,
+    /// Handles closed through which nothing was read or written.
+    pub idle_opens: u64,
+    /// Handles closed through which there were reads only.
+    pub reading_opens: u64,
+    /// The most files at one time.
+    pub most_files: u64,
+    /// The sum over all operations of the number of files.
+    pub files_by_operation: u64,
+    /// The most handles at one time.
+    pub most_open: u64,
+    /// Directories made.
+    pub directories: u64,
+    /// The most bytes of all files at one time.
+    pub most_bytes: u64,
+    /// A handle that is left open, and the line that opened it; only where all handles are literal.
+    pub left_open: Option<(i64, u32)>,
+}
+
+impl Census {
+    /// Plays one pass.
+    pub fn of(program: &Program) -> Census {
+        let mut played =
+            Played { program, census: Census::default(), files: HashMap::new(), open: vec![], bytes: 0 };
+        let mut cursor = Cursor::new(program, 0, 1, 0);
+        for _ in 0..MOST_STEPS {
+            match cursor.step() {
+                Next::End => break,
+                Next::Operation(kind, instruction, numbers) => {
+                    played.count(kind, instruction);
+                    if instruction.expected != Expected::Failure {
+                        played.operation(kind, instruction, numbers, &cursor.strings);
+                    }
+                    played.note();
+                }
+                _ => {}
+            }
+        }
+        played.finish()
+    }
+
+    /// Operations of all kinds.
+    pub fn operations(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Operations of one kind.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.counts[kind as usize]
+    }
+}
+
+/// A file: its size, or a directory.
+type Size = Option<i64>;
+
+struct Open {
+    handle: i64,
+    line: u32,
+    literal: bool,
+    name: Vec<u8>,
+    reads: u64,
+    writes: u64,
+    /// Where the last read ended.
+    ended: Option<i64>,
+}
+
+struct Played<'p> {
+    program: &'p Program,
+    census: Census,
+    files: HashMap<Vec<u8>, Size>,
+    open: Vec<Open>,
+    bytes: i64,
+}
+
+impl Played<'_> {
+    fn count(&mut self, kind: Kind, instruction: &Instruction) {
+        self.census.counts[kind as usize] += 1;
+        if instruction.expected == Expected::Failure {
+            self.census.failures[kind as usize] += 1;
+        }
+    }
+
+    fn note(&mut self) {
+        let files = self.files.len() as u64 - self.census.directories;
+        self.census.files_by_operation += files;
+        self.census.most_files = self.census.most_files.max(files);
+        self.census.most_open = self.census.most_open.max(self.open.len() as u64);
+        self.census.most_bytes = self.census.most_bytes.max(self.bytes.max(0) as u64);
+    }
+
+    fn finish(mut self) -> Census {
+        let left = self.open.iter().find(|open| open.literal).map(|open| (open.handle, open.line));
+        self.census.left_open = left;
+        self.census
+    }
+
+    fn name(&self, id: NameId, strings: &[Vec<u8>; STRINGS]) -> Vec<u8> {
+        let mut name = vec![];
+        self.program.names.compose(id, b"client1", strings, &mut name);
+        name
+    }
+
+    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: [i64; 4], strings: &[Vec<u8>; STRINGS]) {
+        match kind {
+            Kind::NtCreateX => {
+                let literal = self.program.number(one, 2).is_ok();
+                let name = self.name(one.names[0], strings);
+                self.create(name, one.line, literal, numbers);
+            }
+            Kind::Close => self.close(numbers[0]),
+            Kind::Rename => {
+                let [from, to] = one.names.map(|name| self.name(name, strings));
+                if let Some(size) = self.files.remove(&from) {
+                    self.remove(&to);
+                    self.files.insert(to, size);
+                }
+            }
+            Kind::Unlink => {
+                let name = self.name(one.names[0], strings);
+                self.remove(&name);
+            }
+            Kind::Deltree => {
+                let below = [self.name(one.names[0], strings), b"/".to_vec()].concat();
+                let gone: Vec<_> =
+                    self.files.keys().filter(|name| name.starts_with(&below)).cloned().collect();
+                gone.iter().for_each(|name| self.remove(name));
+            }
+            Kind::ReadX => self.read(numbers),
+            Kind::WriteX => self.write(numbers),
+            _ => {}
+        }
+    }
+
+    fn create(
+        &mut self,
+        name: Vec<u8>,
+        line: u32,
+        literal: bool,
+        [options, disposition, handle, _]: [i64; 4],
+    ) {
+        if options & DIRECTORY != 0 {
+            if self.files.insert(name.clone(), None).is_none() {
+                self.census.directories += 1;
+            }
+        } else {
+            let size = self.files.entry(name.clone()).or_insert(Some(0));
+            if let (4 | 5, Some(size)) = (disposition, size) {
+                self.bytes -= std::mem::take(size);
+            }
+        }
+        self.open.push(Open { handle, line, literal, name, reads: 0, writes: 0, ended: None });
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        // Directories stay, as they do where the real one deletes a tree.
+        if let Some(Some(size)) = self.files.get(name).copied() {
+            self.files.remove(name);
+            self.bytes -= size;
+        }
+    }
+
+    fn find(&mut self, handle: i64) -> Option<&mut Open> {
+        self.open.iter_mut().find(|open| open.handle == handle)
+    }
+
+    fn close(&mut self, handle: i64) {
+        let Some(at) = self.open.iter().position(|open| open.handle == handle) else { return };
+        match self.open.remove(at) {
+            Open { writes: 0, reads: 0, .. } => self.census.idle_opens += 1,
+            Open { writes: 0, .. } => self.census.reading_opens += 1,
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, [handle, offset, size, _]: [i64; 4]) {
+        self.census.read_bytes += size.max(0) as u64;
+        *self.census.read_sizes.entry(size).or_default() += 1;
+        let Some(open) = self.find(handle) else { return };
+        open.reads += 1;
+        if open.ended.replace(offset.saturating_add(size)) == Some(offset) {
+            self.census.sequential_reads += 1;
+        }
+    }
+
+    fn write(&mut self, [handle, offset, size, _]: [i64; 4]) {
+        self.census.written_bytes += size.max(0) as u64;
+        *self.census.write_sizes.entry(size).or_default() += 1;
+        let Some(open) = self.find(handle) else { return };
+        open.writes += 1;
+        let end = offset.saturating_add(size);
+        let name = open.name.clone();
+        let Some(Some(length)) = self.files.get_mut(&name) else { return };
+        if end <= *length {
+            self.census.writes_within += 1;
+        } else {
+            self.bytes += end - *length;
+            *length = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loadfile;
+    use super::*;
+
+    const TEXT: &str = "\
+NTCreateX \"\\client1\" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+NTCreateX \"\\client1\\none\" 0x40 0x1 2 NT_STATUS_OBJECT_NAME_NOT_FOUND
+NTCreateX \"\\client1\\a\" 0x40 0x2 2 NT_STATUS_OK
+WriteX 2 9999 1 1 NT_STATUS_OK
+WriteX 2 0 4096 4096 NT_STATUS_OK
+NTCreateX \"\\client1\\a\" 0x40 0x1 3 NT_STATUS_OK
+ReadX 3 0 4096 4096 NT_STATUS_OK
+ReadX 3 4096 4096 4096 NT_STATUS_OK
+ReadX 3 0 100 100 NT_STATUS_OK
+Close 3 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+Rename \"\\client1\\a\" \"\\client1\\b\" NT_STATUS_OK
+NTCreateX \"\\client1\\c\" 0x40 0x2 4 NT_STATUS_OK
+WriteX 4 0 100 100 NT_STATUS_OK
+Close 4 NT_STATUS_OK
+Unlink \"\\client1\\b\" 0x6 NT_STATUS_OK
+Deltree \"\\client1\" NT_STATUS_OK
+";
+
+    #[test]
+    fn what_there_is_at_most_is_counted() {
+        let census = Census::of(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
+        assert_eq!((census.operations(), census.count(Kind::NtCreateX)), (18, 5));
+        assert_eq!(census.failures[Kind::NtCreateX as usize], 1);
+        assert_eq!((census.most_files, census.directories, census.most_open), (2, 1, 2));
+        assert_eq!(census.most_bytes, 10_100);
+        assert_eq!((census.read_bytes, census.written_bytes), (8292, 4197));
+        assert_eq!((census.sequential_reads, census.writes_within), (1, 1));
+        assert_eq!((census.idle_opens, census.reading_opens), (1, 1));
+        assert_eq!(census.left_open, None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Walks a program: loops, repetitions, and numbers that only a run tells. Does nothing itself.
+
+use super::kind::{Kind, NUMBERS};
+use super::name::STRINGS;
+use super::number::{Number, integer};
+use super::program::{Action, Instruction, Program};
+use fsarena_core::schedule::mix;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+
+/// What comes next.
+#[derive(Debug, Clone, Copy)]
+pub enum Next<'p> {
+    /// An operation, its numbers known.
+    Operation(Kind, &'p Instruction, [i64; NUMBERS]),
+    /// See [`Action::At`]: nanoseconds.
+    At(u64),
+    /// See [`Action::Sleep`]: microseconds.
+    Sleep(u64),
+    /// See [`Action::SetPoint`].
+    SetPoint(i64),
+    /// See [`Action::WaitPoint`].
+    WaitPoint {
+        /// Whose, from 0.
+        client: i64,
+        /// Which.
+        point: i64,
+    },
+    /// See [`Action::Pattern`]: its place in [`Program::patterns`].
+    Pattern(usize),
+    /// A random string was drawn anew.
+    Drawn,
+    /// The program is at its end; it begins anew.
+    End,
+}
+
+/// Where a client is in a program, and what it knows.
+#[derive(Debug)]
+pub struct Cursor<'p> {
+    program: &'p Program,
+    at: usize,
+    /// Repetitions of the operation at hand that are left.
+    repeat: i64,
+    /// Where the loop begins, and the rounds that are left.
+    round: (usize, i64),
+    previous: [i64; NUMBERS],
+    client: i64,
+    clients: i64,
+    rng: Xoshiro256PlusPlus,
+    /// The random strings as they are.
+    pub strings: [Vec<u8>; STRINGS],
+}
+
+impl<'p> Cursor<'p> {
+    /// At the beginning, for one client of so many, from 0.
+    pub fn new(program: &'p Program, client: u32, clients: u32, seed: u64) -> Cursor<'p> {
+        Cursor {
+            program,
+            at: 0,
+            repeat: 1,
+            round: (0, 0),
+            previous: [0; NUMBERS],
+            client: client.into(),
+            clients: clients.into(),
+            rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client.into())),
+            strings: Default::default(),
+        }
+    }
+
+    /// What comes next.
+    #[inline]
+    pub fn step(&mut self) -> Next<'p> {
+        loop {
+            let program = self.program;
+            let Some(instruction) = program.instructions().get(self.at) else {
+                self.at = 0;
+                return Next::End;
+            };
+            if let Action::Operation(kind) = instruction.action {
+                self.repeat -= 1;
+                if self.repeat == 0 {
+                    (self.at, self.repeat) = (self.at + 1, 1);
+                }
+                self.previous = std::array::from_fn(|which| self.value(instruction, which));
+                return Next::Operation(kind, instruction, self.previous);
+            }
+            self.at += 1;
+            if let Some(next) = self.control(instruction) {
+                return next;
+            }
+        }
+    }
+
+    fn control(&mut self, instruction: &Instruction) -> Option<Next<'p>> {
+        let program = self.program;
+        let number = |which| program.number(instruction, which).unwrap_or(0);
+        Some(match instruction.action {
+            Action::At => Next::At(number(0) as u64),
+            Action::Sleep => Next::Sleep(number(0) as u64),
+            Action::SetPoint => Next::SetPoint(number(0)),
+            Action::WaitPoint => Next::WaitPoint { client: number(0), point: number(1) },
+            Action::Pattern => Next::Pattern(number(0) as usize),
+            Action::Draw => {
+                let (place, string) = &program.strings[number(0) as usize];
+                string.draw(&mut self.rng, &mut self.strings[usize::from(*place)]);
+                Next::Drawn
+            }
+            Action::Loop => {
+                self.round = (self.at, number(0));
+                return None;
+            }
+            Action::EndLoop => {
+                self.round.1 -= 1;
+                if self.round.1 > 0 {
+                    self.at = self.round.0;
+                }
+                return None;
+            }
+            Action::Repeat => {
+                self.repeat = number(0);
+                return None;
+            }
+            Action::Operation(_) => return None,
+        })
+    }
+
+    #[inline]
+    fn value(&mut self, instruction: &Instruction, which: usize) -> i64 {
+        let number = match self.program.number(instruction, which) {
+            Ok(value) => return value,
+            Err(number) => number,
+        };
+        let previous = self.previous[which];
+        match number {
+            Number::Literal(value) => *value,
+            // C's random() twice: never negative.
+            Number::Random(qualifiers) => {
+                qualifiers.iter().fold((self.rng.next_u64() >> 1) as i64, |value, one| one.apply(value))
+            }
+            Number::Previous(more) => previous.wrapping_add(*more),
+            Number::PreviousAndChild => previous.wrapping_add(self.client),
+            Number::PreviousAndClients => previous.wrapping_add(self.clients),
+            Number::Stored(place) => integer(&self.strings[usize::from(*place)]).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loadfile;
+    use super::*;
+
+    /// The handles of so many steps, with what is no operation in words.
+    fn walk(text: &str, steps: usize) -> Vec<String> {
+        let program = loadfile::parse("test", text.as_bytes()).unwrap();
+        let mut cursor = Cursor::new(&program, 3, 8, 1);
+        let mut said = vec![];
+        for _ in 0..steps {
+            said.push(match cursor.step() {
+                Next::Operation(_, _, numbers) => numbers[0].to_string(),
+                other => format!("{other:?}"),
+            });
+        }
+        said
+    }
+
+    #[test]
+    fn loops_and_repetitions_are_gone_through() {
+        let text = "Flush 1 0x0\nLOOP 2\nFlush 2 0x0\nREPEAT 3\nFlush 3 0x0\nENDLOOP\nFlush 4 0x0\n";
+        let said = walk(text, 12).join(" ");
+        assert_eq!(said, "1 2 3 3 3 2 3 3 3 4 End 1");
+    }
+
+    #[test]
+    fn numbers_refer_to_the_operation_before() {
+        let text = "Flush 10 0x0\nREPEAT 2\nFlush +5 0x0\nFlush +child 0x0\nFlush +num_children 0x0\n";
+        assert_eq!(walk(text, 5).join(" "), "10 15 20 23 31");
+        let text = "RANDOMSTRING 2 \"[7]1\"\nFlush $2 0x0\n";
+        assert_eq!(walk(text, 2).join(" "), "Drawn 71");
+    }
+
+    #[test]
+    fn random_numbers_are_qualified_and_repeat_by_the_seed() {
+        let text = "Flush *%100/10+1 0x0\n";
+        let program = loadfile::parse("test", text.as_bytes()).unwrap();
+        let draw = |client| {
+            let mut cursor = Cursor::new(&program, client, 8, 5);
+            let mut drawn = vec![];
+            while drawn.len() < 100 {
+                if let Next::Operation(_, _, numbers) = cursor.step() {
+                    drawn.push(numbers[0]);
+                }
+            }
+            drawn
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!(draw(1).iter().all(|n| (1..=91).contains(n) && n % 10 == 1));
+    }
+
+    #[test]
+    fn what_is_no_operation_is_told() {
+        let text = "SLEEP 5\nSETSP 2\nWAITSP 1 2\nWRITEPATTERN ab\n1.5 Flush 1 0x0\n";
+        assert_eq!(
+            walk(text, 6),
+            [
+                "Sleep(5)",
+                "SetPoint(2)",
+                "WaitPoint { client: 1, point: 2 }",
+                "Pattern(0)",
+                "At(1500000000)",
+                "1"
+            ]
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Open files: how many the clients take, and what the system allows.
+
+use super::crew::Crew;
+use super::error::Error;
+use super::handles;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What this program and its libraries have open besides.
+const OTHERS: u64 = 32;
+
+/// Files that one process must be able to have open, where a client has at most so many.
+///
+/// Threads share one table. Processes have tables of their own, but the watcher holds one descriptor for each of
+/// them, and each inherits those of the ones before it.
+pub fn needed(clients: u32, crew: Crew, open_at_most: u64) -> u64 {
+    // One more than its handles: a directory that is gone through.
+    let each = open_at_most.min(handles::MOST as u64) + 1;
+    match crew {
+        Crew::Threads => u64::from(clients) * each + OTHERS,
+        Crew::Processes => u64::from(clients) + each + OTHERS,
+    }
+}
+
+/// Says before a run where the limit of open files is too low.
+///
+/// # Errors
+/// [`Error::Limit`].
+pub fn check(clients: u32, crew: Crew, open_at_most: u64) -> Result<(), Error> {
+    allowed(clients, crew, needed(clients, crew, open_at_most), getrlimit(Resource::Nofile).maximum)
+}
+
+fn allowed(clients: u32, crew: Crew, needed: u64, hard: Option<u64>) -> Result<(), Error> {
+    let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
+    let instead = match crew {
+        Crew::Threads => ", or make them processes: --set by=processes",
+        Crew::Processes => "",
+    };
+    Err(Error::Limit(format!(
+        "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
+         (`ulimit -Hn`), or take fewer clients{instead}"
+    )))
+}
+
+/// Takes as many open files as the system allows.
+///
+/// # Errors
+/// Where even the watcher's own do not fit.
+pub fn raise(clients: u32, crew: Crew) -> Result<(), Error> {
+    check(clients, crew, 0)?;
+    let now = getrlimit(Resource::Nofile);
+    // Where it is refused, what was allowed before still is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_clients_need_more_than_256_files() {
+        for crew in [Crew::Processes, Crew::Threads] {
+            let needed = needed(1000, crew, 23);
+            let said = allowed(1000, crew, needed, Some(256)).unwrap_err().to_string();
+            assert!(said.contains("1000 clients") && said.contains("256 are allowed"), "{said}");
+            assert!(allowed(1000, crew, needed, Some(needed)).is_ok());
+            assert!(allowed(1000, crew, needed, None).is_ok());
+        }
+        assert_eq!(needed(1000, Crew::Processes, 23), 1056);
+        assert_eq!(needed(1000, Crew::Threads, 23), 24_032);
+    }
+}

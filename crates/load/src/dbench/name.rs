@@ -1,0 +1,199 @@
+//! Names of files, kept once each and cut where something is put in for each client.
+
+use std::collections::HashMap;
+
+/// What a loadfile calls the client; every client puts its own name there.
+pub const CLIENT: &[u8] = b"client1";
+/// Random strings that a loadfile can keep.
+pub const STRINGS: usize = 10;
+
+/// Which name. [`NameId::NONE`] for operations without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameId(u32);
+
+impl NameId {
+    /// No name.
+    pub const NONE: NameId = NameId(u32::MAX);
+}
+
+/// A stretch of text, and what follows it.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    start: u32,
+    end: u32,
+    then: Then,
+}
+
+/// What follows a stretch of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    Client,
+    Stored(u8),
+}
+
+/// All names of a program.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    text: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// The end of each name's pieces. They begin where those of the name before end.
+    ends: Vec<u32>,
+}
+
+impl Names {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes that they take in memory.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.ends.as_slice())
+    }
+
+    /// Whether a random string is part of it, so that only a run tells what it is.
+    pub fn is_random(&self, name: NameId) -> bool {
+        self.of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
+    }
+
+    /// Puts a name behind what is in the buffer.
+    pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; STRINGS], into: &mut Vec<u8>) {
+        for piece in self.of(name) {
+            into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
+            match piece.then {
+                Then::Nothing => {}
+                Then::Client => into.extend_from_slice(client),
+                Then::Stored(which) => into.extend_from_slice(&strings[usize::from(which)]),
+            }
+        }
+    }
+
+    fn of(&self, NameId(at): NameId) -> &[Piece] {
+        let at = at as usize;
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.pieces[begin as usize..self.ends[at] as usize]
+    }
+}
+
+/// Names while a program is made.
+#[derive(Debug, Default)]
+pub struct NamesBuilder {
+    names: Names,
+    known: HashMap<Box<[u8]>, NameId>,
+}
+
+impl NamesBuilder {
+    /// Takes a name with `/` between its parts. `$3` is a random string only where `stored` says so.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn intern(&mut self, name: &[u8], stored: bool) -> Result<NameId, String> {
+        // With and without random strings the same text means different things, but `$` is rare.
+        let dollar = stored && name.contains(&b'$');
+        if !dollar && let Some(known) = self.known.get(name) {
+            return Ok(*known);
+        }
+        check(name)?;
+        let id = NameId(u32::try_from(self.names.ends.len()).map_err(|_| "too many names".to_string())?);
+        self.cut(name, dollar)?;
+        self.names.ends.push(self.names.pieces.len() as u32);
+        if !dollar {
+            self.known.insert(name.into(), id);
+        }
+        Ok(id)
+    }
+
+    /// All of them.
+    pub fn finish(self) -> Names {
+        self.names
+    }
+
+    fn cut(&mut self, name: &[u8], dollar: bool) -> Result<(), String> {
+        let mut rest = name;
+        let mut at = 0;
+        while at < rest.len() {
+            if rest[at..].starts_with(CLIENT) {
+                self.piece(&rest[..at], Then::Client);
+                (rest, at) = (&rest[at + CLIENT.len()..], 0);
+            } else if dollar && rest[at] == b'$' {
+                let Some(digit @ b'0'..=b'9') = rest.get(at + 1) else {
+                    return Err("behind $ stands the number of a random string, 0 to 9".into());
+                };
+                self.piece(&rest[..at], Then::Stored(digit - b'0'));
+                (rest, at) = (&rest[at + 2..], 0);
+            } else {
+                at += 1;
+            }
+        }
+        self.piece(rest, Then::Nothing);
+        Ok(())
+    }
+
+    fn piece(&mut self, text: &[u8], then: Then) {
+        let start = self.names.text.len() as u32;
+        self.names.text.extend_from_slice(text);
+        self.names.pieces.push(Piece { start, end: self.names.text.len() as u32, then });
+    }
+}
+
+/// Names stay below the directory they are played in.
+///
+/// # Errors
+/// Why this one does not.
+pub fn check(name: &[u8]) -> Result<(), String> {
+    match name {
+        [b'/', ..] if name.split(|byte| *byte == b'/').any(|part| part == b"..") => {
+            Err(format!("`{}` leads out of the directory", String::from_utf8_lossy(name)))
+        }
+        [b'/', ..] => Ok(()),
+        _ => Err(format!("the name `{}` does not begin with \\", String::from_utf8_lossy(name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn composed(name: &str, stored: bool) -> Result<String, String> {
+        let mut names = NamesBuilder::default();
+        names.intern(b"/before", false).unwrap();
+        let id = names.intern(name.as_bytes(), stored)?;
+        let mut strings: [Vec<u8>; STRINGS] = Default::default();
+        strings[3] = b"abc".to_vec();
+        let mut into = b"/mnt".to_vec();
+        names.finish().compose(id, b"client42", &strings, &mut into);
+        Ok(String::from_utf8(into).unwrap())
+    }
+
+    #[test]
+    fn each_client_has_its_own_name() {
+        assert_eq!(composed("/clients/client1/a", false).unwrap(), "/mnt/clients/client42/a");
+        assert_eq!(composed("/client1/client1", false).unwrap(), "/mnt/client42/client42");
+        assert_eq!(composed("/clients", false).unwrap(), "/mnt/clients");
+    }
+
+    #[test]
+    fn random_strings_are_put_in_where_there_are_any() {
+        assert_eq!(composed("/client1/$3.dat", true).unwrap(), "/mnt/client42/abc.dat");
+        assert_eq!(composed("/a$3", false).unwrap(), "/mnt/a$3");
+        assert!(composed("/a$b", true).is_err());
+        assert!(composed("/a$", true).is_err());
+    }
+
+    #[test]
+    fn no_name_leads_out() {
+        assert!(composed("/a/../../etc", false).unwrap_err().contains("leads out"));
+        assert!(composed("a", false).unwrap_err().contains("does not begin"));
+        assert_eq!(composed("/a..b/...", false).unwrap(), "/mnt/a..b/...");
+    }
+
+    #[test]
+    fn a_name_is_kept_once() {
+        let mut names = NamesBuilder::default();
+        let first = names.intern(b"/a", false).unwrap();
+        assert_ne!(names.intern(b"/b", false).unwrap(), first);
+        assert_eq!(names.intern(b"/a", false).unwrap(), first);
+        assert_eq!(names.finish().len(), 2);
+    }
+}

@@ -1,0 +1,136 @@
+//! Numbers of a loadfile: literal, random, relative to the operation before, or of the client.
+
+/// A number as a loadfile has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Number {
+    /// `4096`, `0x40`, `-1`.
+    Literal(i64),
+    /// `*%1024/2+1`: a random number, then qualified from left to right.
+    Random(Vec<Qualifier>),
+    /// `+1024`: that much more than the same number of the operation before.
+    Previous(i64),
+    /// `+child`: that number and the client's own, from 0.
+    PreviousAndChild,
+    /// `+num_children`: that number and the number of clients.
+    PreviousAndClients,
+    /// `$3`: what the third random string says.
+    Stored(u8),
+}
+
+/// What is done to a random number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qualifier {
+    /// `%n`: the remainder.
+    Modulo(i64),
+    /// `/n`: rounded down to a multiple.
+    Align(i64),
+    /// `+n`: added.
+    Plus(i64),
+}
+
+impl Number {
+    /// Reads a number.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn parse(text: &[u8]) -> Result<Number, String> {
+        let shown = || String::from_utf8_lossy(text).into_owned();
+        let number = match text {
+            b"+child" => Some(Number::PreviousAndChild),
+            b"+num_children" => Some(Number::PreviousAndClients),
+            [b'+', rest @ ..] => integer(rest).map(Number::Previous),
+            [b'*', rest @ ..] => return random(rest).map_err(|why| format!("`{}`: {why}", shown())),
+            [b'$', digit @ b'0'..=b'9'] => Some(Number::Stored(digit - b'0')),
+            _ => integer(text).map(Number::Literal),
+        };
+        number.ok_or_else(|| format!("`{}` is no number", shown()))
+    }
+}
+
+fn random(mut text: &[u8]) -> Result<Number, String> {
+    let mut qualifiers = vec![];
+    while let [sign, rest @ ..] = text {
+        let end = rest.iter().position(|byte| b"%/+".contains(byte)).unwrap_or(rest.len());
+        let value = integer(&rest[..end]).filter(|value| *value > 0);
+        let value = value.ok_or("behind %, / or + stands a number above 0")?;
+        qualifiers.push(match sign {
+            b'%' => Qualifier::Modulo(value),
+            b'/' => Qualifier::Align(value),
+            b'+' => Qualifier::Plus(value),
+            _ => return Err("a random number is qualified by %, / or +".into()),
+        });
+        text = &rest[end..];
+    }
+    Ok(Number::Random(qualifiers))
+}
+
+/// A whole number as C reads it: decimal, hexadecimal behind `0x`, octal behind `0`.
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let (radix, digits) = match digits {
+        [b'0', b'x' | b'X', digits @ ..] => (16, digits),
+        [b'0', digits @ ..] if !digits.is_empty() => (8, digits),
+        digits => (10, digits),
+    };
+    // `from_str_radix` would take a second sign.
+    if !digits.first()?.is_ascii_hexdigit() {
+        return None;
+    }
+    let value = i64::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()?;
+    Some(if negative { -value } else { value })
+}
+
+impl Qualifier {
+    /// Does it to a number.
+    pub fn apply(self, value: i64) -> i64 {
+        match self {
+            Qualifier::Modulo(by) => value % by,
+            Qualifier::Align(by) => value / by * by,
+            Qualifier::Plus(by) => value.saturating_add(by),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_as_c_reads_them() {
+        for (text, value) in [("0", 0), ("16385", 16385), ("0x40", 64), ("010", 8), ("-1", -1), ("0X1f", 31)]
+        {
+            assert_eq!(integer(text.as_bytes()), Some(value), "{text}");
+        }
+        for text in ["", "-", "0x", "08", "1.5", "+1", "--1", "-+1", "0x-1", "x", "9223372036854775808", "é"]
+        {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_form_is_known() {
+        let parse = |text: &str| Number::parse(text.as_bytes());
+        assert_eq!(parse("*"), Ok(Number::Random(vec![])));
+        let qualifiers = vec![Qualifier::Modulo(0x1000), Qualifier::Align(4096), Qualifier::Plus(1)];
+        assert_eq!(parse("*%0x1000/4096+1"), Ok(Number::Random(qualifiers)));
+        assert_eq!(parse("+1024"), Ok(Number::Previous(1024)));
+        assert_eq!(parse("+child"), Ok(Number::PreviousAndChild));
+        assert_eq!(parse("+num_children"), Ok(Number::PreviousAndClients));
+        assert_eq!(parse("$7"), Ok(Number::Stored(7)));
+        assert_eq!(parse("4k"), Err("`4k` is no number".into()));
+        assert!(parse("*%0").unwrap_err().contains("above 0"));
+        assert!(parse("*-1").unwrap_err().contains("qualified by"));
+        assert!(parse("*%").unwrap_err().contains("above 0"));
+    }
+
+    #[test]
+    fn qualifiers_work_from_left_to_right() {
+        let qualified = |qualifiers: &[Qualifier]| qualifiers.iter().fold(10_007, |n, q| q.apply(n));
+        assert_eq!(qualified(&[Qualifier::Modulo(5000), Qualifier::Align(4), Qualifier::Plus(3)]), 7);
+        assert_eq!(qualified(&[Qualifier::Align(4), Qualifier::Modulo(5000)]), 4);
+        assert_eq!(Qualifier::Plus(9).apply(i64::MAX), i64::MAX);
+    }
+}

@@ -1,0 +1,336 @@
+//! A load in the compact form in which it is kept and played: 32 bytes for each line.
+
+use super::kind::{Kind, NUMBERS};
+use super::name::{NameId, Names, NamesBuilder};
+use super::number::{Number, Qualifier};
+use super::random_string::RandomString;
+
+/// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
+pub const LARGEST: i64 = 16 << 20;
+
+/// What is expected of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// That it succeeds.
+    Success,
+    /// That it fails.
+    Failure,
+    /// Nothing.
+    Anything,
+}
+
+/// What one line does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// One of the operations.
+    Operation(Kind),
+    /// Waits until so many nanoseconds after the pass began.
+    At,
+    /// Sleeps so many microseconds.
+    Sleep,
+    /// Says that this client has reached a point.
+    SetPoint,
+    /// Waits until another client has reached a point.
+    WaitPoint,
+    /// From now on writes have this pattern.
+    Pattern,
+    /// Draws a random string anew.
+    Draw,
+    /// What follows, up to its end, is done so many times.
+    Loop,
+    /// The end of that.
+    EndLoop,
+    /// The operation that follows is done so many times.
+    Repeat,
+}
+
+/// A number, or where to find it: below 2³¹ the number itself, above that its place in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packed(u32);
+
+const IN_TABLE: u32 = 1 << 31;
+
+/// One line.
+#[derive(Debug, Clone, Copy)]
+pub struct Instruction {
+    /// What it does.
+    pub action: Action,
+    /// What is expected of it.
+    pub expected: Expected,
+    /// The line of the loadfile, from 1.
+    pub line: u32,
+    /// Its names, or [`NameId::NONE`].
+    pub names: [NameId; 2],
+    numbers: [Packed; NUMBERS],
+}
+
+impl Instruction {
+    fn is_operation(&self) -> bool {
+        matches!(self.action, Action::Operation(_))
+    }
+}
+
+/// A load, ready to be played.
+#[derive(Debug)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+    /// Numbers that are not small and literal.
+    table: Vec<Number>,
+    /// The names in it.
+    pub names: Names,
+    /// What [`Action::Pattern`] chooses from.
+    pub patterns: Vec<Vec<u8>>,
+    /// What [`Action::Draw`] chooses from, with the place it is kept in.
+    pub strings: Vec<(u8, RandomString)>,
+    /// The most that an operation can read or write, in bytes.
+    pub largest: usize,
+    /// The highest client, from 0, that another one waits for.
+    pub waits_for: Option<u32>,
+}
+
+impl Program {
+    /// Every line.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// Number of operations, each repetition once.
+    pub fn operations(&self) -> usize {
+        self.instructions.iter().filter(|one| one.is_operation()).count()
+    }
+
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
+    }
+
+    /// A number of an instruction, where it is literal; else where it comes from.
+    pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
+        match instruction.numbers[which].0 {
+            small if small < IN_TABLE => Ok(i64::from(small)),
+            place => match &self.table[(place - IN_TABLE) as usize] {
+                Number::Literal(value) => Ok(*value),
+                other => Err(other),
+            },
+        }
+    }
+}
+
+/// A program while it is made.
+#[derive(Debug, Default)]
+pub struct Builder {
+    instructions: Vec<Instruction>,
+    table: Vec<Number>,
+    names: NamesBuilder,
+    patterns: Vec<Vec<u8>>,
+    strings: Vec<(u8, RandomString)>,
+    largest: i64,
+    waits_for: Option<u32>,
+    /// The line of a LOOP that has not ended, and where it begins.
+    open_loop: Option<(u32, usize)>,
+}
+
+impl Builder {
+    /// Adds an operation with names that have `/` between their parts.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn operation(
+        &mut self,
+        line: u32,
+        kind: Kind,
+        names: &[&[u8]],
+        numbers: &[Number],
+        expected: Expected,
+    ) -> Result<(), String> {
+        let def = kind.def();
+        if names.len() != def.names {
+            return Err(format!("{} takes {}, and has {}", def.name, count(def.names, "name"), names.len()));
+        }
+        if numbers.len() < def.numbers {
+            let needs = count(def.numbers, "number");
+            return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
+        }
+        if matches!(kind, Kind::ReadX | Kind::WriteX) {
+            self.size(kind, &numbers[2])?;
+        }
+        let stored = !self.strings.is_empty();
+        let mut ids = [NameId::NONE; 2];
+        for (id, name) in ids.iter_mut().zip(names) {
+            *id = self.names.intern(name, stored)?;
+        }
+        self.push(Action::Operation(kind), line, ids, numbers, expected)
+    }
+
+    /// Adds what is no operation.
+    ///
+    /// # Errors
+    /// Loops in loops, or there is too much of it.
+    pub fn control(&mut self, line: u32, action: Action, numbers: &[i64]) -> Result<(), String> {
+        match (action, self.open_loop) {
+            (Action::Loop, Some((outer, _))) => return Err(format!("a LOOP within that of line {outer}")),
+            (Action::Loop, None) => self.open_loop = Some((line, self.instructions.len())),
+            (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
+            (Action::EndLoop, Some((outer, from))) => {
+                // It would go round and round without anybody noticing that time is up.
+                if !self.instructions[from..].iter().any(Instruction::is_operation) {
+                    return Err(format!("there is no operation in the LOOP of line {outer}"));
+                }
+                self.open_loop = None;
+            }
+            _ => {}
+        }
+        let numbers: Vec<Number> = numbers.iter().copied().map(Number::Literal).collect();
+        self.push(action, line, [NameId::NONE; 2], &numbers, Expected::Anything)
+    }
+
+    /// Notes that there must be this client, from 0.
+    pub fn wait_for(&mut self, client: u32) {
+        self.waits_for = self.waits_for.max(Some(client));
+    }
+
+    /// Adds a pattern that writes have from here on.
+    ///
+    /// # Errors
+    /// There is too much of it.
+    pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
+        self.patterns.push(pattern.to_vec());
+        self.control(line, Action::Pattern, &[self.patterns.len() as i64 - 1])
+    }
+
+    /// Adds the drawing of a random string.
+    ///
+    /// # Errors
+    /// There is too much of it.
+    pub fn draw(&mut self, line: u32, place: u8, string: RandomString) -> Result<(), String> {
+        self.strings.push((place, string));
+        self.control(line, Action::Draw, &[self.strings.len() as i64 - 1])
+    }
+
+    /// Number of lines so far.
+    pub fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// The program.
+    ///
+    /// # Errors
+    /// A LOOP without end, or no operation at all; with the line.
+    pub fn finish(self) -> Result<Program, (u32, String)> {
+        let last = self.instructions.last().map_or(0, |last| last.line);
+        if let Some((line, _)) = self.open_loop {
+            return Err((line, "LOOP without ENDLOOP".into()));
+        }
+        let program = Program {
+            instructions: self.instructions,
+            table: self.table,
+            names: self.names.finish(),
+            patterns: self.patterns,
+            strings: self.strings,
+            largest: self.largest as usize,
+            waits_for: self.waits_for,
+        };
+        match program.operations() {
+            0 => Err((last, "there is no operation in it".into())),
+            _ => Ok(program),
+        }
+    }
+
+    fn push(
+        &mut self,
+        action: Action,
+        line: u32,
+        names: [NameId; 2],
+        numbers: &[Number],
+        expected: Expected,
+    ) -> Result<(), String> {
+        let mut packed = [Packed(0); NUMBERS];
+        for (packed, number) in packed.iter_mut().zip(numbers) {
+            *packed = self.pack(number)?;
+        }
+        self.instructions.push(Instruction { action, expected, line, names, numbers: packed });
+        Ok(())
+    }
+
+    fn pack(&mut self, number: &Number) -> Result<Packed, String> {
+        if let Number::Literal(value @ 0..0x8000_0000) = number {
+            return Ok(Packed(*value as u32));
+        }
+        let place = u32::try_from(self.table.len()).ok().filter(|place| *place < IN_TABLE);
+        let place = place.ok_or("there are too many large numbers in it")?;
+        self.table.push(number.clone());
+        Ok(Packed(IN_TABLE + place))
+    }
+
+    /// Notes how much is read or written at most.
+    fn size(&mut self, kind: Kind, number: &Number) -> Result<(), String> {
+        let size = match number {
+            Number::Literal(value) => *value,
+            Number::Random(qualifiers) => match qualifiers.as_slice() {
+                [.., Qualifier::Modulo(by)] => by - 1,
+                _ => LARGEST,
+            },
+            _ => LARGEST,
+        };
+        if !(0..=LARGEST).contains(&size) {
+            return Err(format!("{} of {size} bytes; it goes from 0 to {LARGEST}", kind.def().name));
+        }
+        self.largest = self.largest.max(size);
+        Ok(())
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    match number {
+        0 => format!("no {what}"),
+        1 => format!("a {what}"),
+        more => format!("{more} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(builder: &mut Builder, handle: i64) -> Result<(), String> {
+        builder.operation(1, Kind::Close, &[], &[Number::Literal(handle)], Expected::Success)
+    }
+
+    #[test]
+    fn a_line_takes_32_bytes() {
+        assert_eq!(size_of::<Instruction>(), 32);
+    }
+
+    #[test]
+    fn numbers_come_back_whatever_their_size() {
+        let mut builder = Builder::default();
+        for handle in [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN] {
+            close(&mut builder, handle).unwrap();
+        }
+        let program = builder.finish().unwrap();
+        let numbers: Vec<i64> =
+            program.instructions().iter().map(|one| program.number(one, 0).unwrap()).collect();
+        assert_eq!(numbers, [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let mut builder = Builder::default();
+        let literal = |value| Number::Literal(value);
+        let write = [literal(1), literal(0), literal(LARGEST + 1), literal(0)];
+        assert!(builder.operation(1, Kind::WriteX, &[], &write, Expected::Success).is_err());
+        let few = builder.operation(1, Kind::WriteX, &[], &write[..3], Expected::Success);
+        assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
+        let names = builder.operation(1, Kind::Rename, &[b"/a"], &[], Expected::Success);
+        assert_eq!(names.unwrap_err(), "Rename takes 2 names, and has 1");
+        assert!(builder.control(1, Action::EndLoop, &[]).is_err());
+        builder.control(7, Action::Loop, &[2]).unwrap();
+        assert!(builder.control(8, Action::Loop, &[2]).unwrap_err().contains("line 7"));
+        close(&mut builder, 1).unwrap();
+        assert_eq!(builder.finish().unwrap_err(), (7, "LOOP without ENDLOOP".into()));
+        assert!(Builder::default().finish().unwrap_err().1.contains("no operation"));
+        let mut builder = Builder::default();
+        builder.control(3, Action::Loop, &[2]).unwrap();
+        assert!(builder.control(4, Action::EndLoop, &[]).unwrap_err().contains("no operation"));
+    }
+}

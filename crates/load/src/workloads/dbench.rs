@@ -1,0 +1,215 @@
+//! Clients of a file server, as dbench plays them: each number of clients is a step.
+//!
+//! The steps of a cell come in random order, by the seed of the block, and each begins in an empty directory.
+
+pub mod settings;
+#[cfg(test)]
+mod tests;
+
+use super::dbench_tool;
+use crate::dbench::census::Census;
+use crate::dbench::{self, Program, like, limits, loadfile};
+use crate::engine::Content;
+use crate::step::{Action, Before, Call, Error, Step};
+use crate::workload::{Job, Place, Room, Workload};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::WorkloadDef;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha12Rng;
+use settings::{Chosen, Tool};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the seed of a block is mixed with for the order of its steps.
+const ORDER: u64 = 0xDBE;
+
+/// Where the load comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A loadfile.
+    Loadfile,
+    /// It is made here, by the seed.
+    Like,
+}
+
+/// The workload; which one, its definition tells.
+pub struct Dbench {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+    /// Where the load comes from.
+    pub source: Source,
+}
+
+/// A loadfile, by fsarena's own player.
+pub const DBENCH: Dbench = Dbench {
+    def: &WorkloadDef {
+        id: "dbench",
+        help: "clients of a file server, as dbench plays them from the loadfile that Debian's package dbench brings",
+        settings: &settings::of_loadfiles("native"),
+    },
+    source: Source::Loadfile,
+};
+
+impl Dbench {
+    fn loadfile(&self, job: &Job) -> Result<PathBuf, Error> {
+        Ok(loadfile::find(job.settings.text("loadfile"))?)
+    }
+
+    fn program(&self, job: &Job) -> Result<Program, Error> {
+        Ok(match self.source {
+            Source::Loadfile => loadfile::load(&self.loadfile(job)?)?,
+            Source::Like => like::program(job.seed),
+        })
+    }
+
+    fn info(&self, clients: u32) -> StepInfo {
+        let name = match self.source {
+            Source::Loadfile => "dbench",
+            Source::Like => "dbench-like",
+        };
+        StepInfo {
+            id: StepId { name: name.into(), params: [("clients".to_string(), clients.to_string())].into() },
+            title: format!("Clients of a file server: {clients}"),
+            number: None,
+            in_composite: true,
+        }
+    }
+}
+
+impl Workload for Dbench {
+    fn def(&self) -> &'static WorkloadDef {
+        self.def
+    }
+
+    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+        Chosen::of(job).clients.into_iter().map(|clients| self.info(clients)).collect()
+    }
+
+    /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let chosen = Chosen::of(job);
+        let census = Census::of(&self.program(job)?);
+        let clients = chosen.most_clients();
+        if chosen.tool == Tool::Native {
+            limits::check(clients, chosen.crew, census.most_open)?;
+        }
+        let clients = u64::from(clients);
+        Ok(Room {
+            // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+            bytes: 2 * clients * census.most_bytes,
+            inodes: clients * (census.most_files + census.directories),
+            other_bytes: 0,
+        })
+    }
+
+    fn programs(&self, job: &Job) -> Vec<&'static str> {
+        match Chosen::of(job).tool {
+            Tool::Native => vec![],
+            Tool::Dbench => vec!["dbench"],
+        }
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let chosen = Chosen::of(job);
+        let root = place.root.join("dbench");
+        let player = match chosen.tool {
+            Tool::Native => Player::Native(Arc::new(self.program(job)?)),
+            Tool::Dbench => Player::Dbench { loadfile: self.loadfile(job)?, of_5: dbench_tool::is_of_5()? },
+        };
+        let mut order = chosen.clients.clone();
+        order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
+        Ok(order
+            .into_iter()
+            .map(|clients| Step {
+                info: self.info(clients),
+                before: Before::Warm,
+                prepare: vec![empty(&root)],
+                work: vec![player.action(&chosen, clients, &root, self.def.id)],
+            })
+            .collect())
+    }
+
+    fn remarks(&self, job: &Job) -> Vec<Note> {
+        let chosen = Chosen::of(job);
+        let mut notes = vec![Note::new(NoteKind::Remark, who(self.source, &chosen))];
+        if chosen.tool == Tool::Native {
+            let what = if chosen.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
+            notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
+        }
+        if let Some(rate) = chosen.rate_mb_s {
+            notes.push(Note::new(NoteKind::Remark, format!("each client is held to {rate} MB/s")));
+        }
+        let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
+                      is synced (Flush) and what is written back meanwhile";
+        notes.push(Note::new(NoteKind::Remark, cached));
+        notes
+    }
+}
+
+fn who(source: Source, chosen: &Chosen) -> String {
+    let (warm_up, seconds) = (chosen.warm_up.as_secs_f64(), chosen.measured.as_secs_f64());
+    let clients = match chosen.crew {
+        dbench::Crew::Processes => "processes",
+        dbench::Crew::Threads => "threads",
+    };
+    match (chosen.tool, source) {
+        (Tool::Native, Source::Loadfile) => {
+            format!(
+                "engine=native: fsarena played the loadfile by {clients}, {seconds} s after a warm-up of {warm_up} s"
+            )
+        }
+        (Tool::Native, Source::Like) => format!(
+            "dbench-like is fsarena's own load with the statistics of dbench's: its figures are no dbench figures; \
+             by {clients}, {seconds} s after a warm-up of {warm_up} s"
+        ),
+        (Tool::Dbench, _) => format!(
+            "engine=dbench: the real dbench ran {} s after a warm-up of a fifth of that, and wrote zeros; its throughput \
+             leaves out the last second",
+            dbench_tool::whole_seconds(chosen)
+        ),
+    }
+}
+
+/// What plays, ready.
+enum Player {
+    Native(Arc<Program>),
+    Dbench { loadfile: PathBuf, of_5: bool },
+}
+
+impl Player {
+    fn action(&self, chosen: &Chosen, clients: u32, root: &Path, id: &str) -> Action {
+        match self {
+            Player::Dbench { loadfile, of_5 } => dbench_tool::action(chosen, clients, loadfile, *of_5, root),
+            Player::Native(program) => {
+                let (program, options, root) =
+                    (Arc::clone(program), chosen.options(clients), root.to_path_buf());
+                let words = [id.to_string(), format!("{clients} clients"), root.display().to_string()];
+                Action::Call(Call::new(
+                    words,
+                    move || Ok(dbench::play(&program, &options, &root)?.readings()),
+                ))
+            }
+        }
+    }
+}
+
+/// Untimed, empties the directory that clients work in.
+fn empty(root: &Path) -> Action {
+    let root = root.to_path_buf();
+    let words = ["empty".to_string(), root.display().to_string()];
+    Action::Call(Call::new(words, move || {
+        if root.exists() {
+            std::fs::remove_dir_all(&root).map_err(Error::io(format!("empty {}", root.display())))?;
+        }
+        std::fs::create_dir(&root).map_err(Error::io(format!("make {}", root.display())))?;
+        Ok(Readings::default())
+    }))
+}

@@ -1,0 +1,149 @@
+//! The settings, and what they mean at a scale.
+
+use crate::dbench::{Crew, Options};
+use crate::engine::Content;
+use crate::workload::Job;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef};
+use std::time::Duration;
+
+/// Clients at work.
+const CLIENTS: SettingDef = SettingDef {
+    id: "clients",
+    kind: Kind::Ints { min: 1, max: 1024 },
+    default: Default::Ints(&[4]),
+    help: "numbers of clients, each a step",
+};
+/// What they are.
+const BY: SettingDef = SettingDef {
+    id: "by",
+    kind: Kind::Choice(&["processes", "threads"]),
+    default: Default::Text("processes"),
+    help: "what clients are; the real dbench has processes",
+};
+const SECONDS: SettingDef = SettingDef {
+    id: "seconds",
+    kind: Kind::Float { min: 0.0, max: 86_400.0 },
+    default: Default::Float(0.0),
+    help: "how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny",
+};
+const WARM_UP: SettingDef = SettingDef {
+    id: "warm_up",
+    kind: Kind::Float { min: -1.0, max: 86_400.0 },
+    default: Default::Float(-1.0),
+    help: "seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench",
+};
+const RATE: SettingDef = SettingDef {
+    id: "rate",
+    kind: Kind::Float { min: 0.0, max: 1e6 },
+    default: Default::Float(0.0),
+    help: "megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes",
+};
+const PAYLOAD: SettingDef = SettingDef {
+    id: "payload",
+    kind: Kind::Choice(&["random", "zeros"]),
+    default: Default::Text("random"),
+    help: "what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them",
+};
+
+/// Of loads with a loadfile, by fsarena or by the real dbench.
+pub const fn of_loadfiles(tool: &'static str) -> [SettingDef; 8] {
+    let engine = SettingDef {
+        id: "engine",
+        kind: Kind::Choice(&["native", "dbench"]),
+        default: Default::Text(tool),
+        help: "what plays the loadfile: fsarena itself, or the real dbench",
+    };
+    let loadfile = SettingDef {
+        id: "loadfile",
+        kind: Kind::Path,
+        default: Default::Text(""),
+        help: "a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)",
+    };
+    [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
+}
+
+/// Of the load of our own.
+pub const OWN: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
+
+/// What plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// fsarena.
+    Native,
+    /// dbench(1).
+    Dbench,
+}
+
+/// The settings of a job, each as what it means.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    pub tool: Tool,
+    /// Without repetitions, in the order of the plan.
+    pub clients: Vec<u32>,
+    pub crew: Crew,
+    pub measured: Duration,
+    pub warm_up: Duration,
+    pub rate_mb_s: Option<f64>,
+    pub content: Content,
+    pub seed: u64,
+}
+
+impl Chosen {
+    /// Reads the settings, which are complete and checked.
+    pub fn of(job: &Job) -> Chosen {
+        let settings = &job.settings;
+        let has_tool = settings.0.contains_key("engine");
+        let seconds = match settings.float("seconds") {
+            0.0 => at_scale(job.scale),
+            seconds => seconds,
+        };
+        let warm_up = match settings.float("warm_up") {
+            below if below < 0.0 => seconds / 5.0,
+            seconds => seconds,
+        };
+        let mut clients: Vec<u32> = vec![];
+        for number in settings.ints("clients") {
+            if !clients.contains(&(number as u32)) {
+                clients.push(number as u32);
+            }
+        }
+        Chosen {
+            tool: if has_tool && settings.text("engine") == "dbench" { Tool::Dbench } else { Tool::Native },
+            clients,
+            crew: if settings.text("by") == "threads" { Crew::Threads } else { Crew::Processes },
+            measured: Duration::from_secs_f64(seconds),
+            warm_up: Duration::from_secs_f64(warm_up),
+            rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
+            content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
+            seed: job.seed,
+        }
+    }
+
+    /// The most clients of any step.
+    pub fn most_clients(&self) -> u32 {
+        self.clients.iter().copied().max().unwrap_or(1)
+    }
+
+    /// How so many clients play.
+    pub fn options(&self, clients: u32) -> Options {
+        Options {
+            clients,
+            crew: self.crew,
+            warm_up: self.warm_up,
+            measured: self.measured,
+            rate_mb_s: self.rate_mb_s,
+            content: self.content,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Seconds that count.
+const fn at_scale(scale: Scale) -> f64 {
+    match scale {
+        Scale::Paper => 60.0,
+        Scale::Quick => 5.0,
+        Scale::Tiny => 0.5,
+    }
+}

@@ -1,0 +1,87 @@
+//! Which steps there are, what they need, and what the real dbench is asked and says.
+
+use super::super::dbench_like::DBENCH_LIKE;
+use super::super::dbench_tool::DBENCH_TOOL;
+use super::*;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::Settings;
+
+const LOAD: &str = "\
+NTCreateX \"\\clients\" 0x1 0x2 1 0x0
+Close 1 0x0
+NTCreateX \"\\clients\\client1\" 0x40 0x2 1 0x0
+WriteX 1 0 1000 1000 0x0
+ReadX 1 0 1000 1000 0x0
+Close 1 0x0
+";
+
+fn job(workload: &Dbench, set: &[(&str, &str)]) -> Job {
+    let mut settings = Settings::defaults(workload.def.settings);
+    for (id, text) in set {
+        let def = workload.def.settings.iter().find(|def| def.id == *id).unwrap();
+        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
+    }
+    Job { settings, scale: Scale::Tiny, seed: 11 }
+}
+
+/// A directory with a loadfile in it, and the file's name.
+fn loadfile() -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("load.txt");
+    std::fs::write(&path, LOAD).unwrap();
+    (dir, path.to_str().unwrap().into())
+}
+
+#[test]
+fn each_number_of_clients_is_a_step_that_begins_with_nothing() {
+    let (dir, path) = loadfile();
+    let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", "0.05")]);
+    let place = Place { root: dir.path().into(), other: dir.path().into() };
+    let outline: Vec<String> = DBENCH.outline(&job).iter().map(|info| info.id.to_string()).collect();
+    assert_eq!(outline, ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
+    let steps = DBENCH.steps(&job, &place).unwrap();
+    assert_eq!(steps.len(), 3);
+    for step in steps {
+        let clients: usize = step.info.id.params["clients"].parse().unwrap();
+        for action in step.prepare {
+            action.perform(&mut |_| {}).unwrap();
+        }
+        for action in step.work {
+            let (readings, _) = action.perform(&mut |_| {}).unwrap();
+            assert!(readings.get("served_bytes_per_s").unwrap() > 0.0);
+        }
+        assert_eq!(std::fs::read_dir(dir.path().join("dbench/clients")).unwrap().count(), clients);
+    }
+}
+
+#[test]
+fn room_is_for_the_most_clients_and_faults_are_told_early() {
+    let (_dir, path) = loadfile();
+    let room = DBENCH.room(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap();
+    assert_eq!(room, Room { bytes: 2 * 20 * 1000, inodes: 20 * 2, other_bytes: 0 });
+    std::fs::write(&path, "Frobnicate 1 0x0\n").unwrap();
+    let error = DBENCH.room(&job(&DBENCH, &[("loadfile", &path)])).unwrap_err();
+    assert!(error.to_string().contains("line 1"), "{error}");
+    let error = DBENCH.room(&job(&DBENCH, &[("loadfile", "/none")])).unwrap_err();
+    assert_eq!(fsarena_core::exit::Exits::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
+}
+
+#[test]
+fn like_needs_nothing_but_room() {
+    let room = DBENCH_LIKE.room(&job(&DBENCH_LIKE, &[("clients", "1024")])).unwrap();
+    assert!((45_000_000_000..60_000_000_000).contains(&room.bytes), "{room:?}");
+    assert!(DBENCH_LIKE.programs(&job(&DBENCH_LIKE, &[])).is_empty());
+    assert_eq!(DBENCH_TOOL.programs(&job(&DBENCH_TOOL, &[])), ["dbench"]);
+    assert_eq!(DBENCH.programs(&job(&DBENCH, &[("engine", "dbench")])), ["dbench"]);
+}
+
+#[test]
+fn times_are_a_fifth_of_warm_up_unless_said_otherwise() {
+    let chosen = |set: &[(&str, &str)]| {
+        let chosen = Chosen::of(&job(&DBENCH, set));
+        (chosen.measured.as_secs_f64(), chosen.warm_up.as_secs_f64())
+    };
+    assert_eq!(chosen(&[]), (0.5, 0.1));
+    assert_eq!(chosen(&[("seconds", "60")]), (60.0, 12.0));
+    assert_eq!(chosen(&[("seconds", "60"), ("warm_up", "0")]), (60.0, 0.0));
+}

@@ -1,0 +1,14 @@
+//! Clients of a file server with the statistics of dbench's loadfile, without its text.
+
+use super::dbench::{Dbench, Source, settings};
+use fsarena_core::setting::WorkloadDef;
+
+/// By fsarena's own player; there is no other for it.
+pub const DBENCH_LIKE: Dbench = Dbench {
+    def: &WorkloadDef {
+        id: "dbench-like",
+        help: "clients of a file server with the statistics of dbench's loadfile; needs nothing installed",
+        settings: &settings::OWN,
+    },
+    source: Source::Like,
+};

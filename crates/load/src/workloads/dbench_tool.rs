@@ -1,0 +1,162 @@
+//! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
+
+use super::dbench::settings::{Chosen, of_loadfiles};
+use super::dbench::{Dbench, Source};
+use crate::dbench::Kind;
+use crate::step::{Action, Error};
+use fsarena_core::dbench::{Said, read};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::WorkloadDef;
+use fsarena_sys::argv::Argv;
+use std::path::Path;
+
+/// By dbench.
+pub const DBENCH_TOOL: Dbench = Dbench {
+    def: &WorkloadDef {
+        id: "dbench-tool",
+        help: "the same steps as dbench, by the real dbench (4.0 or 5.0)",
+        settings: &of_loadfiles("dbench"),
+    },
+    source: Source::Loadfile,
+};
+
+/// dbench knows whole seconds only, and says nothing of less than two.
+pub fn whole_seconds(chosen: &Chosen) -> u64 {
+    (chosen.measured.as_secs_f64().ceil() as u64).max(2)
+}
+
+/// Whether the installed one is 5.0, which must be told what it drives.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn is_of_5() -> Result<bool, Error> {
+    let help = Argv::new("dbench").arg("--help").run()?;
+    Ok(help.stdout.contains("--backend"))
+}
+
+/// Runs so many clients in an empty directory.
+pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
+    let argv = argv(chosen, clients, loadfile, of_5, root);
+    let seconds = whole_seconds(chosen);
+    let parse = move |printed: &str| {
+        readings(printed, seconds).ok_or_else(|| {
+            Error::Unfit(format!("dbench printed no figures that fsarena knows (4.0 and 5.0):\n{printed}"))
+        })
+    };
+    Action::Read(argv, Box::new(parse))
+}
+
+fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
+    let mut argv = Argv::new("dbench");
+    if of_5 {
+        argv = argv.args(["-B", "fileio"]);
+    }
+    // What it removes at its end is no part of what is measured; the step after it begins with nothing anyway.
+    argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
+    argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
+    if let Some(rate) = chosen.rate_mb_s {
+        argv = argv.arg("-R").arg(rate.to_string());
+    }
+    argv.arg(clients.to_string())
+}
+
+/// As readings of the names that the native one has; absent where a figure is missing. Counts are of all seconds;
+/// throughput is what it says, up to its last look a second earlier.
+fn readings(printed: &str, seconds: u64) -> Option<Readings> {
+    let mut readings = Readings::default();
+    let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
+    for (_, said) in read(printed) {
+        match said.ok()? {
+            Said::Operation { name, count, mean_ms, max_ms } => {
+                let kind = Kind::of_printed(name)?;
+                let prefix = kind.def().reading;
+                operations += count;
+                readings.set(&format!("{prefix}_operations_count"), count as f64);
+                // It prints a mean of nothing as no number.
+                if count > 0 && mean_ms.is_finite() {
+                    total_ns += mean_ms * 1e6 * count as f64;
+                    readings.set(&format!("{prefix}_latency_mean_ns"), mean_ms * 1e6);
+                    readings.set(&format!("{prefix}_latency_max_ns"), max_ms * 1e6);
+                }
+                if let Kind::ReadX | Kind::WriteX = kind {
+                    readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
+                }
+            }
+            Said::Throughput { mb_s, max_ms, .. } => {
+                moved = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
+                readings.set("all_latency_max_ns", max_ms? * 1e6);
+            }
+        }
+    }
+    readings.set(reading::THROUGHPUT, moved? * 1e6);
+    readings.set("all_bandwidth_bytes_per_s", moved? * 1e6);
+    readings.set("all_operations_count", operations as f64);
+    readings.set("all_iops_per_s", operations as f64 / seconds as f64);
+    if operations > 0 {
+        readings.set("all_latency_mean_ns", total_ns / operations as f64);
+    }
+    readings.set("load_elapsed_ns", seconds as f64 * 1e9);
+    Some(readings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Job;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+    use proptest::prelude::*;
+
+    const OF_4: &str = include_str!("../../tests/data/dbench-4.00.txt");
+
+    fn chosen(set: &[(&str, Value)]) -> Chosen {
+        let mut settings = Settings::defaults(DBENCH_TOOL.def.settings);
+        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
+        Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 })
+    }
+
+    #[test]
+    fn a_captured_run_becomes_readings() {
+        let found = readings(OF_4, 2).unwrap();
+        assert_eq!(found.get("served_bytes_per_s"), Some(93_565_200.0));
+        assert_eq!(found.get("read_operations_count"), Some(7664.0));
+        assert_eq!(found.get("read_iops_per_s"), Some(3832.0));
+        assert_eq!(found.get("ntcreatex_latency_max_ns"), Some(20_236_000.0));
+        assert_eq!(found.get("all_latency_max_ns"), Some(7_875_000.0));
+        assert_eq!(found.get("all_operations_count"), Some(28_754.0));
+        let known: Vec<&str> =
+            crate::engine::readings::defs().chain(crate::dbench::defs()).map(|def| def.id).collect();
+        assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
+    }
+
+    #[test]
+    fn names_of_5_are_known_and_what_is_cut_short_is_refused() {
+        let of_5 = OF_4.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
+        assert_eq!(readings(&of_5, 2), readings(OF_4, 2));
+        assert_eq!(readings("", 2), None);
+        assert_eq!(readings(&OF_4[..OF_4.find("Throughput").unwrap()], 2), None);
+        assert_eq!(readings(&OF_4.replace("93.5652", "nan"), 2), None);
+    }
+
+    #[test]
+    fn the_arguments_are_those_of_the_cell() {
+        let words = |chosen: &Chosen, of_5| {
+            argv(chosen, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
+        };
+        assert_eq!(words(&chosen(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
+        let held = chosen(&[("rate", Value::Float(2.5)), ("seconds", Value::Float(9.5))]);
+        assert_eq!(words(&held, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_output_never_panics(at in 0usize..1200, with in "[ -~\\n]{0,8}") {
+            let mut text = OF_4.to_string();
+            text.insert_str(at.min(text.len()), &with);
+            if let Some(found) = readings(&text, 2) {
+                prop_assert!(found.0.values().all(|value| value.is_finite()), "{:?}", found);
+            }
+        }
+    }
+}
