@@ -258,13 +258,13 @@ impl Cycle<'_> {
         }
     }
 
-    /// One read, of which two thirds go on where the one before ended. Gives where it ends.
+    /// One read, of which three quarters go on where the one before ended. Gives where it ends.
     fn read(&mut self, file: &Staying, handle: i64, next: Option<i64>) -> i64 {
         let size = match self.decks.reads.draw() {
             0 => between(20.0, 16_000.0, self.rng),
             size => size,
         };
-        let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.66));
+        let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.75));
         let at = next.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
         self.script.push(Line::new(Kind::ReadX).numbers([handle, at, size, size]));
         at + size

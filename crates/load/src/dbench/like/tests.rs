@@ -4,6 +4,7 @@ use super::*;
 use crate::dbench::census::Census;
 use crate::dbench::cursor::{Cursor, Next};
 use crate::dbench::kind::KINDS;
+use std::sync::LazyLock;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 
@@ -13,7 +14,9 @@ fn near(what: &str, found: f64, stated: f64, tolerance: f64) {
 }
 
 fn each(check: impl Fn(&Census)) {
-    SEEDS.into_iter().for_each(|seed| check(&Census::of(&program(seed))));
+    static CENSUSES: LazyLock<Vec<Census>> =
+        LazyLock::new(|| SEEDS.into_iter().map(|seed| Census::of(&program(seed))).collect());
+    CENSUSES.iter().for_each(check);
 }
 
 #[test]
@@ -101,12 +104,13 @@ fn files_live_as_stated() {
     });
 }
 
-/// The operations of a pass, as text.
+/// A checksum of every line.
 fn fingerprint(seed: u64) -> u32 {
     let program = program(seed);
     let mut cursor = Cursor::new(&program, 0, 1, 0);
     let mut hasher = crc32fast::Hasher::new();
-    while let Next::Operation(kind, one, numbers) = cursor.step() {
+    for _ in 0..program.operations() {
+        let Next::Operation(kind, one, numbers) = cursor.step() else { break };
         let mut name = vec![kind as u8];
         for id in one.names.iter().take(kind.def().names) {
             program.names.compose(*id, b"c", &Default::default(), &mut name);
@@ -122,7 +126,7 @@ fn a_seed_always_makes_the_same_load() {
     assert_eq!(fingerprint(1), fingerprint(1));
     assert_ne!(fingerprint(1), fingerprint(2));
     // A change of this number is a change of the workload: figures from before cannot be compared any more.
-    assert_eq!(fingerprint(1), 0);
+    assert_eq!(fingerprint(1), 330_326_464);
 }
 
 #[test]
