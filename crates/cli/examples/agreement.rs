@@ -1,16 +1,18 @@
-//! Whether the native fileio and the real sysbench agree: paired blocks on ext4 and XFS, four modes, 1 and 16
-//! threads, on a loop image. Prints the ratio of their requests a second with its 95% interval.
+//! Whether a load of fsarena's own agrees with the real tool: paired blocks on ext4 and XFS on a loop image. Prints
+//! the ratio of what they reach with its 95% interval, and that of their user CPU time for each operation.
 //!
-//! `cargo run --release -p fsarena --example agreement -- DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...` (root; DIR
-//! has room for an image)
+//! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...`
+//! (root; DIR has room for an image)
 
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
 use fsarena_core::metric;
+use fsarena_core::sample::Readings;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_fs::lifecycle;
 use fsarena_fs::safety::ScratchDevice;
+use fsarena_load::engine::Cpu;
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
 use fsarena_stats::ratio::Ratio;
@@ -21,51 +23,113 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-const MODES: [&str; 4] = ["seqrd", "rndrd", "seqwr", "rndwr"];
-const THREADS: [i64; 2] = [1, 16];
-const TOOLS: [&str; 2] = ["native", "sysbench"];
-/// The size of the image. Files take an eighth of it.
-const IMAGE_BYTES: u64 = 1 << 30;
+/// What is compared.
+struct Comparison {
+    workload: &'static str,
+    /// Values of its setting `engine`: ours, then the real one.
+    tools: [&'static str; 2],
+    /// Every combination of these settings is a cell.
+    axes: &'static [(&'static str, &'static [&'static str])],
+    /// What holds for all of them: real tools write zeros, and so do their peers here.
+    fixed: &'static [(&'static str, &'static str)],
+    metric: &'static str,
+    image_bytes: u64,
+}
+
+const COMPARISONS: [Comparison; 2] = [
+    Comparison {
+        workload: "fileio",
+        tools: ["native", "sysbench"],
+        axes: &[("modes", &["seqrd", "rndrd", "seqwr", "rndwr"]), ("threads", &["1", "16"])],
+        fixed: &[("payload", "zeros"), ("total_bytes", "134217728")],
+        metric: "iops",
+        image_bytes: 1 << 30,
+    },
+    Comparison {
+        workload: "dbench",
+        tools: ["native", "dbench"],
+        axes: &[("clients", &["1", "4", "20"])],
+        fixed: &[("payload", "zeros")],
+        metric: "throughput",
+        image_bytes: 2 << 30,
+    },
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (settings, plain): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
-    let [dir, numbers @ ..] = plain.as_slice() else {
-        return Err("arguments: DIR [BLOCKS] [SECONDS]".into());
+    let [what, dir, numbers @ ..] = plain.as_slice() else {
+        return Err("arguments: fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...".into());
     };
+    let found = COMPARISONS.iter().find(|one| one.workload == what.as_str());
+    let comparison = found.ok_or("compared are fileio and dbench")?;
     let blocks: u64 = numbers.first().map_or(Ok(8), |text| text.parse())?;
-    let seconds: f64 = numbers.get(1).map_or(Ok(1.0), |text| text.parse())?;
-    let bench = Bench::new(Path::new(dir.as_str()), seconds, &settings)?;
-    println!("native / sysbench, {blocks} blocks of {seconds} s a cell, {}", bench.describe());
+    let seconds = numbers.get(1).map_or("1", |text| text.as_str());
+    let bench = Bench::new(comparison, Path::new(dir.as_str()), seconds, &settings)?;
+    let [ours, real] = comparison.tools;
+    println!("{ours} / {real}, {}, {blocks} blocks of {seconds} s a cell", comparison.metric);
     for fs in ["ext4", "xfs"] {
-        let mut d: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
-        let mut medians: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        let mut cells: BTreeMap<usize, Vec<[Reached; 2]>> = BTreeMap::new();
         for block in 0..blocks {
-            bench.block(fs, block, &mut |cell, rates| {
-                d.entry(cell).or_default().push((rates[0] / rates[1]).ln());
-                medians.entry(cell).or_default().push(rates[1]);
-            })?;
+            bench.block(fs, block, &mut |cell, reached| cells.entry(cell).or_default().push(reached))?;
         }
-        for ((mode, threads), d) in d {
-            let Some(ratio) = Ratio::of(d) else { continue };
-            let rates = medians.remove(&(mode, threads)).unwrap_or_default();
-            let (name, threads) = (MODES[mode], THREADS[threads]);
-            let median = fsarena_stats::comparison::median(&rates).unwrap_or(f64::NAN);
-            println!(
-                "{fs:<5} {name} {threads:>3} threads  {:.3} [{:.3}, {:.3}]{}  sysbench {median:>9.0}/s",
-                ratio.value,
-                ratio.low,
-                ratio.high,
-                if ratio.separated() { " differ" } else { "       " },
-            );
+        for (cell, pairs) in cells {
+            println!("{fs:<5} {:<28} {}", words_of(&comparison.cell(cell)), line(&pairs));
         }
     }
     bench.device.release(&mut |_| {})?;
     Ok(())
 }
 
+impl Comparison {
+    fn cells(&self) -> usize {
+        self.axes.iter().map(|(_, values)| values.len()).product()
+    }
+
+    /// The settings of a cell.
+    fn cell(&self, mut at: usize) -> Vec<(&'static str, &'static str)> {
+        let mut settings = vec![];
+        for (id, values) in self.axes {
+            settings.push((*id, values[at % values.len()]));
+            at /= values.len();
+        }
+        settings
+    }
+}
+
+fn words_of(settings: &[(&str, &str)]) -> String {
+    settings.iter().map(|(id, value)| format!("{id}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// What one tool reached in one cell of one block.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    /// The metric.
+    value: f64,
+    /// User CPU nanoseconds for each operation that counted.
+    user_ns: f64,
+}
+
+/// Both ratios, and the median of the real tool.
+fn line(pairs: &[[Reached; 2]]) -> String {
+    let ratio =
+        |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
+    let shown = |ratio: Option<Ratio>| match ratio {
+        None => "-".into(),
+        Some(ratio) => {
+            let differ = if ratio.separated() { " differ" } else { "       " };
+            format!("{:.3} [{:.3}, {:.3}]{differ}", ratio.value, ratio.low, ratio.high)
+        }
+    };
+    let reals: Vec<f64> = pairs.iter().map(|[_, real]| real.value).collect();
+    let median = fsarena_stats::comparison::median(&reals).unwrap_or(f64::NAN);
+    let (value, user) = (shown(ratio(|reached| reached.value)), shown(ratio(|reached| reached.user_ns)));
+    format!("{value}  real {median:>12.0}/s  user CPU {user}")
+}
+
 /// The image, and how each cell is run.
 struct Bench {
+    comparison: &'static Comparison,
     settings: Settings,
     // Dropped in this order: detached and removed before the directory goes.
     device: ScratchDevice,
@@ -75,32 +139,29 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(within: &Path, seconds: f64, words: &[&String]) -> Result<Bench, Box<dyn Error>> {
+    fn new(
+        comparison: &'static Comparison,
+        within: &Path,
+        seconds: &str,
+        words: &[&String],
+    ) -> Result<Bench, Box<dyn Error>> {
         let dir = tempfile::Builder::new().prefix("fsarena-agreement-").tempdir_in(within)?;
         let journal = Journal::create(&dir.path().join("state"), "agreement")?;
-        let image = image::create(&journal, &dir.path().join("test.img"), IMAGE_BYTES, true)?;
+        let image = image::create(&journal, &dir.path().join("test.img"), comparison.image_bytes, true)?;
         let options = LoopOptions { direct_io: true, discard: false };
         let device = loopdev::attach(&journal, image.path(), options, &mut |_| {})?;
         let device = ScratchDevice::from_loop(device, image)?;
         let target = dir.path().join("mnt");
         std::fs::create_dir(&target)?;
-        let defs = workloads::find("fileio").ok_or("no fileio")?.def().settings;
-        let mut settings = Settings::defaults(defs);
-        // sysbench writes zeros, and so does its peer here.
-        settings.0.insert("payload".into(), Value::Text("zeros".into()));
-        settings.0.insert("total_bytes".into(), Value::Int((IMAGE_BYTES / 8) as i64));
-        settings.0.insert("seconds".into(), Value::Float(seconds));
+        let mut settings =
+            Settings::defaults(workloads::find(comparison.workload).ok_or("no workload")?.def().settings);
+        comparison.fixed.iter().try_for_each(|(id, text)| set(comparison, &mut settings, id, text))?;
+        set(comparison, &mut settings, "seconds", seconds)?;
         for word in words {
             let (id, text) = word.split_once('=').ok_or("SETTING=VALUE")?;
-            let def = defs.iter().find(|def| def.id == id).ok_or("no such setting")?;
-            settings.0.insert(id.into(), def.kind.parse(text).ok_or("no such value")?);
+            set(comparison, &mut settings, id, text)?;
         }
-        Ok(Bench { settings, device, journal, target, _dir: dir })
-    }
-
-    fn describe(&self) -> String {
-        let text = |id| self.settings.0.get(id).map_or(String::new(), Value::to_string);
-        format!("bs={} fsync_every={} direct={}", text("bs"), text("fsync_every"), text("direct"))
+        Ok(Bench { comparison, settings, device, journal, target, _dir: dir })
     }
 
     /// One block: a fresh filesystem, every cell by both tools, in random order.
@@ -108,7 +169,7 @@ impl Bench {
         &self,
         fs: &str,
         block: u64,
-        found: &mut dyn FnMut((usize, usize), [f64; 2]),
+        found: &mut dyn FnMut(usize, [Reached; 2]),
     ) -> Result<(), Box<dyn Error>> {
         let def = fsarena_fs::filesystems::find(fs)?;
         let arm = Arm { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
@@ -117,37 +178,54 @@ impl Bench {
         let mounted =
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, block);
-        for cell in fsarena_core::schedule::block(seed, 0, MODES.len() * THREADS.len()) {
-            let (mode, threads) = (cell / THREADS.len(), cell % THREADS.len());
-            let mut rates = [0.0; 2];
-            for tool in fsarena_core::schedule::block(seed, 1 + cell as u32, TOOLS.len()) {
-                rates[tool] = self.rate(TOOLS[tool], MODES[mode], THREADS[threads], seed)?;
+        for cell in fsarena_core::schedule::block(seed, 0, self.comparison.cells()) {
+            let mut reached = [Reached { value: 0.0, user_ns: 0.0 }; 2];
+            for tool in fsarena_core::schedule::block(seed, 1 + cell as u32, 2) {
+                reached[tool] = self.reached(tool, cell, seed)?;
             }
-            found((mode, threads), rates);
+            found(cell, reached);
         }
         mounted.unmount(&mut |_| {})?;
         Ok(())
     }
 
-    /// Requests a second of one cell by one tool.
-    fn rate(&self, tool: &str, mode: &str, threads: i64, seed: u64) -> Result<f64, Box<dyn Error>> {
+    fn reached(&self, tool: usize, cell: usize, seed: u64) -> Result<Reached, Box<dyn Error>> {
         let mut settings = self.settings.clone();
-        settings.0.insert("engine".into(), Value::Text(tool.into()));
-        settings.0.insert("modes".into(), Value::Text(mode.into()));
-        settings.0.insert("threads".into(), Value::Int(threads));
+        set(self.comparison, &mut settings, "engine", self.comparison.tools[tool])?;
+        for (id, value) in self.comparison.cell(cell) {
+            set(self.comparison, &mut settings, id, value)?;
+        }
         let job = Job { settings, scale: Scale::Quick, seed };
         let place = Place { root: self.target.clone(), other: self.target.clone() };
-        let mut rate = None;
-        for step in workloads::find("fileio").ok_or("no fileio")?.steps(&job, &place)? {
-            for action in step.prepare {
-                action.perform(&mut |_| {})?;
-            }
-            std::fs::File::open(&self.target).and_then(|dir| Ok(rustix::fs::syncfs(dir)?))?;
-            for action in step.work {
-                let (readings, _) = action.perform(&mut |_| {})?;
-                rate = metric::find("iops").and_then(|iops| (iops.from)(&|id| readings.get(id)));
-            }
+        let mut steps =
+            workloads::find(self.comparison.workload).ok_or("no workload")?.steps(&job, &place)?;
+        let step = steps.pop().ok_or("a cell has a step")?;
+        for action in step.prepare {
+            action.perform(&mut |_| {})?;
         }
-        Ok(rate.ok_or("no rate")?)
+        std::fs::File::open(&self.target).and_then(|dir| Ok(rustix::fs::syncfs(dir)?))?;
+        let before = user_ns();
+        let mut readings = Readings::default();
+        for action in step.work {
+            readings.extend(action.perform(&mut |_| {})?.0);
+        }
+        let user = (user_ns() - before) as f64;
+        let value =
+            metric::find(self.comparison.metric).and_then(|metric| (metric.from)(&|id| readings.get(id)));
+        let operations = readings.get("all_operations_count").ok_or("no operations")?;
+        Ok(Reached { value: value.ok_or("no figure")?, user_ns: user / operations })
     }
+}
+
+/// User CPU time of this process and of those it has waited for.
+fn user_ns() -> u64 {
+    Cpu::of_this_process().user_ns + Cpu::of_ended_children().user_ns
+}
+
+fn set(comparison: &Comparison, settings: &mut Settings, id: &str, text: &str) -> Result<(), Box<dyn Error>> {
+    let defs = workloads::find(comparison.workload).ok_or("no workload")?.def().settings;
+    let def = defs.iter().find(|def| def.id == id).ok_or_else(|| format!("no setting {id}"))?;
+    let value: Value = def.kind.parse(text).ok_or_else(|| format!("{id} is {}", def.kind))?;
+    settings.0.insert(id.into(), value);
+    Ok(())
 }

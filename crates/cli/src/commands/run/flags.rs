@@ -10,6 +10,8 @@ use fsarena_core::metric;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::scale::Scale;
+use fsarena_core::setting::Kind;
+use fsarena_load::workloads::WORKLOADS;
 use fsarena_run::preflight::Check;
 use fsarena_stats::judge::meaning;
 use fsarena_sys::kernel::Kernel;
@@ -200,7 +202,7 @@ impl Args {
         if !directories.is_empty() {
             factors.push((factor::DIR.into(), directories));
         }
-        let mut settings = self.set.clone();
+        let mut settings = self.set.iter().map(path_absolute).collect::<Result<Vec<_>, _>>()?;
         settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
         let loads =
             [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)];
@@ -270,6 +272,13 @@ impl Args {
 /// A run is resumed and recovered from whatever directory, so its paths are absolute.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::file(path))
+}
+
+/// The same for a setting that is a path and is given.
+fn path_absolute((id, text): &(String, String)) -> Result<(String, String), Failure> {
+    let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
+    let is_path = !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path);
+    Ok((id.clone(), if is_path { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
 fn absolute_text(path: &Path) -> Result<String, Failure> {
