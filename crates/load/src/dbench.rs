@@ -9,6 +9,7 @@
 
 mod board;
 mod buckets;
+mod c_library;
 mod calls;
 pub mod census;
 mod client;

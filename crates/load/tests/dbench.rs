@@ -109,7 +109,12 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
     let mut ours = strace();
     ours.arg(std::env::current_exe().unwrap()).args(["--exact", "child"]);
     ours.env(CHILD_LOADFILE, &loadfile).env(CHILD_DIR, dir("ours"));
-    let ours = by_pass(&mut ours, &table);
+    let mut ours = by_pass(&mut ours, &table);
+    if cfg!(debug_assertions) {
+        // Without optimisation the standard library looks at each descriptor before it closes it.
+        let closed = ours["close"];
+        ours.entry("fcntl".into()).and_modify(|count| *count -= closed);
+    }
     let mut real = strace();
     real.args(["dbench", "-t", "1", "--skip-cleanup", "-c"])
         .arg(&loadfile)
@@ -128,7 +133,7 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
         ("pread64", 0.01),
         ("pwrite64", 0.01),
         ("fsync", 0.01),
-        ("utime", 0.01),
+        ("utimensat", 0.01),
         ("statfs", 0.02),
         ("fcntl", 0.02),
     ] {

@@ -1,13 +1,16 @@
 //! The system calls of each operation, as the real dbench makes them.
 
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir};
+use super::c_library;
+use rustix::fd::OwnedFd;
+use rustix::fs::RawDir;
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
 /// What glibc takes for the entries of a directory.
 const DIRECTORY_BYTES: usize = 32 << 10;
+/// How opendir opens.
+const LIST: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
 /// Characters that make a name a pattern for FIND_FIRST.
 const PATTERN: &[u8] = b"<>*?\"";
 
@@ -47,6 +50,19 @@ impl Name {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
+    /// Puts more behind it.
+    fn extend(&mut self, parts: &[&[u8]]) {
+        self.bytes.pop();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.bytes.push(0);
+    }
+
+    /// Takes away what is behind so many bytes.
+    fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+        self.bytes.push(0);
+    }
+
     /// Does something with the directory and the last part.
     fn cut<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
         let slash = self.bytes.iter().rposition(|byte| *byte == b'/')?;
@@ -62,7 +78,7 @@ impl Name {
 /// Looks a name up as a server of case-insensitive names must: where there is no such name, it could be there in
 /// another case, so the directory is gone through.
 pub fn resolve(name: &mut Name, entries: &mut Entries) {
-    if rustix::fs::stat(name.path()).is_ok() {
+    if c_library::stat(name.path()).is_ok() {
         return;
     }
     name.cut(|directory, last| {
@@ -85,10 +101,9 @@ pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
 
 /// Goes through a directory until told to stop, with the calls of opendir, readdir and closedir.
 fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    let Ok(open) = rustix::fs::open(directory, flags, Mode::empty()) else { return };
+    let Ok(open) = c_library::open(directory, LIST) else { return };
     // glibc asks for the best size of its buffer.
-    let _ = status(&open);
+    let _ = c_library::fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
     while let Some(Ok(entry)) = raw.next() {
         if stop(entry.file_name().to_bytes()) {
@@ -98,57 +113,39 @@ fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> 
 }
 
 /// Removes the files below a directory; the directories stay.
-pub fn delete_tree(path: &mut Vec<u8>) {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    let Ok(open) = rustix::fs::open(path.as_slice(), flags, Mode::empty()) else { return };
-    let _ = status(&open);
+pub fn delete_tree(path: &mut Name) {
+    let Ok(open) = c_library::open(path.path(), LIST) else { return };
+    let _ = c_library::fstat(&open);
     let mut entries = Entries::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
-    let length = path.len();
+    let length = path.bytes().len();
     while let Some(Ok(entry)) = raw.next() {
         let last = entry.file_name().to_bytes();
         if last == b"." || last == b".." {
             continue;
         }
-        path.push(b'/');
-        path.extend_from_slice(last);
-        if let Ok(found) = rustix::fs::stat(path.as_slice()) {
-            match rustix::fs::FileType::from_raw_mode(found.st_mode) {
-                rustix::fs::FileType::Directory => delete_tree(path),
-                // The next operation that needs it gone will tell.
-                _ => drop(rustix::fs::unlink(path.as_slice())),
-            }
+        path.extend(&[b"/", last]);
+        match c_library::stat(path.path()) {
+            Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
+            // The next operation that needs it gone will tell.
+            Ok(_) => drop(c_library::unlink(path.path())),
+            Err(_) => {}
         }
         path.truncate(length);
     }
 }
 
-/// fstat through the C library: which call that is, is the same as in the real dbench.
-pub fn status(file: &impl AsRawFd) -> Option<libc::stat> {
-    let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the descriptor is open, and the call fills the structure where it returns 0.
-    unsafe { (libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) == 0).then(|| found.assume_init()) }
-}
-
-/// Sets the times of a file some seconds back.
+/// Sets the times of a file some seconds back. It fails where the file was renamed, as in the real one.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
-    let Some(now) = status(file) else { return };
-    let times = libc::utimbuf { actime: now.st_atime - 10, modtime: now.st_mtime - 12 };
-    // SAFETY: the path ends in a zero, and the times are a live local. It fails where the file was renamed, as
-    // in the real one.
-    unsafe { libc::utime(path.as_ptr(), &times) };
+    if let Ok(now) = c_library::fstat(file) {
+        let _ = c_library::utime(path, now.st_atime - 10, now.st_mtime - 12);
+    }
 }
 
-/// Locks or unlocks a range, and waits for it. The real dbench takes 32 bits of offset.
-pub fn lock(file: BorrowedFd, unlock: bool, offset: i64, size: i64) {
-    // SAFETY: all-zero is valid for this structure.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = if unlock { libc::F_UNLCK } else { libc::F_WRLCK } as libc::c_short;
-    range.l_whence = libc::SEEK_SET as libc::c_short;
-    range.l_start = i64::from(offset as u32);
-    range.l_len = i64::from(size as i32);
-    // SAFETY: the descriptor is open and the range a live local. A refusal is not looked at, as in the real one.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &range) };
+/// Locks or unlocks a range, and waits for it. The real dbench takes 32 bits of offset, and looks at no refusal.
+pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
+    let kind = if unlock { libc::F_UNLCK } else { libc::F_WRLCK };
+    let _ = c_library::lock(file, kind, i64::from(offset as u32), i64::from(size as i32));
 }
 
 /// Opens a file, or makes it, or makes and opens a directory.
@@ -159,19 +156,19 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> Result<OwnedFd, Er
     const CREATE: i64 = 2;
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
-    let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = libc::O_RDONLY | libc::O_DIRECTORY;
     if options & super::census::DIRECTORY != 0 {
         // It may be there already.
-        let _ = rustix::fs::mkdir(path, Mode::RWXU);
-        return rustix::fs::open(path, directory, Mode::empty());
+        let _ = c_library::mkdir(path, 0o700);
+        return c_library::open(path, directory);
     }
     let how = match disposition {
-        CREATE => OFlags::CREATE,
-        OVERWRITE | OVERWRITE_IF => OFlags::CREATE | OFlags::TRUNC,
-        _ => OFlags::empty(),
+        CREATE => libc::O_CREAT,
+        OVERWRITE | OVERWRITE_IF => libc::O_CREAT | libc::O_TRUNC,
+        _ => 0,
     };
-    match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | how, Mode::RUSR | Mode::WUSR) {
-        Err(Errno::ISDIR) => rustix::fs::open(path, directory, Mode::empty()),
+    match c_library::open(path, libc::O_RDWR | how) {
+        Err(Errno::ISDIR) => c_library::open(path, directory),
         done => done,
     }
 }
@@ -225,7 +222,9 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::fs::write(dir.path().join("a/b/f"), "").unwrap();
         std::fs::write(dir.path().join("f"), "").unwrap();
-        delete_tree(&mut dir.path().as_os_str().as_bytes().to_vec());
+        let mut top = Name::default();
+        top.set(dir.path().as_os_str().as_bytes(), |_| {});
+        delete_tree(&mut top);
         assert!(dir.path().join("a/b").is_dir());
         assert!(!dir.path().join("a/b/f").exists() && !dir.path().join("f").exists());
     }
@@ -246,13 +245,13 @@ mod tests {
                         as i64
                         - 10
         );
-        assert_eq!(status(&create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
-        assert_eq!(status(&create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
+        assert_eq!(c_library::fstat(&create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
+        assert_eq!(c_library::fstat(&create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
         assert!(create(name.path(), 1, 2).is_ok() && create(name.path(), 1, 2).is_ok());
         // A directory opened as a file is opened as a directory after all.
         assert!(create(name.path(), 0x40, 1).is_ok());
-        lock(rustix::fd::AsFd::as_fd(&file), false, 2_147_483_538, 1);
-        lock(rustix::fd::AsFd::as_fd(&file), true, 2_147_483_538, 1);
+        lock(&file, false, 2_147_483_538, 1);
+        lock(&file, true, 2_147_483_538, 1);
     }
 }

@@ -1,6 +1,7 @@
 //! One client: plays the program over and over until the run is over.
 
 use super::board::{Board, Desk, Phase, add};
+use super::c_library;
 use super::calls::{self, Entries, Name};
 use super::cursor::{Cursor, Next};
 use super::handles::{Handles, MOST, Open};
@@ -8,7 +9,6 @@ use super::kind::{Kind, NUMBERS};
 use super::payload::Payloads;
 use super::program::{Expected, Instruction, Program};
 use crate::engine::clock::{Clock, Scale};
-use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
@@ -205,24 +205,24 @@ impl<'r, C: Clock> Client<'r, C> {
                 None => self.no_handle(one, numbers[0]),
             },
             Kind::Rename => {
-                let done = rustix::fs::rename(name.path(), other.path());
+                let done = c_library::rename(name.path(), other.path());
                 self.expect(one, "rename", done)
             }
             Kind::Unlink => {
-                let done = rustix::fs::unlink(name.path());
+                let done = c_library::unlink(name.path());
                 self.expect(one, "unlink", done)
             }
             Kind::Rmdir => {
-                let done = rustix::fs::rmdir(name.path());
+                let done = c_library::rmdir(name.path());
                 self.expect(one, "rmdir", done)
             }
             Kind::Mkdir => {
                 // It may be there already; another client makes it, too.
-                let _ = rustix::fs::mkdir(name.path(), rustix::fs::Mode::from_raw_mode(0o777));
+                let _ = c_library::mkdir(name.path(), 0o777);
                 Ok(())
             }
             Kind::Deltree => {
-                calls::delete_tree(&mut name.bytes().to_vec());
+                calls::delete_tree(name);
                 Ok(())
             }
             Kind::QueryPath => Ok(()),
@@ -243,13 +243,13 @@ impl<'r, C: Clock> Client<'r, C> {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
             Kind::Flush => drop(rustix::fs::fsync(&open.file)),
-            Kind::QueryFile => drop(calls::status(&open.file)),
+            Kind::QueryFile => drop(c_library::fstat(&open.file)),
             Kind::SetFile => {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times(&open.file, path);
             }
-            Kind::LockX => calls::lock(open.file.as_fd(), false, numbers[1], numbers[2]),
-            Kind::UnlockX => calls::lock(open.file.as_fd(), true, numbers[1], numbers[2]),
+            Kind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
+            Kind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
             Kind::ReadX => return self.read(one, numbers),
             _ => return self.write(one, numbers),
         }
@@ -277,7 +277,7 @@ impl<'r, C: Clock> Client<'r, C> {
             self.surprise(one, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
-        let _ = calls::status(&file);
+        let _ = c_library::fstat(&file);
         let name = name.path().to_bytes_with_nul().to_vec();
         match self.handles.keep(number, Open { file, name }) {
             Ok(()) => Ok(()),
