@@ -1,7 +1,9 @@
 //! The live display: a consumer of events, like the store.
 
 mod claims;
+mod intervals;
 
+use self::intervals::{Intervals, sparkline};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashMap;
@@ -23,6 +25,10 @@ pub struct Progress {
     open_ended: bool,
     /// Whether each claim was decided when it was last told of.
     decided: HashMap<String, bool>,
+    /// How wide the interval of each claim was after each block.
+    widths: HashMap<String, Vec<f64>>,
+    intervals: Intervals,
+    block: u32,
 }
 
 enum View {
@@ -37,6 +43,8 @@ enum View {
 struct Live {
     all: MultiProgress,
     block: ProgressBar,
+    /// How the arms compare so far, between the blocks and the total.
+    lines: Vec<ProgressBar>,
     total: ProgressBar,
 }
 
@@ -59,6 +67,9 @@ impl Progress {
             timeouts: 0,
             open_ended: false,
             decided: HashMap::new(),
+            widths: HashMap::new(),
+            intervals: Intervals::default(),
+            block: 0,
         }
     }
 
@@ -79,7 +90,8 @@ impl Progress {
     /// Shows one event.
     pub fn show(&mut self, event: &Event) {
         match event {
-            Event::RunStarted { blocks, steps_per_cell, budget_s, .. } => {
+            Event::RunStarted { blocks, steps_per_cell, budget_s, arms, .. } => {
+                self.intervals.start(arms);
                 self.blocks = *blocks;
                 self.steps_per_cell = u64::from(*steps_per_cell).max(1);
                 self.budget = budget_s.map(Duration::from_secs_f64);
@@ -89,12 +101,18 @@ impl Progress {
             Event::CellStarted { cell } => {
                 self.arms.insert(cell.id().0, cell.arm.name.clone());
                 self.arm = cell.arm.name.clone();
+                self.intervals.cell(&cell.arm.name);
             }
             Event::Cell { what: CellEvent::Phase { name }, .. } => self.phase(name),
-            Event::Cell { what: CellEvent::Sample(_), .. } => self.step_done(),
+            Event::Cell { what: CellEvent::Sample(sample), .. } => {
+                self.intervals.sample(sample);
+                self.step_done();
+            }
             Event::Cell { what: CellEvent::Note(note), .. } => self.note(note),
             Event::Note(note) => self.note(note),
+            Event::CellFinished { outcome: Outcome::Done, .. } => self.intervals.cell_done(self.block, true),
             Event::CellFinished { cell, outcome: Outcome::Failed { why } } => {
+                self.intervals.cell_done(self.block, false);
                 let arm = self.arms.get(&cell.0).cloned().unwrap_or_default();
                 self.say(&format!("  {arm} FAILED: {why}"));
             }
@@ -109,6 +127,7 @@ impl Progress {
     fn block_started(&mut self, block: u32, order: &[String]) {
         let steps = order.len() as u64 * self.steps_per_cell;
         let of = self.of_blocks();
+        self.block = block;
         if let View::Live(live) = &mut self.view {
             live.block_started(block, of, steps);
         }
@@ -126,17 +145,19 @@ impl Progress {
         }
     }
 
-    fn block_finished(&self, block: u32) {
+    fn block_finished(&mut self, block: u32) {
         let done = block + 1;
         let elapsed = self.begun.elapsed();
         let left = match self.left(done, elapsed) {
             Duration::ZERO => String::new(),
             left => format!(", {} {} left", if self.open_ended { "at most" } else { "about" }, seconds(left)),
         };
-        match &self.view {
+        let lines = self.intervals.lines();
+        match &mut self.view {
             View::Live(live) => {
                 live.block.finish_with_message("done");
                 live.total.set_message(left);
+                live.show_lines(lines);
             }
             View::Plain => {
                 let of = self.of_blocks();
@@ -156,7 +177,10 @@ impl Progress {
         for claim in standing {
             let news = self.decided.insert(claim.claim.clone(), !claim.open) != Some(!claim.open);
             if claim.open || news {
-                self.say(&claims::line(claim));
+                let widths = self.widths.entry(claim.claim.clone()).or_default();
+                widths.extend(claim.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
+                let line = claims::line(claim, &sparkline(widths));
+                self.say(&line);
             }
         }
     }
@@ -183,6 +207,7 @@ impl Progress {
     fn finished(&self, why: &str) {
         if let View::Live(live) = &self.view {
             live.block.finish();
+            live.lines.iter().for_each(ProgressBar::finish_and_clear);
             live.total.finish_and_clear();
         }
         if self.timeouts > 0 {
@@ -201,14 +226,27 @@ impl Live {
         let total = all.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
         total.enable_steady_tick(Duration::from_millis(250));
-        Live { all, block: ProgressBar::hidden(), total }
+        Live { all, block: ProgressBar::hidden(), lines: vec![], total }
     }
 
     /// A new bar; those of the blocks before stay above it.
     fn block_started(&mut self, block: u32, of: String, steps: u64) {
-        self.block = self.all.insert_before(&self.total, ProgressBar::new(steps));
+        let below = self.lines.first().unwrap_or(&self.total);
+        self.block = self.all.insert_before(below, ProgressBar::new(steps));
         self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
         self.block.set_prefix(format!("block {}{of}", block + 1));
+    }
+
+    /// The lines of the arms, in place of those of the block before.
+    fn show_lines(&mut self, lines: Vec<String>) {
+        while self.lines.len() < lines.len() {
+            let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
+            line.set_style(style("{wide_msg}"));
+            self.lines.push(line);
+        }
+        for (bar, line) in self.lines.iter().zip(lines) {
+            bar.set_message(line);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::event::{CommandRecord, Note, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::sample::{Direction, Unit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A column of readings or metrics as the store knows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -140,7 +140,7 @@ impl RunRecord {
 }
 
 /// One line of a run's command log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
     /// When: RFC 3339.
     pub at: String,

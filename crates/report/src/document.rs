@@ -25,6 +25,17 @@ pub enum Part {
     Table(Table),
     /// Text kept as it is, and its language.
     Code(&'static str, String),
+    /// A picture in a file beside the document.
+    Image(Image),
+}
+
+/// A picture in a file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Image {
+    /// What is to be seen.
+    pub about: String,
+    /// Where the file lies, from where the document lies.
+    pub link: String,
 }
 
 /// A table. Its first column holds labels.
@@ -45,6 +56,8 @@ pub struct Cell {
     pub lines: Vec<String>,
     /// Whether it stands out: the best of its row.
     pub strong: bool,
+    /// The step and the arm whose samples it sums up, by their numbers in the run.
+    pub source: Option<(usize, usize)>,
 }
 
 impl Cell {
@@ -52,7 +65,12 @@ impl Cell {
     pub fn two(first: impl Into<String>, second: impl Into<String>) -> Cell {
         let mut lines = vec![first.into(), second.into()];
         lines.retain(|line| !line.is_empty());
-        Cell { lines, strong: false }
+        Cell { lines, ..Cell::default() }
+    }
+
+    /// The same cell, made of the samples of a step and an arm.
+    pub fn of(self, step: usize, arm: usize) -> Cell {
+        Cell { source: Some((step, arm)), ..self }
     }
 
     /// The same cell, standing out.

@@ -60,6 +60,21 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// Nothing there is told apart by block size and threads.
+    #[error(
+        "{0} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+         workload fileio, sysbench or fio"
+    )]
+    NoMatrix(String),
+    /// Its cells are no matrix.
+    #[error(transparent)]
+    Matrix(#[from] fsarena_stats::matrix::cells::Error),
+    /// A chart could not be drawn.
+    #[error("a chart could not be drawn: {0}")]
+    Chart(String),
+    /// The page could not be made.
+    #[error("the page could not be made: {0}")]
+    Template(String),
     /// This page has no such format.
     #[error("this cannot be shown as `{0}`; formats are term, md and json")]
     Format(String),
@@ -86,7 +101,9 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Analysis(error) => error.exit_code(),
+            Error::Matrix(error) => error.exit_code(),
             Error::NotPublished { .. }
+            | Error::NoMatrix(_)
             | Error::NothingInCommon { .. }
             | Error::Watch { .. }
             | Error::Weight { .. }

@@ -5,6 +5,7 @@ use crate::exporter::Exporter;
 mod csv;
 mod github;
 mod gobench;
+mod html;
 mod hyperfine;
 mod json;
 mod junit;
@@ -18,6 +19,7 @@ pub(crate) use self::json::ratio as ratio_json;
 pub const EXPORTERS: &[&dyn Exporter] = &[
     &term::Term,
     &md::Markdown,
+    &html::Html,
     &csv::Csv,
     &json::Json,
     &hyperfine::Hyperfine,

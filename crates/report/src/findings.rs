@@ -2,6 +2,7 @@
 
 pub(crate) mod figures;
 mod json;
+pub mod rows;
 mod tables;
 mod words;
 

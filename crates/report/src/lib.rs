@@ -3,6 +3,8 @@
 //! A report for people is a [`document::Document`], made of `sections`; the terminal and Markdown show
 //! the same one.
 
+pub mod charts;
+pub mod commands;
 pub mod compare;
 mod difference;
 pub mod document;
@@ -10,9 +12,13 @@ pub mod error;
 pub mod exporter;
 pub mod exporters;
 pub mod findings;
+mod html;
 pub mod import;
 pub mod number;
 pub mod page;
+mod paired;
+pub mod pictures;
+pub mod plot;
 pub mod published;
 pub mod ranking;
 pub mod report;

@@ -79,7 +79,14 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
     let figure = |row: &Figure| {
         let at = matrix::place(&row.step_id())?;
         let arm = arms.iter().position(|arm| *arm == row.arm)?;
-        Some(matrix::Figure { mode: row.step.clone(), at, arm, value: row.value, mark: String::new() })
+        Some(matrix::Figure {
+            mode: row.step.clone(),
+            at,
+            arm,
+            value: row.value,
+            mark: String::new(),
+            step: None,
+        })
     };
     let of_metric = || published.rows.iter().filter(|row| row.metric == metric);
     let figures: Vec<matrix::Figure> = of_metric().filter_map(figure).collect();

@@ -1,5 +1,6 @@
 //! A run, analysed and ready to be exported.
 
+use crate::commands::Commands;
 use crate::error::Error;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
@@ -28,6 +29,10 @@ pub struct Report {
     pub claims: Vec<Judged>,
     /// What the author of the study concluded, checked. It says nothing of how a program ends.
     pub conclusions: Vec<Checked>,
+    /// The commands that were run, where the report is to show them.
+    pub commands: Commands,
+    /// The folder of its charts as SVG, as a link from where the report will lie; none where there are none.
+    pub pictures: Option<String>,
     /// Columns of the terminal, where that is known.
     pub width: Option<u16>,
     /// Whether the terminal shows colours.
@@ -68,6 +73,8 @@ impl Report {
             resolution: None,
             claims,
             conclusions,
+            commands: Commands::default(),
+            pictures: None,
             width: None,
             colour: false,
         })

@@ -8,6 +8,7 @@ pub mod head;
 pub mod matrix;
 pub mod notes;
 pub mod pair;
+pub mod pictures;
 pub mod ranking;
 pub mod reached;
 pub mod tasks;

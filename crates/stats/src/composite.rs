@@ -20,10 +20,14 @@ pub fn total(steps: &[&Vec<Vec<f64>>], direction: Direction) -> Composite {
 /// The geometric mean over steps: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every step counts the
 /// same, however long it takes. A step of zero or less has no logarithm, so its block is left out.
 pub fn geometric(steps: &[&Vec<Vec<f64>>], direction: Direction) -> Composite {
+    composite(steps, direction, means(steps))
+}
+
+/// The geometric mean over steps, `means[arm][block]`; NaN where the block lacks a step or has one of zero or less.
+pub fn means(steps: &[&Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
     let weight = 1.0 / steps.len() as f64;
     let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
-    let values = fold(steps, |values| (values.map(log).sum::<f64>() * weight).exp());
-    composite(steps, direction, values)
+    fold(steps, |values| (values.map(log).sum::<f64>() * weight).exp())
 }
 
 /// The sum over steps, `sums[arm][block]`; NaN where the block lacks a step.

@@ -26,6 +26,7 @@ mod testing;
 pub use dir::RunDir;
 pub use error::Error;
 pub use list::{RunSummary, list};
+pub use log::commands;
 pub use read::read;
 pub use resume::{dead_arms, done_cells};
 pub use writer::Writer;

@@ -1,12 +1,12 @@
 //! The command log: one JSON object a line, written at once.
 
-use crate::{Error, Result};
+use crate::{Error, Result, RunDir};
 use fsarena_core::cell::CellId;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::record::LogLine;
 use jiff::Timestamp;
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The open log. Its lock is what keeps a second writer away from the run.
@@ -46,6 +46,40 @@ impl CommandLog {
     }
 }
 
+/// The longest line that is read. An argument vector may be two megabytes long; a damaged log is one line.
+const LONGEST: u64 = 4 << 20;
+
+/// Gives every command of a run's log, in order. A line that is no command, such as one that a crash cut off, is passed
+/// over; a run without a log has none.
+///
+/// # Errors
+/// Where the log cannot be read.
+pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+    read(&run.command_log(), each)
+}
+
+fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("opening", path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        match read.map_err(Error::io("reading", path))? {
+            0 => return Ok(()),
+            _ => {
+                if let Ok(command) = serde_json::from_slice(&line) {
+                    each(&command);
+                }
+            }
+        }
+    }
+}
+
 /// Whether some process writes the run that this log belongs to.
 pub(crate) fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -82,6 +116,10 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        let mut told = Vec::new();
+        read(&path, &mut |line| told.push(line.clone())).unwrap();
+        assert_eq!(told.len(), 2, "the torn line is passed over");
+        assert_eq!((told[0].cell.as_deref(), &told[1].command), (Some("c1"), &touch()));
         assert_eq!(logged["cell"], "c1");
         assert_eq!(logged["command"]["argv"][1], "a\nb");
         assert!(logged["at"].as_str().unwrap().ends_with('Z'));

@@ -2,7 +2,6 @@
 
 mod confirm;
 mod explain;
-mod rows;
 
 use crate::args::Runs;
 use crate::commands::{report, show};
@@ -12,6 +11,7 @@ use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_report::findings;
+use fsarena_report::findings::rows;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 use fsarena_store::RunDir;

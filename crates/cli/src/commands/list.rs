@@ -247,9 +247,12 @@ fn factors() -> Vec<NamedRow> {
 }
 
 fn exporters() -> Vec<NamedRow> {
+    let charts = fsarena_report::pictures::FORMATS;
+    let charts = charts.iter().map(|format| NamedRow { name: format.id, default: "", help: format.help });
     fsarena_report::exporters::EXPORTERS
         .iter()
         .map(|exporter| NamedRow { name: exporter.id(), default: "", help: exporter.help() })
+        .chain(charts)
         .collect()
 }
 

@@ -1,5 +1,9 @@
 //! `fsarena report`: any stored run, rendered again without running anything.
 
+mod files;
+
+pub use files::parse_export;
+
 use crate::args::Runs;
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
@@ -7,14 +11,13 @@ use crate::terminal;
 use fsarena_core::claim::Claim;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
-use fsarena_report::exporter::Exporter;
-use fsarena_report::exporters;
+use fsarena_report::commands::Commands;
 use fsarena_report::page::Page;
 use fsarena_report::ranking::check_weights;
 use fsarena_report::report::Report;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Render a stored run again, without running anything
 #[derive(Debug, clap::Args)]
@@ -22,11 +25,11 @@ pub struct Args {
     /// A run: its id, the beginning of it, its directory, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// The format on standard output: term, md, csv, json, junit, github
+    /// The format on standard output: term, md, html, csv, json, junit, github
     #[arg(long, default_value = "term")]
     format: String,
-    /// Also write a report to a file; repeatable: `md=FILE`
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export)]
+    /// Also write a report to a file, or its charts to a folder; repeatable: `html=FILE`, `svg=DIR`, `png=DIR`
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<(String, PathBuf)>,
     /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
@@ -74,18 +77,29 @@ impl Options {
 
 /// Renders.
 pub fn run(args: Args) -> Outcome {
-    let exporter = find(&args.format)?;
+    let exporter = files::find(&args.format)?;
     let run = RunDir::find(&args.runs.runs, &args.run)?;
     let options = Options::for_stdout(args.metric, args.view);
     let mut report = build(fsarena_store::read(&run)?, &options)?;
     judge(&mut report, &args.claim)?;
+    let formats = args.export.iter().map(|(format, _)| format.as_str()).chain([args.format.as_str()]);
+    if formats.into_iter().any(files::shows_commands) {
+        report.commands = commands(&run)?;
+    }
     for (format, path) in &args.export {
-        write_file(&report, format, path)?;
+        files::write(&mut report, format, path)?;
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     exporter.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
     Ok(report.exit_code())
+}
+
+/// The commands of a run, as many as a page can carry.
+fn commands(run: &RunDir) -> Result<Commands, Failure> {
+    let mut commands = Commands::default();
+    fsarena_store::commands(run, &mut |line| commands.push(line))?;
+    Ok(commands)
 }
 
 /// Judges further claims, each of which has to be about something in the run.
@@ -104,16 +118,19 @@ fn judge(report: &mut Report, claims: &[String]) -> Result<(), Failure> {
 /// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
 /// output. The claims say how the program ends.
 pub fn answer(record: RunRecord, options: &Options, exports: &[(String, PathBuf)], run: &RunDir) -> Outcome {
-    let report = build(record, options)?;
+    let mut report = build(record, options)?;
+    report.commands = commands(run)?;
+    let page = run.path().join("report.html");
+    files::write(&mut report, "html", &page)?;
     for (format, file) in [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")] {
-        write_file(&report, format, &run.path().join(file))?;
+        files::write(&mut report, format, &run.path().join(file))?;
     }
     for (format, path) in exports {
-        write_file(&report, format, path)?;
+        files::write(&mut report, format, path)?;
     }
     let mut answer = Vec::new();
-    find("term")?.export(&report, &mut answer)?;
-    writeln!(answer, "\nReport: {}", run.path().join("report.md").display()).map_err(printing)?;
+    files::find("term")?.export(&report, &mut answer)?;
+    writeln!(answer, "\nReport: {}", page.display()).map_err(printing)?;
     print(&answer)?;
     Ok(report.exit_code())
 }
@@ -144,21 +161,6 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn write_file(report: &Report, format: &str, path: &Path) -> Result<(), Failure> {
-    let exporter = find(format)?;
-    let file = std::fs::File::create(path).map_err(Failure::file(path))?;
-    let mut out = BufWriter::new(file);
-    exporter.export(report, &mut out)?;
-    out.flush().map_err(Failure::file(path))
-}
-
-fn find(format: &str) -> Result<&'static dyn Exporter, Failure> {
-    exporters::find(format).ok_or_else(|| {
-        let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
-        Failure::new(ExitCode::Usage, format!("no report format `{format}`; there are {}", known.join(", ")))
-    })
-}
-
 /// `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
@@ -173,17 +175,4 @@ fn parse_weight(text: &str) -> Result<(String, f64), String> {
     let split = text.rsplit_once('=').filter(|(task, _)| !task.is_empty());
     let parsed = split.and_then(|(task, weight)| Some((task.to_string(), weight.parse().ok()?)));
     parsed.ok_or_else(|| "write it TASK=WEIGHT: `untar=3`".into())
-}
-
-/// `FORMAT=FILE`.
-pub fn parse_export(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once('=') {
-        Some((format, path)) if exporters::find(format).is_some() && !path.is_empty() => {
-            Ok((format.into(), path.into()))
-        }
-        _ => {
-            let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
-            Err(format!("write it FORMAT=FILE, with one of {}", known.join(", ")))
-        }
-    }
 }

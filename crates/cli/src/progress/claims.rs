@@ -5,9 +5,9 @@ use fsarena_core::event::Standing;
 /// Columns of a terminal that nobody has made wider.
 const WIDTH: usize = 80;
 
-/// `  ? −1.2% [−2.9%, +0.4%]  12 blocks  untar.elapsed: xfs < ext4`, no wider than 80 columns: a long claim
-/// loses its middle.
-pub fn line(standing: &Standing) -> String {
+/// `  ? −1.2% [−2.9%, +0.4%]  12 blocks █▄▂▁  untar.elapsed: xfs < ext4`, no wider than 80 columns: a long claim
+/// loses its middle. The sparkline says how the interval narrowed.
+pub fn line(standing: &Standing, sparkline: &str) -> String {
     let mark = match standing.outcome.as_str() {
         "undecided" => "?",
         outcome => outcome,
@@ -20,7 +20,8 @@ pub fn line(standing: &Standing) -> String {
         }
     };
     let blocks = if standing.blocks == 1 { "1 block".into() } else { format!("{} blocks", standing.blocks) };
-    let head = format!("  {mark} {known}  {blocks}  ");
+    let gap = if sparkline.is_empty() { "" } else { " " };
+    let head = format!("  {mark} {known}  {blocks}{gap}{sparkline}  ");
     let room = WIDTH.saturating_sub(head.chars().count());
     format!("{head}{}", shortened(&standing.claim, room.max(10)))
 }
@@ -66,20 +67,20 @@ mod tests {
     fn one_line_of_eighty_columns() {
         let claim = "untar.elapsed: xfs < ext4";
         assert_eq!(
-            line(&standing(claim, "undecided", Some((-0.0123, -0.029, 0.5)))),
-            "  ? −1.23% [−2.90%, +50.0%]  12 blocks  untar.elapsed: xfs < ext4"
+            line(&standing(claim, "undecided", Some((-0.0123, -0.029, 0.5))), "█▄▂"),
+            "  ? −1.23% [−2.90%, +50.0%]  12 blocks █▄▂  untar.elapsed: xfs < ext4"
         );
         assert_eq!(
-            line(&standing(claim, "undecided", None)),
+            line(&standing(claim, "undecided", None), ""),
             "  ? nothing known yet  12 blocks  untar.elapsed: xfs < ext4"
         );
-        let long = line(&standing(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0))));
+        let long = line(&standing(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0))), "");
         assert_eq!(long.chars().count(), 80);
         assert!(long.starts_with("  held 21.0× [20.0×, 22.0×]  12 blocks  a.very") && long.contains('…'));
     }
 
     #[test]
     fn control_characters_do_no_harm() {
-        assert!(!line(&standing("a\u{1b}[2J\n", "held", None)).contains(char::is_control));
+        assert!(!line(&standing("a\u{1b}[2J\n", "held", None), "").contains(char::is_control));
     }
 }

@@ -23,6 +23,7 @@ pub fn write(document: &Document, out: &mut dyn Write) -> Result<()> {
                 items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
             }
             Part::Table(table) => write_table(table, out)?,
+            Part::Image(image) => writeln!(out, "![{}]({})", safe::markdown(&image.about), image.link)?,
             Part::Code(language, text) => write_code(language, text, out)?,
         }
     }

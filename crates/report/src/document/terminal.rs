@@ -39,6 +39,8 @@ pub fn write(document: &Document, width: Option<u16>, colour: bool, out: &mut dy
                     write_table(table, width, colour, out)?;
                 }
             }
+            // The figures it shows are in the tables.
+            Part::Image(_) => {}
             Part::Code(_, text) => safe::lines(text).try_for_each(|line| writeln!(out, "    {line}"))?,
         }
     }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, notes, pair, ranking, reached, tasks, totals,
+    answer, circumstances, claims, conclusions, head, notes, pair, pictures, ranking, reached, tasks, totals,
 };
 use std::io::Write;
 
@@ -41,6 +41,7 @@ impl Exporter for Markdown {
         ranking::add(&mut document, report);
         conclusions::add(&mut document, report, true);
         totals::add(&mut document, report);
+        pictures::add(&mut document, report);
         notes::add(&mut document, report);
         notes::add_remarks(&mut document, report);
         circumstances::add(&mut document, report)?;

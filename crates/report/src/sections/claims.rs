@@ -18,7 +18,7 @@ pub fn add(document: &mut Document, report: &Report) {
     let mut table = Table::words(header);
     for judged in &report.claims {
         let verdict = Cell::from(judged.outcome().name());
-        let told = Cell { lines: told(judged), strong: false };
+        let told = Cell { lines: told(judged), ..Cell::default() };
         table.rows.push(vec![
             judged.claim.text.as_str().into(),
             if judged.open() { verdict } else { verdict.strong() },

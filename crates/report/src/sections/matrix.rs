@@ -30,6 +30,8 @@ pub struct Figure {
     pub value: f64,
     /// What is shown behind it.
     pub mark: String,
+    /// The step of the run whose samples it sums up, by its number.
+    pub step: Option<usize>,
 }
 
 /// Adds the tables. The best of each block size and number of threads is strong.
@@ -75,7 +77,7 @@ fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: 
         Unit::PerSecond => iops(own.value),
         unit => with_unit(own.value, unit),
     };
-    let cell = Cell::from(format!("{shown}{}", own.mark));
+    let cell = Cell { source: own.step.map(|step| (step, arm)), ..format!("{shown}{}", own.mark).into() };
     let alone = here().count() == 1;
     if !alone && !here().any(|other| other.arm != arm && better(other.value, own.value)) {
         cell.strong()
@@ -100,7 +102,8 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
             let Some(value) = result.median else { continue };
             let letters = if task.comparison.provisional() { "" } else { &result.letters };
             let mark = format!(" {letters}{}", marks.mark(&task.step.id, arm)).trim_end().to_string();
-            figures.push(Figure { mode: task.step.id.name.clone(), at, arm, value, mark });
+            let step = report.record.steps.iter().position(|step| step.id == task.step.id);
+            figures.push(Figure { mode: task.step.id.name.clone(), at, arm, value, mark, step });
         }
     }
     tables(document, &arms, &figures, analysis.metric.unit, analysis.metric.direction);

@@ -6,7 +6,7 @@ use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::analyse::{Analysis, StepAnalysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite::Composite;
 
@@ -23,7 +23,11 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
     }
     let mut table = Table::figures(header(record, "task"));
     for step in analysis.tasks() {
-        table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
+        table.rows.push(sourced(
+            record,
+            step,
+            row(label(&step.step), &step.comparison, analysis.metric.unit),
+        ));
     }
     if let Some(overall) = &analysis.overall {
         if let Some(total) = &overall.total {
@@ -34,7 +38,11 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
         table.rows.push(row(title, &overall.geometric.comparison, analysis.metric.unit));
     }
     for step in analysis.steps.iter().filter(|step| !step.step.in_composite) {
-        table.rows.push(row(label(&step.step), &step.comparison, analysis.metric.unit));
+        table.rows.push(sourced(
+            record,
+            step,
+            row(label(&step.step), &step.comparison, analysis.metric.unit),
+        ));
     }
     if first {
         table.rows.extend(usable_space(record));
@@ -61,7 +69,9 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
         row
     };
     let mut table = Table::figures(header(&report.record, "task"));
-    table.rows.extend(analysis.steps.iter().map(|step| titled(label(&step.step), &step.comparison)));
+    let row =
+        |step: &StepAnalysis| sourced(&report.record, step, titled(label(&step.step), &step.comparison));
+    table.rows.extend(analysis.steps.iter().map(row));
     if let Some(total) = analysis.overall.as_ref().and_then(|overall| overall.total.as_ref()) {
         table.rows.push(titled("TOTAL".into(), &total.comparison));
     }
@@ -80,6 +90,16 @@ fn row(title: String, comparison: &Comparison, unit: Unit) -> Vec<Cell> {
     let mut row = vec![title.into()];
     row.extend((0..comparison.arms.len()).map(|arm| cell(comparison, arm, unit)));
     row
+}
+
+/// A row whose figures know the samples they sum up.
+fn sourced(record: &RunRecord, step: &StepAnalysis, row: Vec<Cell>) -> Vec<Cell> {
+    let Some(number) = record.steps.iter().position(|known| known.id == step.step.id) else { return row };
+    let figure = |(column, cell): (usize, Cell)| match column {
+        0 => cell,
+        column => cell.of(number, column - 1),
+    };
+    row.into_iter().enumerate().map(figure).collect()
 }
 
 /// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.

@@ -38,17 +38,11 @@ type Sums = BTreeMap<String, f64>;
 /// The table: the median over blocks of the sum over the composite's tasks.
 pub fn add(document: &mut Document, report: &Report) {
     let record = &report.record;
-    let sums = sums(record);
     let mut table = Table::figures(header(record, "over all tasks"));
-    for id in SHOWN {
-        let Some((unit, of)) = formula(record, id) else { continue };
-        let values: Vec<Option<f64>> =
-            sums.iter().map(|blocks| median(&blocks.iter().filter_map(&*of).collect::<Vec<_>>())).collect();
-        if values.iter().any(Option::is_some) {
-            let mut row: Vec<Cell> = vec![id.into()];
-            row.extend(values.into_iter().map(|value| Cell::from(absolute(value, unit))));
-            table.rows.push(row);
-        }
+    for Total { id, unit, values } in of(record, &SHOWN) {
+        let mut row: Vec<Cell> = vec![id.into()];
+        row.extend(values.iter().map(|blocks| Cell::from(absolute(median(blocks), unit))));
+        table.rows.push(row);
     }
     if !table.rows.is_empty() {
         document.heading(2, "What it cost");
@@ -57,6 +51,29 @@ pub fn add(document: &mut Document, report: &Report) {
         );
         document.table(table);
     }
+}
+
+/// A metric or reading, summed over the tasks of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Total {
+    /// Its name.
+    pub id: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// For each arm, its value in every block in which the arm did all tasks.
+    pub values: Vec<Vec<f64>>,
+}
+
+/// The totals of these metrics and readings; those that no block has are left out.
+pub fn of(record: &RunRecord, ids: &[&'static str]) -> Vec<Total> {
+    let sums = sums(record);
+    let total = |id: &&'static str| {
+        let (unit, of) = formula(record, id)?;
+        let values: Vec<Vec<f64>> =
+            sums.iter().map(|blocks| blocks.iter().filter_map(&*of).collect()).collect();
+        values.iter().any(|blocks| !blocks.is_empty()).then_some(Total { id, unit, values })
+    };
+    ids.iter().filter_map(total).collect()
 }
 
 /// How a metric or reading comes from summed readings, and its unit.

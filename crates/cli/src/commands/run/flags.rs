@@ -233,11 +233,14 @@ impl Args {
             let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");
             return Err(Failure::new(ExitCode::Usage, message));
         }
-        for (_, path) in &self.export {
+        for (format, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if !dir.is_dir() || path.is_dir() {
+            // Charts go into a folder, which may be there already.
+            let charts = fsarena_report::pictures::find(format).is_some();
+            let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
+            if !dir.is_dir() || in_the_way {
                 let message = format!(
-                    "--export: {} cannot be written: name a file in a directory that exists",
+                    "--export: {} cannot be written: name a file (for charts a folder) in a directory that exists",
                     path.display()
                 );
                 return Err(Failure::new(ExitCode::Usage, message));

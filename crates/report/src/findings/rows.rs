@@ -1,8 +1,7 @@
 //! From samples and published figures to the rows of a matrix.
 
-use crate::failure::Failure;
+use crate::error::Error;
 use fsarena_core::cell::{Arm, StepId};
-use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::metric::{CLIENT_BOUND, reading};
 use fsarena_core::published::Published;
@@ -25,7 +24,10 @@ pub fn step(mode: &str, block_size: u64, threads: u32) -> String {
 }
 
 /// The matrix that a run measured.
-pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Failure> {
+///
+/// # Errors
+/// Where it measured none.
+pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     let rows = of_run(record);
     if rows.is_empty() {
         return Err(no_matrix(&format!("run {}", record.id)));
@@ -72,7 +74,10 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
 }
 
 /// The rows of a published matrix: one value a cell.
-pub fn of_published(published: &Published) -> Result<Vec<Row>, Failure> {
+///
+/// # Errors
+/// Where it is none.
+pub fn of_published(published: &Published) -> Result<Vec<Row>, Error> {
     let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
     let row = |figure: &fsarena_core::published::Figure| {
         let (block_size, threads) = place(&figure.step_id())?;
@@ -95,10 +100,6 @@ fn is_raw(arm: &Arm) -> bool {
     arm.level(factor::DIR).is_empty() && arm.level(factor::FS) == factor::RAW
 }
 
-fn no_matrix(source: &str) -> Failure {
-    let message = format!(
-        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
-         workload fileio, sysbench or fio"
-    );
-    Failure::new(ExitCode::Usage, message)
+fn no_matrix(source: &str) -> Error {
+    Error::NoMatrix(source.into())
 }

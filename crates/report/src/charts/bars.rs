@@ -1,0 +1,127 @@
+//! Grouped bars, normalised: every task, the total and the geometric mean in per cent of the best arm.
+
+use super::{Kind, Seen};
+use crate::number::three;
+use crate::plot::colour::theme;
+use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Variant};
+use crate::sections::{label, matrix};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::comparison::Comparison;
+
+/// Grouped bars in per cent of the best.
+pub struct Bars;
+
+/// The most tasks that one picture holds; of more, only all together.
+pub const MOST: usize = 40;
+/// Intervals that reach beyond so many times the longest bar end there, without an end mark.
+const REACH: f64 = 1.6;
+
+impl Kind for Bars {
+    fn id(&self) -> &'static str {
+        "bars"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
+        analyses.filter_map(|analysis| chart(seen, analysis)).collect()
+    }
+}
+
+fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
+    let groups: Vec<(String, &Comparison)> =
+        groups(analysis).into_iter().filter(|(_, comparison)| comparison.order.len() > 1).collect();
+    if groups.is_empty() {
+        return None;
+    }
+    let arms: Vec<usize> = (0..seen.record().arms.len())
+        .filter(|arm| groups.iter().any(|(_, c)| c.order.contains(arm)))
+        .collect();
+    let ratios = || groups.iter().flat_map(|(_, c)| c.arms.iter()).filter_map(|arm| arm.ratio);
+    let longest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
+    let furthest = ratios().map(|ratio| ratio.high).fold(longest, f64::max);
+    let limit = 100.0 * furthest.min(longest * REACH);
+    let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::from_zero(words(analysis), limit * 1.1, Unit::Percent),
+        y: Axis::names(&names),
+        marks: groups.iter().enumerate().flat_map(|(at, (_, c))| group(seen, &arms, at, c, limit)).collect(),
+        height: 60 + (groups.len() * (arms.len() * 13 + 10)) as u32,
+    };
+    let metric = &analysis.metric;
+    let about = format!(
+        "Bars of {} for each task, in per cent of the best arm of that task, which is 100%. Whiskers are {}. Arms \
+         that share a letter were not told apart.",
+        metric.help,
+        if analysis.provisional() {
+            "the extremes seen: under 8 blocks nothing is exact"
+        } else {
+            "95% intervals, within blocks"
+        }
+    );
+    Some(Chart {
+        variant: Variant::Normalised,
+        panels: vec![panel],
+        legend: seen.legend(arms, false),
+        ..Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about)
+    })
+}
+
+/// What is compared: tasks, and all of them together.
+fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
+    let mut groups: Vec<(String, &Comparison)> = vec![];
+    let several = analysis.tasks().count() > 1;
+    if let Some(overall) = analysis.overall.as_ref().filter(|_| several) {
+        if let Some(total) = &overall.total {
+            groups.push(("TOTAL".into(), &total.comparison));
+        }
+        groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
+    }
+    if analysis.tasks().count() <= MOST {
+        groups.extend(analysis.tasks().map(|task| (label(&task.step), &task.comparison)));
+    }
+    groups
+}
+
+fn words(analysis: &Analysis) -> String {
+    let better = match analysis.metric.direction {
+        Direction::Lower => "; shorter is better",
+        Direction::Higher => "; longer is better",
+        Direction::Neutral => "",
+    };
+    format!("{} in per cent of the best{better}", analysis.metric.id)
+}
+
+fn group(seen: &Seen, arms: &[usize], at: usize, comparison: &Comparison, limit: f64) -> Vec<Mark> {
+    let mut marks = vec![];
+    let height = 0.84 / arms.len() as f64;
+    for (row, arm) in arms.iter().enumerate() {
+        let result = &comparison.arms[*arm];
+        let top = -(at as f64) - 0.08 - row as f64 * height;
+        let (y, middle) = ((top - height * 0.9, top), top - height * 0.45);
+        let is_best = comparison.best() == Some(*arm);
+        let Some(value) = (if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) })
+        else {
+            continue;
+        };
+        marks.push(Mark::Box { x: (0.0, value), y, colour: seen.colours[*arm], opacity: 1.0 });
+        let mut end = value;
+        if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
+            let high = 100.0 * ratio.high;
+            let clipped = if high > limit { f64::INFINITY } else { high };
+            marks.push(Mark::Across { x: (100.0 * ratio.low, clipped.min(limit * 1.2)), y: middle });
+            end = end.max(high.min(limit));
+        }
+        let letters = if comparison.provisional() { "?" } else { &result.letters };
+        marks.push(Mark::Words {
+            at: (end, middle),
+            shift: (6, 0),
+            text: format!("{}% {letters}", three(value)),
+            colour: if is_best { theme::INK } else { theme::SOFT },
+            anchor: Anchor::Start,
+            strong: is_best,
+        });
+    }
+    marks
+}

@@ -1,0 +1,130 @@
+//! Who used the CPU: the process, in user and in kernel mode, and the filesystem's own threads; and time that the CPU
+//! waited for I/O.
+
+use super::{Kind, Seen};
+use crate::number::with_unit;
+use crate::plot::colour::{Colour, theme};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use crate::sections::totals::{self, Total};
+use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::Ratio;
+
+/// CPU time by who used it.
+pub struct Cpu;
+
+/// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
+/// filesystems, so these are others.
+const PARTS: [(&str, &str, f64); 4] = [
+    ("user", "process, user mode", 0.85),
+    ("system", "process, in the kernel", 0.5),
+    ("background_cpu", "kernel threads and the rest of the machine", 0.1),
+    ("iowait_ns", "CPU idle, waiting for I/O", f64::NAN),
+];
+
+impl Kind for Cpu {
+    fn id(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let totals = totals::of(seen.record(), &PARTS.map(|(id, ..)| id));
+        if !totals.iter().any(|total| total.id == "system") {
+            return vec![];
+        }
+        let rows: Vec<(usize, Vec<Mark>, f64)> =
+            (0..seen.record().arms.len()).filter_map(|arm| bar(&totals, arm)).collect();
+        let furthest = rows.iter().map(|(_, _, end)| *end).fold(0.0, f64::max);
+        let names: Vec<String> = rows.iter().map(|(arm, ..)| seen.name(*arm).to_string()).collect();
+        let marks = rows
+            .into_iter()
+            .enumerate()
+            .flat_map(|(row, (_, marks, _))| marks.into_iter().map(move |mark| lowered(mark, row)));
+        let panel = Panel {
+            title: String::new(),
+            x: Axis::from_zero("CPU time over all tasks of a block", furthest * 1.15, Unit::Seconds),
+            marks: marks.collect(),
+            y: Axis::names(&names),
+            height: 60 + 30 * names.len() as u32,
+        };
+        let present = PARTS.iter().filter(|(id, ..)| totals.iter().any(|total| total.id == *id));
+        let legend = present.map(|(_, words, share)| Key {
+            label: words.to_string(),
+            colour: colour(*share),
+            shape: None,
+        });
+        let about = "CPU time over all tasks, medians over blocks, until the data was on the device: of the process \
+                     itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
+                     threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
+                     95% intervals of the CPU time in all (under 8 blocks the extremes seen).";
+        vec![Chart {
+            panels: vec![panel],
+            legend: legend.collect(),
+            ..Chart::new("cpu", "Who used the CPU", about)
+        }]
+    }
+}
+
+fn colour(share: f64) -> Colour {
+    if share.is_nan() { theme::GRID } else { Colour::heat(share) }
+}
+
+/// The parts of one arm, in the first row, and where they end. None for an arm without any.
+fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
+    let mut marks = vec![];
+    let (mut from, mut used) = (0.0, 0.0);
+    for (id, _, share) in PARTS {
+        let Some(total) = totals.iter().find(|total| total.id == id) else { continue };
+        let Some(middle) = median(&total.values[arm]) else { continue };
+        let length = if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle };
+        marks.push(Mark::Box {
+            x: (from, from + length),
+            y: (-0.85, -0.15),
+            colour: colour(share),
+            opacity: 1.0,
+        });
+        from += length;
+        if !share.is_nan() {
+            used = from;
+        }
+    }
+    if marks.is_empty() {
+        return None;
+    }
+    let mut end = from;
+    if let Some(typical) = in_all(totals, arm) {
+        marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5 });
+        end = end.max(typical.high);
+    }
+    marks.push(Mark::Words {
+        at: (end, -0.5),
+        shift: (6, 0),
+        text: with_unit(used, Unit::Seconds),
+        colour: theme::SOFT,
+        anchor: Anchor::Start,
+        strong: false,
+    });
+    Some((arm, marks, end))
+}
+
+/// The typical sum of what was used, over blocks that have all parts.
+fn in_all(totals: &[Total], arm: usize) -> Option<Ratio> {
+    let used: Vec<&Vec<f64>> =
+        totals.iter().filter(|total| total.id != "iowait_ns").map(|total| &total.values[arm]).collect();
+    let blocks = used.iter().map(|values| values.len()).min()?;
+    let sums = (0..blocks).map(|block| used.iter().map(|values| values[block]).sum::<f64>());
+    Ratio::of(sums.filter(|sum| *sum > 0.0).map(f64::ln).collect()).filter(|typical| typical.blocks > 1)
+}
+
+/// A mark of the first row, moved to another.
+fn lowered(mark: Mark, row: usize) -> Mark {
+    let down = row as f64;
+    match mark {
+        Mark::Box { x, y, colour, opacity } => Mark::Box { x, y: (y.0 - down, y.1 - down), colour, opacity },
+        Mark::Across { x, y } => Mark::Across { x, y: y - down },
+        Mark::Words { at, shift, text, colour, anchor, strong } => {
+            Mark::Words { at: (at.0, at.1 - down), shift, text, colour, anchor, strong }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,109 @@
+//! Heat maps of a block-size × threads matrix: a mode each, arms side by side with the bare device, anomalies framed.
+
+use super::{Kind, Seen};
+use crate::findings::figures::size;
+use crate::findings::rows::matrix_of_run;
+use crate::number::three;
+use crate::plot::colour::{Colour, VERMILLION};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use fsarena_stats::matrix::analyse;
+use fsarena_stats::matrix::cells::{At, Matrix};
+use std::collections::BTreeSet;
+
+/// Heat maps of operations a second.
+pub struct HeatMaps;
+
+impl Kind for HeatMaps {
+    fn id(&self) -> &'static str {
+        "heatmaps"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
+        let anomalies: BTreeSet<At> =
+            analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
+        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &anomalies)).collect()
+    }
+}
+
+fn chart(matrix: &Matrix, mode: usize, anomalies: &BTreeSet<At>) -> Chart {
+    let cells = |at: &At| at.mode == mode;
+    let values = matrix.places().filter(cells).filter_map(|at| matrix.iops(at));
+    let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
+    // The bare device last: beside all others.
+    let mut arms: Vec<usize> = (0..matrix.arms.len()).collect();
+    arms.sort_by_key(|arm| matrix.arms[*arm].raw);
+    let panels = arms.into_iter().map(|arm| panel(matrix, arm, mode, (low, high), anomalies)).collect();
+    let name = &matrix.modes[mode].name;
+    let about = format!(
+        "Thousands of operations a second in mode {name}, by block size and threads, on one scale for all panels \
+         (logarithmic: {} to {} k/s); the bare device is the last panel where it was measured. Framed cells are in \
+         a finding of the anomaly search.",
+        thousands(low),
+        thousands(high)
+    );
+    let scale = |share: f64, value: f64| Key {
+        label: format!("{} k/s", thousands(value)),
+        colour: Colour::heat(share),
+        shape: None,
+    };
+    let middle = (low.ln() / 2.0 + high.ln() / 2.0).exp();
+    let mut legend = vec![scale(0.0, low), scale(0.5, middle), scale(1.0, high)];
+    if anomalies.iter().any(|at| at.mode == mode) {
+        legend.push(Key { label: "framed: in a finding".into(), colour: VERMILLION, shape: None });
+    }
+    Chart {
+        panels,
+        columns: 2,
+        legend,
+        ..Chart::new(format!("heat-{name}"), format!("{name}: thousands of operations a second"), about)
+    }
+}
+
+fn panel(
+    matrix: &Matrix,
+    arm: usize,
+    mode: usize,
+    (low, high): (f64, f64),
+    anomalies: &BTreeSet<At>,
+) -> Panel {
+    let mut marks = vec![];
+    let mut frames = vec![];
+    for size in 0..matrix.sizes.len() {
+        for threads in 0..matrix.threads.len() {
+            let at = At { arm, mode, size, threads };
+            let Some(value) = matrix.iops(at) else { continue };
+            let colour = Colour::heat(if high > low { (value / low).ln() / (high / low).ln() } else { 0.5 });
+            let (left, top) = (threads as f64, -(size as f64));
+            let (x, y) = ((left, left + 1.0), (top - 1.0, top));
+            marks.push(Mark::Box { x, y, colour, opacity: 1.0 });
+            marks.push(Mark::Words {
+                at: (left + 0.5, top - 0.5),
+                shift: (0, 0),
+                text: thousands(value),
+                colour: colour.text(),
+                anchor: Anchor::Middle,
+                strong: anomalies.contains(&at),
+            });
+            if anomalies.contains(&at) {
+                let (x, y) = ((x.0 + 0.03, x.1 - 0.03), (y.0 + 0.05, y.1 - 0.05));
+                frames.push(Mark::Frame { x, y, colour: VERMILLION });
+            }
+        }
+    }
+    marks.extend(frames);
+    let sizes: Vec<String> = matrix.sizes.iter().map(|bytes| size(*bytes)).collect();
+    let threads: Vec<String> = matrix.threads.iter().map(u32::to_string).collect();
+    let raw = if matrix.arms[arm].raw { " (bare device)" } else { "" };
+    Panel {
+        title: format!("{}{raw}", matrix.arms[arm].name),
+        x: Axis::columns("threads", &threads),
+        y: Axis { label: "block size".into(), ..Axis::names(&sizes) },
+        marks,
+        height: 80 + 26 * matrix.sizes.len() as u32,
+    }
+}
+
+fn thousands(iops: f64) -> String {
+    three(iops / 1000.0)
+}

@@ -1,0 +1,99 @@
+//! How the interval narrowed, block by block.
+
+use super::{Kind, Seen};
+use crate::paired::{self, Paired};
+use crate::plot::axis::trimmed;
+use crate::plot::colour::{PURPLE, theme};
+use crate::plot::{Axis, Chart, Mark, Panel};
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::table::FIRST_LOOK;
+
+/// Intervals by block.
+pub struct Narrowing;
+
+/// The most panels.
+const MOST: usize = 12;
+/// The most looks of one panel.
+const LOOKS: usize = 60;
+
+impl Kind for Narrowing {
+    fn id(&self) -> &'static str {
+        "narrowing"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let series = paired::of(seen).into_iter().filter(|paired| paired.d.len() > 2);
+        let panels: Vec<Panel> = series.take(MOST).map(|paired| panel(seen, &paired)).collect();
+        if panels.is_empty() {
+            return vec![];
+        }
+        let about = format!(
+            "The estimate after every block and its interval; in grey, before block {FIRST_LOOK}, the extremes seen. A \
+             verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again."
+        );
+        let columns = panels.len().min(2);
+        vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, block by block", about) }]
+    }
+}
+
+fn panel(seen: &Seen, paired: &Paired) -> Panel {
+    let looks: Vec<(f64, Ratio)> = looks(paired.d.len())
+        .into_iter()
+        .filter_map(|n| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?)))
+        .collect();
+    let colour = paired.arm.map_or(PURPLE, |arm| seen.colours[arm]);
+    let band = |provisional: bool, colour| {
+        let of = looks.iter().filter(|(_, ratio)| ratio.provisional == provisional);
+        Mark::Band { points: of.map(|(n, ratio)| (*n, ratio.low.ln(), ratio.high.ln())).collect(), colour }
+    };
+    let (low, high) = looks
+        .iter()
+        .fold((0f64, 0f64), |(low, high), (_, ratio)| (low.min(ratio.low.ln()), high.max(ratio.high.ln())));
+    let last = paired.d.len() as f64;
+    let mut marks =
+        vec![Mark::Line { points: vec![(1.0, 0.0), (last, 0.0)], colour: theme::SOFT, width: 1.5 }];
+    marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
+    let points = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
+    marks.push(Mark::Line { points, colour, width: 2.0 });
+    if let Some((n, ratio)) = looks.last() {
+        marks.push(Mark::Up { x: *n, y: (ratio.low.ln(), ratio.high.ln()), colour: theme::INK });
+    }
+    Panel {
+        title: paired.label.clone(),
+        x: Axis::linear("blocks", 1.0, last, |n| if n.fract() == 0.0 { trimmed(n) } else { String::new() }),
+        y: Axis::changes("", low, high),
+        marks,
+        height: 190,
+    }
+}
+
+fn is_wide(mark: &Mark) -> bool {
+    matches!(mark, Mark::Band { points, .. } if points.len() > 1)
+}
+
+/// After how many blocks to look: each of few, fewer of many.
+fn looks(blocks: usize) -> Vec<usize> {
+    if blocks <= LOOKS {
+        return (2..=blocks).collect();
+    }
+    let ratio = (blocks as f64 / 8.0).powf(1.0 / (LOOKS - 8) as f64);
+    let mut looks: Vec<usize> =
+        (2..8).chain((0..=LOOKS - 8).map(|at| (8.0 * ratio.powi(at as i32)).round() as usize)).collect();
+    looks.push(blocks);
+    looks.retain(|look| *look <= blocks);
+    looks.dedup();
+    looks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_few_and_end_with_all() {
+        assert_eq!(looks(4), [2, 3, 4]);
+        let many = looks(400);
+        assert!(many.len() <= LOOKS + 1 && many.last() == Some(&400), "{many:?}");
+        assert!(many.windows(2).all(|two| two[0] < two[1]));
+    }
+}

@@ -1,0 +1,83 @@
+//! Where the time of a run went: what was timed, and what it took to get there.
+
+use super::{Kind, Seen};
+use crate::number::{three, with_unit};
+use crate::plot::colour::{Colour, theme};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use fsarena_core::sample::Unit;
+use std::collections::BTreeMap;
+
+/// Time by what it was spent on.
+pub struct Spent;
+
+/// The parts in their order: name in the store, in words, and place on the scale of heat maps.
+const PARTS: [(&str, &str, f64); 3] =
+    [("timed", "timed", 0.1), ("lifecycle", "mkfs, mount, unmount", 0.5), ("settle", "settling", 0.85)];
+
+impl Kind for Spent {
+    fn id(&self) -> &'static str {
+        "spent"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let mut by_arm: BTreeMap<usize, BTreeMap<&str, f64>> = BTreeMap::new();
+        for cell in &seen.record().cells {
+            for (name, ns) in &cell.spent {
+                *by_arm.entry(cell.arm).or_default().entry(name).or_default() += *ns as f64 / 1e9;
+            }
+        }
+        by_arm.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
+        if by_arm.is_empty() {
+            return vec![];
+        }
+        let most =
+            by_arm.values().filter_map(|parts| parts.get("total")).fold(0f64, |most, total| most.max(*total));
+        let names: Vec<String> = by_arm.keys().map(|arm| seen.name(*arm).to_string()).collect();
+        let panel = Panel {
+            title: String::new(),
+            x: Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds),
+            y: Axis::names(&names),
+            marks: by_arm.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
+            height: 60 + 30 * names.len() as u32,
+        };
+        let mut legend: Vec<Key> = (PARTS.iter())
+            .map(|(_, words, share)| Key {
+                label: words.to_string(),
+                colour: Colour::heat(*share),
+                shape: None,
+            })
+            .collect();
+        legend.push(Key {
+            label: "other: preparing, reading counters".into(),
+            colour: theme::GRID,
+            shape: None,
+        });
+        let about = "The time of all cells of an arm, added up: what was timed, making and mounting filesystems, waiting \
+                     until the machine was settled, and the rest. Sums are exact and have no interval.";
+        vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
+    }
+}
+
+fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
+    let at = Axis::slot(row);
+    let y = (at - 0.35, at + 0.35);
+    let total = parts.get("total").copied().unwrap_or(0.0);
+    let mut from = 0.0;
+    let mut marks = vec![];
+    for (name, _, share) in PARTS {
+        let length = parts.get(name).copied().unwrap_or(0.0);
+        marks.push(Mark::Box { x: (from, from + length), y, colour: Colour::heat(share), opacity: 1.0 });
+        from += length;
+    }
+    marks.push(Mark::Box { x: (from, total.max(from)), y, colour: theme::GRID, opacity: 1.0 });
+    let timed = 100.0 * parts.get("timed").copied().unwrap_or(0.0) / total;
+    marks.push(Mark::Words {
+        at: (total.max(from), at),
+        shift: (6, 0),
+        text: format!("{}, {}% timed", with_unit(total, Unit::Seconds), three(timed)),
+        colour: theme::SOFT,
+        anchor: Anchor::Start,
+        strong: false,
+    });
+    marks
+}

@@ -1,0 +1,75 @@
+//! Strip plots: the difference of every block, with the estimate and its interval.
+
+use super::{Kind, Seen};
+use crate::paired::{self, Paired};
+use crate::plot::colour::{PURPLE, theme};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape};
+use fsarena_core::schedule::mix;
+use fsarena_stats::ratio::Ratio;
+
+/// Strip plots of paired differences.
+pub struct Strips;
+
+/// The most dots of one strip: of more, every n-th block is shown.
+const DOTS: usize = 200;
+
+impl Kind for Strips {
+    fn id(&self) -> &'static str {
+        "strips"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let series: Vec<Paired> = paired::of(seen).into_iter().filter(|paired| paired.d.len() > 1).collect();
+        if series.is_empty() {
+            return vec![];
+        }
+        let ends = series
+            .iter()
+            .flat_map(|paired| &paired.d)
+            .fold((0f64, 0f64), |(low, high), d| (low.min(*d), high.max(*d)));
+        let names: Vec<String> = series.iter().map(|paired| paired.label.clone()).collect();
+        let panel = Panel {
+            title: String::new(),
+            x: Axis::changes("difference within a block", ends.0, ends.1),
+            y: Axis::names(&names),
+            marks: std::iter::once(line_of_no_difference(series.len()))
+                .chain(series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired)))
+                .collect(),
+            height: 60 + 34 * series.len() as u32,
+        };
+        let about = "Every dot is the difference of two arms in one block; the diamond is the Hodges–Lehmann estimate \
+                     and the line its 95% interval (under 8 blocks the extremes seen). Where the line crosses \"same\", \
+                     nothing was told apart.";
+        let legend = vec![
+            Key { label: "one block".into(), colour: theme::SHADE, shape: Some(Shape::Disc) },
+            Key { label: "estimate and interval".into(), colour: theme::INK, shape: Some(Shape::Diamond) },
+        ];
+        vec![Chart {
+            panels: vec![panel],
+            legend,
+            ..Chart::new("differences", "Differences, block by block", about)
+        }]
+    }
+}
+
+fn line_of_no_difference(rows: usize) -> Mark {
+    Mark::Line { points: vec![(0.0, -(rows as f64)), (0.0, 0.0)], colour: theme::SOFT, width: 1.5 }
+}
+
+fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
+    let colour = paired.arm.map_or(PURPLE, |arm| seen.colours[arm]);
+    let every = paired.d.len().div_ceil(DOTS);
+    let mut marks: Vec<Mark> = (paired.d.iter().enumerate().step_by(every))
+        .map(|(block, d)| {
+            // Spread by chance, but the same every time.
+            let spread = (mix(block as u64, at as u64) % 1000) as f64 / 1000.0 - 0.5;
+            Mark::Dot { at: (*d, Axis::slot(at) + 0.22 + 0.3 * spread), colour, shape: Shape::Disc }
+        })
+        .collect();
+    if let Some(ratio) = Ratio::of(paired.d.clone()) {
+        let y = Axis::slot(at) - 0.26;
+        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y });
+        marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
+    }
+    marks
+}

@@ -1,0 +1,184 @@
+//! The run over time: what every cell gave when, where the machine did not settle, and what was left out as warm-up.
+
+use super::{Kind, Seen, over_all};
+use crate::number::with_unit;
+use crate::plot::colour::{ORANGE, theme};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape};
+use fsarena_core::event::NoteKind;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::median;
+
+/// Every cell over time.
+pub struct Timeline;
+
+/// The most cells that are drawn one by one; of more, every n-th block.
+const MOST: usize = 1500;
+
+/// One cell.
+struct Cell {
+    /// Seconds since the run began.
+    from: f64,
+    /// Until when it took.
+    to: f64,
+    arm: usize,
+    block: u32,
+    /// Its value: the rate of its tasks, relative to the middle of all cells.
+    rate: f64,
+    /// Seconds spent on settling.
+    settling: f64,
+    /// Seconds left out as warm-up.
+    warm_up: f64,
+}
+
+impl Kind for Timeline {
+    fn id(&self) -> &'static str {
+        "timeline"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let mut cells = cells(seen);
+        if cells.len() < 3 {
+            return vec![];
+        }
+        cells.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let every = cells.len().div_ceil(MOST) as u32;
+        cells.retain(|cell| cell.block % every == 0);
+        let metric = seen.report.analyses.first().map_or(String::new(), over_all);
+        let about = format!(
+            "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
+             the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
+             time that went into settling and warm-up, which no figure counts; orange marks blocks in which the \
+             machine did not settle in time."
+        );
+        let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
+        let mut legend = seen.legend(0..seen.record().arms.len(), true);
+        legend.push(Key { label: "settling".into(), colour: theme::SHADE, shape: None });
+        if cells.iter().any(|cell| cell.warm_up > 0.0) {
+            legend.push(Key { label: "warm-up".into(), colour: theme::SOFT, shape: None });
+        }
+        if !unsettled(seen.record()).is_empty() {
+            legend.push(Key { label: "did not settle in time".into(), colour: ORANGE, shape: None });
+        }
+        vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
+    }
+}
+
+fn cells(seen: &Seen) -> Vec<Cell> {
+    let record = seen.record();
+    let Some(analysis) = seen.report.analyses.first() else { return vec![] };
+    let Some((info, rows)) = record.metric(&analysis.metric.id) else { return vec![] };
+    let warm_ups = record.metric("warmup_ns").map(|(_, rows)| rows);
+    // The mean logarithm: cells with the same steps compare, whatever the steps weigh.
+    let mut sums = vec![(0.0, 0usize, 0.0); record.cells.len()];
+    for (row, value) in rows.iter().enumerate() {
+        let sum = &mut sums[record.samples.cell[row] as usize];
+        if *value > 0.0 && record.steps[record.samples.step[row] as usize].in_composite {
+            *sum = (sum.0 + value.ln(), sum.1 + 1, sum.2);
+        }
+        let warm_up = warm_ups.as_ref().map(|rows| rows[row]).filter(|ns| !ns.is_nan());
+        sum.2 += warm_up.unwrap_or(0.0) / 1e9;
+    }
+    let most = sums.iter().map(|sum| sum.1).max().unwrap_or(0);
+    let sign = if matches!(info.unit, Unit::PerSecond | Unit::BytesPerSecond) { 1.0 } else { -1.0 };
+    let whole = |(at, sum): (usize, &(f64, usize, f64))| {
+        (most > 0 && sum.1 == most).then(|| (at, sum.0 / most as f64))
+    };
+    let levels: Vec<(usize, f64)> = sums.iter().enumerate().filter_map(whole).collect();
+    let middle = median(&levels.iter().map(|(_, level)| *level).collect::<Vec<_>>()).unwrap_or(0.0);
+    let begun = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
+    levels
+        .into_iter()
+        .map(|(at, level)| {
+            let cell = &record.cells[at];
+            let spent = |what: &str| {
+                cell.spent
+                    .iter()
+                    .filter(|(name, _)| name == what)
+                    .map(|(_, ns)| *ns as f64 / 1e9)
+                    .sum::<f64>()
+            };
+            Cell {
+                from: cell.started_at - begun,
+                to: cell.started_at - begun + spent("total"),
+                arm: cell.arm,
+                block: cell.block,
+                rate: 100.0 * (sign * (level - middle)).exp(),
+                settling: spent("settle"),
+                warm_up: sums[at].2,
+            }
+        })
+        .collect()
+}
+
+/// The blocks in which the machine did not settle in time.
+fn unsettled(record: &RunRecord) -> Vec<u32> {
+    let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout);
+    let mut blocks: Vec<u32> = timeouts.filter_map(|(block, _)| *block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+fn time_axis(cells: &[Cell]) -> Axis {
+    let end = cells.iter().map(|cell| cell.to).fold(0.0, f64::max);
+    Axis::from_zero("since the run began", end, Unit::Seconds)
+}
+
+fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
+    let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
+    let late = unsettled(seen.record());
+    let mut marks: Vec<Mark> = late
+        .iter()
+        .filter_map(|block| {
+            let of = || cells.iter().filter(|cell| cell.block == *block);
+            let from = of().map(|cell| cell.from).reduce(f64::min)?;
+            let to = of().map(|cell| cell.to).reduce(f64::max)?;
+            Some(Mark::Box { x: (from, to), y: (0.0, most * 1.02), colour: ORANGE, opacity: 0.15 })
+        })
+        .collect();
+    for (arm, colour) in seen.colours.iter().copied().enumerate() {
+        let points: Vec<(f64, f64)> =
+            cells.iter().filter(|cell| cell.arm == arm).map(|cell| (cell.from, cell.rate)).collect();
+        if points.len() > 1 {
+            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0 });
+        }
+        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
+    }
+    Panel {
+        title: "throughput, median of all cells = 100%".into(),
+        x: Axis { label: String::new(), ..time_axis(cells) },
+        y: Axis::from_zero("", most, Unit::Percent),
+        marks,
+        height: 230,
+    }
+}
+
+fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
+    let share = |part: f64, cell: &Cell| 100.0 * part / (cell.to - cell.from).max(1e-9);
+    let most = cells.iter().map(|cell| share(cell.settling + cell.warm_up, cell)).fold(0.0, f64::max);
+    let mut marks = vec![];
+    for cell in cells {
+        let (settling, warm_up) = (share(cell.settling, cell), share(cell.warm_up, cell));
+        let x = (cell.from, cell.to);
+        if settling > 0.0 {
+            marks.push(Mark::Box { x, y: (0.0, settling), colour: theme::SHADE, opacity: 1.0 });
+        }
+        if warm_up > 0.0 {
+            marks.push(Mark::Box { x, y: (settling, settling + warm_up), colour: theme::SOFT, opacity: 1.0 });
+        }
+    }
+    let settled =
+        seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "settle");
+    let all: u64 = settled.map(|(_, ns)| ns).sum();
+    Panel {
+        title: format!(
+            "share of a cell's time not measured; settling took {} in all",
+            with_unit(all as f64, Unit::Nanoseconds)
+        ),
+        x: time_axis(cells),
+        y: Axis::from_zero("", most, Unit::Percent),
+        marks,
+        height: 150,
+    }
+}

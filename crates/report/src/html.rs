@@ -1,0 +1,213 @@
+//! A report as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
+//!
+//! Text goes through the template engine, which escapes it; charts through the renderer, which escapes it; samples and
+//! commands through a JSON block ([`data`]) that the page's one script reads as data. A Content-Security-Policy allows
+//! that script and that style sheet by their hashes, and nothing else.
+
+mod data;
+mod decide;
+mod policy;
+
+use crate::charts;
+use crate::document::{Document, Part, Table};
+use crate::error::Error;
+use crate::number::plural;
+use crate::plot::{Chart, Variant, svg};
+use crate::report::Report;
+use crate::safe;
+use crate::sections::{
+    answer, circumstances, claims, conclusions, head, notes, pair, ranking, tasks, totals,
+};
+use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fsarena_core::record::RunRecord;
+use fsarena_stats::verdict::Outcome;
+
+const STYLE: &str = include_str!("../assets/report.css");
+const SCRIPT: &str = include_str!("../assets/report.js");
+
+/// The whole page.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    record: &'a RunRecord,
+    policy: String,
+    style: String,
+    script: &'static str,
+    facts: Vec<String>,
+    /// The plan, in base64.
+    plan: String,
+    sections: Vec<Section>,
+    pictures: Vec<Picture>,
+    /// Whether there are charts both in per cent and in units.
+    both: bool,
+    /// What the table of samples holds.
+    samples: String,
+    data: String,
+}
+
+/// A part of the page with its place in the navigation.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    parts: Vec<Shown>,
+}
+
+/// A part of a document, and what a table in it is called.
+struct Shown {
+    part: Part,
+    name: String,
+}
+
+/// A chart in the page.
+struct Picture {
+    id: String,
+    title: String,
+    about: String,
+    variant: &'static str,
+    svg: String,
+}
+
+/// The page of a report.
+///
+/// # Errors
+/// Where a chart cannot be drawn or the plan cannot be written as TOML.
+pub fn page(report: &Report) -> Result<String, Error> {
+    let record = &report.record;
+    let charts = charts::all(report);
+    let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
+    let data = data::block(report);
+    let style = format!("{STYLE}{}", dark());
+    let page = Page {
+        record,
+        policy: policy::meta(&style, SCRIPT),
+        style,
+        script: SCRIPT,
+        facts: facts(report),
+        plan: STANDARD.encode(toml::to_string_pretty(&record.plan)?),
+        both: charts.iter().any(|chart| chart.variant == Variant::Raw),
+        sections: sections(report)?,
+        pictures,
+        samples: data.words,
+        data: data.json,
+    };
+    page.render().map_err(|error| Error::Template(error.to_string()))
+}
+
+/// The rules of charts for dark pages, by the page's own choice or the system's.
+fn dark() -> String {
+    let of = |root: &str| format!("{root}{{.picture{{{}}}}}", svg::dark());
+    format!(
+        "@media screen and (prefers-color-scheme:dark){{{}}}@media screen{{{}}}",
+        of(":root:not([data-theme=light])"),
+        of(":root[data-theme=dark]")
+    )
+}
+
+fn picture(chart: &Chart) -> Result<Picture, Error> {
+    let variant = match chart.variant {
+        Variant::Only => "only",
+        Variant::Normalised => "normalised",
+        Variant::Raw => "raw",
+    };
+    Ok(Picture {
+        id: chart.id.clone(),
+        title: chart.title.clone(),
+        about: chart.about.clone(),
+        variant,
+        svg: svg::inline(chart)?,
+    })
+}
+
+/// What stands below the question.
+fn facts(report: &Report) -> Vec<String> {
+    let (record, plan) = (&report.record, &report.record.plan);
+    let blocks = report.analyses.first().map_or(0, |analysis| analysis.blocks.len());
+    let mut facts = vec![
+        format!("{}: {}", plan.name, plan.title),
+        plural(blocks, "block"),
+        format!("scale {}", plan.scale.name()),
+        format!("on {}", head::backing(&plan.device.backing)),
+    ];
+    facts.extend(record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)));
+    facts.push(record.started.chars().take(16).collect::<String>().replace('T', " "));
+    if !record.status.complete {
+        facts.push(format!("not complete: {}", record.status.why));
+    }
+    facts
+}
+
+fn sections(report: &Report) -> Result<Vec<Section>, Error> {
+    let mut first = Document::default();
+    for analysis in &report.analyses {
+        answer::add(&mut first, report, analysis);
+    }
+    ranking::add_recommendation(&mut first, report);
+    let mut claimed = Document::default();
+    claims::add(&mut claimed, report);
+    pair::add(&mut claimed, report);
+    conclusions::add(&mut claimed, report, true);
+    let mut figures = Document::default();
+    for (at, analysis) in report.analyses.iter().enumerate() {
+        tasks::add(&mut figures, report, analysis, at == 0);
+        tasks::add_medians(&mut figures, report, analysis);
+    }
+    ranking::add(&mut figures, report);
+    totals::add(&mut figures, report);
+    let mut method = Document::default();
+    decide::add(&mut method, report);
+    notes::add(&mut method, report);
+    notes::add_remarks(&mut method, report);
+    circumstances::add(&mut method, report)?;
+    let section = |id, title, document: Document| Section { id, title, parts: shown(document) };
+    let mut sections = vec![
+        section("answer", "The answer", first),
+        section("claims", "Claims", claimed),
+        section("pictures", "Pictures", Document::default()),
+        section("data", "Data", figures),
+        section("method", "How it was measured", method),
+    ];
+    sections.retain(|section| section.id != "claims" || !section.parts.is_empty());
+    Ok(sections)
+}
+
+/// The parts of a document, its tables named by the heading above them.
+fn shown(document: Document) -> Vec<Shown> {
+    let mut name = String::new();
+    let named = |part: Part| {
+        if let Part::Heading(_, text) = &part {
+            name = text.clone();
+        }
+        Shown { part, name: name.clone() }
+    };
+    document.parts.into_iter().map(named).collect()
+}
+
+impl Page<'_> {
+    /// One line without control characters. The engine escapes it.
+    fn line(&self, text: &str) -> String {
+        safe::line(text)
+    }
+
+    /// Several lines without control characters.
+    fn lines(&self, text: &str) -> String {
+        safe::lines(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The outcome that a cell of words begins with.
+    fn outcome(&self, text: &str) -> Option<&'static str> {
+        const OUTCOMES: [Outcome; 4] =
+            [Outcome::Held, Outcome::Refuted, Outcome::Undecided, Outcome::Equivalent];
+        OUTCOMES.into_iter().map(Outcome::name).find(|name| {
+            text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([',', ' ']))
+        })
+    }
+}
+
+impl Table {
+    /// The class of its element.
+    fn class(&self) -> &'static str {
+        if self.words { "words" } else { "figures" }
+    }
+}

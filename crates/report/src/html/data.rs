@@ -1,0 +1,208 @@
+//! The data that the page's script reads: samples and commands, as a JSON block.
+
+use crate::exporters::column_name;
+use crate::number::plural;
+use crate::report::Report;
+use crate::sections::label;
+use fsarena_core::metric::METRICS;
+use fsarena_core::record::{MetricInfo, RunRecord};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Bytes of samples that a page may hold. A page of two million can still be sent by mail.
+const BUDGET: usize = 1_250_000;
+/// Bytes that a value takes at least, with its comma.
+const LEAST: usize = 3;
+
+/// The block, and what is in it in words.
+pub struct Block {
+    /// JSON that can stand in a `script` element.
+    pub json: String,
+    /// What the table of samples holds, and what it does not.
+    pub words: String,
+}
+
+/// The block of a report.
+pub fn block(report: &Report) -> Block {
+    let record = &report.record;
+    let (columns, left_out) = columns(report);
+    let cells: Vec<Value> =
+        record.cells.iter().map(|cell| json!([cell.block, cell.position, cell.arm])).collect();
+    let cells = if columns.is_empty() && report.commands.is_empty() { vec![] } else { cells };
+    let metrics: Vec<Value> = columns
+        .iter()
+        .map(|column| json!({"name": column_name(&column.info.id, column.info.unit), "help": column.info.help}))
+        .collect();
+    let log = report.commands.by_cell(record);
+    let head = json!({
+        "steps": record.steps.iter().map(label).collect::<Vec<_>>(),
+        "arms": record.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(),
+        "cells": cells,
+        "metrics": metrics,
+        "texts": report.commands.texts(),
+        "log": log,
+        "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
+    });
+    let mut json = head.to_string();
+    // The values are JSON already, and by far the most of it.
+    json.pop();
+    let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
+    let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
+    Block { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
+}
+
+/// One metric of all samples.
+struct Column {
+    info: MetricInfo,
+    /// `[cell][step]`, as JSON.
+    json: String,
+}
+
+/// As many metrics as fit, those of the report first, and how many do not.
+fn columns(report: &Report) -> (Vec<Column>, usize) {
+    let record = &report.record;
+    let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
+    let mut ids: Vec<&str> = asked.collect();
+    let others = METRICS.iter().map(|def| def.id).chain(record.readings.iter().map(|info| info.id.as_str()));
+    for id in others {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
+    for id in ids {
+        // Many samples need no look at their values.
+        if bytes + record.samples.len() * LEAST > BUDGET {
+            left_out += 1;
+            continue;
+        }
+        let Some((info, values)) = record.metric(id) else { continue };
+        if values.iter().all(|value| value.is_nan()) {
+            continue;
+        }
+        let json = by_cell(record, &values);
+        if bytes + json.len() > BUDGET {
+            left_out += 1;
+            continue;
+        }
+        bytes += json.len();
+        kept.push(Column { info, json });
+    }
+    (kept, left_out)
+}
+
+/// `[cell][step]`; a step that occurs twice in a cell counts with its mean, as everywhere.
+fn by_cell(record: &RunRecord, values: &[f64]) -> String {
+    let mut cells: Vec<Vec<(u32, f64, f64)>> = vec![vec![]; record.cells.len()];
+    for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        let (cell, step) = (&mut cells[record.samples.cell[row] as usize], record.samples.step[row]);
+        match cell.iter_mut().find(|(known, ..)| *known == step) {
+            Some((_, sum, count)) => (*sum, *count) = (*sum + value, *count + 1.0),
+            None => cell.push((step, *value, 1.0)),
+        }
+    }
+    let mut json = String::from("[");
+    for (at, cell) in cells.iter_mut().enumerate() {
+        cell.sort_by_key(|(step, ..)| *step);
+        json.push_str(if at > 0 { ",[" } else { "[" });
+        let mut next = 0;
+        for (step, sum, count) in cell {
+            while next < *step {
+                json.push_str("null,");
+                next += 1;
+            }
+            push_number(&mut json, *sum / *count);
+            json.push(',');
+            next += 1;
+        }
+        if json.ends_with(',') {
+            json.pop();
+        }
+        json.push(']');
+    }
+    json.push(']');
+    json
+}
+
+/// Five significant digits, in the shorter of the two ways to write them.
+fn push_number(json: &mut String, value: f64) {
+    if !value.is_finite() {
+        json.push_str("null");
+        return;
+    }
+    let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
+    let (plain, power) = (rounded.to_string(), format!("{rounded:e}"));
+    json.push_str(if plain.len() <= power.len() { &plain } else { &power });
+}
+
+/// JSON that no HTML parser finds an end of its element in.
+fn in_script(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => safe.push_str("\\u003c"),
+            '>' => safe.push_str("\\u003e"),
+            '&' => safe.push_str("\\u0026"),
+            '\u{2028}' => safe.push_str("\\u2028"),
+            '\u{2029}' => safe.push_str("\\u2029"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn words(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
+    let samples = plural(record.samples.len(), "sample");
+    let rest = match (kept, left_out) {
+        (0, _) => {
+            return format!(
+                "The {samples} of this run are too many for a page; `fsarena report {} --format csv` prints them all.",
+                record.id
+            );
+        }
+        (_, 0) => String::new(),
+        (_, left_out) => format!(
+            " {} more would not fit; `fsarena report {} --format csv` has them.",
+            plural(left_out, "metric"),
+            record.id
+        ),
+    };
+    let log = match commands {
+        0 => String::new(),
+        commands => format!(" {} are in the run's command.log only.", plural(commands as usize, "command")),
+    };
+    format!(
+        "{samples}, one row a step of an arm in a block, with {}, to five significant digits. The button of a row, or a \
+         figure in the tables below, shows the commands behind it.{rest}{log}",
+        plural(kept, "metric")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_the_element() {
+        let safe = in_script("{\"a\":\"</script><!--&\u{2028}\"}");
+        assert!(
+            !safe.contains('<') && !safe.contains('>') && !safe.contains('&') && !safe.contains('\u{2028}')
+        );
+        let read: Value = serde_json::from_str(&safe).unwrap();
+        assert_eq!(read["a"], "</script><!--&\u{2028}");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = |value: f64| {
+            let mut json = String::new();
+            push_number(&mut json, value);
+            json
+        };
+        assert_eq!(
+            [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(shown),
+            ["0.27315", "1", "1.2346e-5", "1.2346e8"]
+        );
+        assert_eq!(shown(f64::INFINITY), "null");
+    }
+}

@@ -1,0 +1,45 @@
+//! What it would take to decide what was not decided.
+
+use crate::charts::Seen;
+use crate::difference::percent;
+use crate::document::{Document, Table};
+use crate::number::three;
+use crate::paired;
+use crate::report::Report;
+use fsarena_stats::power::{blocks_for, spread};
+use fsarena_stats::ratio::Ratio;
+
+/// A table of the comparisons that are open, and of how many blocks would find the difference that matters.
+pub fn add(document: &mut Document, report: &Report) {
+    let margin = report.margin;
+    let header = [
+        "not decided",
+        "so far, 95% interval",
+        "spread of a block",
+        &format!("blocks that find {}", percent(margin)),
+    ];
+    let mut table = Table::figures(header.map(String::from).to_vec());
+    for series in paired::of(&Seen::of(report)) {
+        let Some(ratio) = Ratio::of(series.d.clone()).filter(|ratio| !ratio.separated()) else { continue };
+        let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
+        let blocks = match sigma {
+            None => "at least 3 blocks to tell".to_string(),
+            Some(sigma) => blocks_for(sigma, margin).map_or("over 400".into(), |blocks| blocks.to_string()),
+        };
+        table.rows.push(vec![
+            series.label.into(),
+            crate::sections::answer::interval(ratio).into(),
+            sigma.map_or("–".into(), |sigma| format!("{}%", three(100.0 * sigma))).into(),
+            blocks.into(),
+        ]);
+    }
+    if !table.rows.is_empty() {
+        document.heading(2, "What would decide the rest");
+        document.table(table);
+        document.text(format!(
+            "So many blocks find a difference of {}, the one that matters here, in four of five runs, with the spread \
+             seen so far.",
+            percent(margin)
+        ));
+    }
+}

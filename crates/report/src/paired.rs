@@ -1,0 +1,68 @@
+//! Differences within blocks as series: what strip plots and narrowing intervals show.
+
+use crate::charts::{Seen, over_all, tasks};
+use fsarena_core::sample::Direction;
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::composite::{means, sums};
+use fsarena_stats::pairs::log_ratios;
+
+/// One comparison, block by block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Paired {
+    /// What is compared, in words: `xfs over ext4: total elapsed`.
+    pub label: String,
+    /// ln(B/A) of every block that has both, in the order of the blocks.
+    pub d: Vec<f64>,
+    /// The arm above the line of the fraction, by index; none for a claim.
+    pub arm: Option<usize>,
+    /// Which way is better.
+    pub direction: Direction,
+}
+
+/// Tasks that are shown one by one; of more, only all together.
+const FEW: usize = 6;
+
+/// The comparisons of a report: claims where it has some, else each arm with the best by each metric that was asked
+/// for; of two arms B with A, task by task where there are few.
+pub fn of(seen: &Seen) -> Vec<Paired> {
+    let claims = seen.report.claims.iter().filter(|claim| !claim.d.is_empty());
+    let mut series: Vec<Paired> = claims
+        .map(|judged| Paired {
+            label: judged.claim.text.clone(),
+            d: judged.d.clone(),
+            arm: None,
+            direction: Direction::Neutral,
+        })
+        .collect();
+    series.extend(seen.report.analyses.iter().flat_map(|analysis| of_metric(seen, analysis)));
+    series
+}
+
+fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
+    let Some((info, grid)) = seen.grid(&analysis.metric.id) else { return vec![] };
+    let tasks = tasks(seen.record(), &grid);
+    let Some(overall) = analysis.overall.as_ref() else { return vec![] };
+    let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
+    let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };
+    let of = |what: &str, values: &[Vec<f64>], a: usize, b: usize| {
+        let d = log_ratios(&values[a], &values[b]).d;
+        let label = format!("{} over {}: {what}", seen.name(b), seen.name(a));
+        (!d.is_empty()).then_some(Paired { label, d, arm: Some(b), direction: info.direction })
+    };
+    let mut series = vec![];
+    if seen.record().arms.len() == 2 {
+        if tasks.len() > 1 {
+            series.extend(of(&over_all(analysis), &whole, 0, 1));
+        }
+        if tasks.len() <= FEW {
+            series.extend(
+                tasks.iter().filter_map(|(name, values)| of(&format!("{name}, {}", info.id), values, 0, 1)),
+            );
+        }
+        return series;
+    }
+    let comparison = &overall.main().comparison;
+    let Some(best) = comparison.best() else { return vec![] };
+    let others = comparison.order.iter().skip(1);
+    others.filter_map(|arm| of(&over_all(analysis), &whole, best, *arm)).collect()
+}

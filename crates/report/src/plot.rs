@@ -1,0 +1,218 @@
+//! What a chart is: panels of marks between two axes.
+//!
+//! The kinds of charts ([`crate::charts`]) say what is to be seen, as plain data; [`draw`] draws all of them, with
+//! `plotters`. [`svg`] makes a document of that, and [`png`] paints the same document.
+
+pub mod axis;
+pub mod colour;
+mod draw;
+pub mod png;
+pub mod svg;
+
+pub use axis::Axis;
+pub use colour::Colour;
+
+/// A chart: one picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// Its name as a file: letters, digits and `-`.
+    pub id: String,
+    /// What people read above it.
+    pub title: String,
+    /// What is to be seen, in words: for those who do not see it, and for those who do.
+    pub about: String,
+    /// What it is an alternative to.
+    pub variant: Variant,
+    /// Its panels, row by row.
+    pub panels: Vec<Panel>,
+    /// How many of them stand side by side.
+    pub columns: usize,
+    /// What the colours mean.
+    pub legend: Vec<Key>,
+}
+
+/// Whether a chart has a sibling that shows the same by another measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// It has none.
+    Only,
+    /// In per cent of the best.
+    Normalised,
+    /// In the unit of the metric.
+    Raw,
+}
+
+/// One panel: two axes and what is between them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// What tells it from its neighbours; empty where it has none.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, from back to front.
+    pub marks: Vec<Mark>,
+    /// Height of all of it, in CSS pixels.
+    pub height: u32,
+}
+
+/// One thing drawn, in the coordinates of the axes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mark {
+    /// A filled rectangle.
+    Box {
+        /// From and to.
+        x: (f64, f64),
+        /// From and to.
+        y: (f64, f64),
+        /// Its colour.
+        colour: Colour,
+        /// How much of what is behind is covered: 1 for all.
+        opacity: f64,
+    },
+    /// The outline of a rectangle.
+    Frame {
+        /// From and to.
+        x: (f64, f64),
+        /// From and to.
+        y: (f64, f64),
+        /// Its colour.
+        colour: Colour,
+    },
+    /// A line through points.
+    Line {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// Its colour.
+        colour: Colour,
+        /// Its width in CSS pixels.
+        width: f64,
+    },
+    /// The area between two lines: (x, low, high).
+    Band {
+        /// The points.
+        points: Vec<(f64, f64, f64)>,
+        /// Its colour; it is drawn translucent.
+        colour: Colour,
+    },
+    /// A point.
+    Dot {
+        /// Where.
+        at: (f64, f64),
+        /// Its colour.
+        colour: Colour,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// An interval along the horizontal axis, with ends; an end beyond the axis has none.
+    Across {
+        /// From and to.
+        x: (f64, f64),
+        /// Where.
+        y: f64,
+    },
+    /// An interval along the vertical axis.
+    Up {
+        /// Where.
+        x: f64,
+        /// From and to.
+        y: (f64, f64),
+        /// Its colour.
+        colour: Colour,
+    },
+    /// Words.
+    Words {
+        /// Where.
+        at: (f64, f64),
+        /// Moved by so many CSS pixels.
+        shift: (i32, i32),
+        /// The words.
+        text: String,
+        /// Their colour.
+        colour: Colour,
+        /// Where they stand.
+        anchor: Anchor,
+        /// Whether they are heavy.
+        strong: bool,
+    },
+}
+
+/// Where words stand relative to their point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// To the right of it.
+    Start,
+    /// Around it.
+    Middle,
+    /// To the left of it.
+    End,
+}
+
+/// The shape of a point. Shapes tell apart what colours may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A disc.
+    Disc,
+    /// A square.
+    Square,
+    /// A triangle.
+    Triangle,
+    /// A ring.
+    Ring,
+    /// A diamond, for estimates.
+    Diamond,
+}
+
+impl Shape {
+    /// The shape of the `at`-th of several series.
+    pub fn of_series(at: usize) -> Shape {
+        [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring][at % 4]
+    }
+}
+
+/// What a colour and a shape stand for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// In words.
+    pub label: String,
+    /// The colour.
+    pub colour: Colour,
+    /// The shape; none for areas.
+    pub shape: Option<Shape>,
+}
+
+impl Chart {
+    /// A chart of one column without panels and legend yet.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, about: impl Into<String>) -> Chart {
+        Chart {
+            id: file_name(&id.into()),
+            title: title.into(),
+            about: about.into(),
+            variant: Variant::Only,
+            panels: vec![],
+            columns: 1,
+            legend: vec![],
+        }
+    }
+}
+
+/// Letters, digits and single `-` only: ids become names of files.
+fn file_name(id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let mut name: String = id.chars().map(plain).collect();
+    while name.contains("--") {
+        name = name.replace("--", "-");
+    }
+    name.trim_matches('-').chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_names_of_files() {
+        assert_eq!(Chart::new("../Ratios/<b> of X", "", "").id, "ratios-b-of-x");
+    }
+}

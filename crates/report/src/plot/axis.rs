@@ -1,0 +1,222 @@
+//! Axes: where ticks stand, and what they say.
+
+use crate::number::{three, with_unit};
+use fsarena_core::sample::Unit;
+
+/// An axis. Its coordinates are those of the data; a logarithmic one maps them itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it measures, and its unit.
+    pub label: String,
+    /// From and to.
+    pub range: (f64, f64),
+    /// Whether equal distances are equal ratios.
+    pub log: bool,
+    /// Where ticks stand, and what they say.
+    pub ticks: Vec<(f64, String)>,
+    /// Whether lines lead from the ticks through the panel.
+    pub grid: bool,
+}
+
+/// How many ticks an axis has, about.
+const TICKS: f64 = 5.0;
+
+impl Axis {
+    /// From zero to a value, for bars.
+    pub fn from_zero(label: impl Into<String>, most: f64, unit: Unit) -> Axis {
+        let most = if most > 0.0 && most.is_finite() { most * 1.02 } else { 1.0 };
+        let step = step_of(most / TICKS, unit);
+        let say = |at: f64| match unit {
+            Unit::Percent => format!("{}%", trimmed(at)),
+            unit => with_unit(at, unit),
+        };
+        let ticks = multiples(step, 0.0, most).into_iter().map(|at| (at, say(at))).collect();
+        Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
+    }
+
+    /// Between two values, linear.
+    pub fn linear(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
+        let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };
+        let ticks = multiples(nice((high - low) / TICKS), low, high).into_iter().map(|at| (at, say(at)));
+        Axis { label: label.into(), range: (low, high), log: false, ticks: ticks.collect(), grid: true }
+    }
+
+    /// Between two values above zero, logarithmic; its label says so.
+    pub fn log(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
+        let low = if low > 0.0 { low } else { 1.0 };
+        let (low, high) = if high > low { (low, high) } else { (low / 2.0, low * 2.0) };
+        let decades = (high / low).log10();
+        let within: &[f64] = if decades > 3.0 {
+            &[1.0]
+        } else if decades > 1.5 {
+            &[1.0, 3.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let every = ((f64::from(last - first) / 8.0).ceil() as i32).max(1);
+        let ticks = (first..=last)
+            .filter(|exponent| (exponent - first) % every == 0)
+            .flat_map(|exponent| within.iter().map(move |digit| digit * 10f64.powi(exponent)))
+            .filter(|at| (low * 0.999..=high * 1.001).contains(at));
+        let ticks = ticks.map(|at| (at, say(at))).collect();
+        Axis { label: logarithmic(label.into()), range: (low, high), log: true, ticks, grid: true }
+    }
+
+    /// Logarithmic with ticks at the values that occur: threads, block sizes.
+    pub fn values(label: impl Into<String>, values: &[f64], say: impl Fn(f64) -> String) -> Axis {
+        let (low, high) = (values.first().copied().unwrap_or(1.0), values.last().copied().unwrap_or(1.0));
+        let margin = (high / low).powf(0.04).max(1.05);
+        let ticks = values.iter().map(|at| (*at, say(*at))).collect();
+        Axis {
+            label: logarithmic(label.into()),
+            range: (low / margin, high * margin),
+            log: true,
+            ticks,
+            grid: true,
+        }
+    }
+
+    /// Ratios by their logarithm, which is the coordinate: 0 is no difference. Ticks say the change.
+    pub fn changes(label: impl Into<String>, low: f64, high: f64) -> Axis {
+        const CHANGES: [f64; 29] = [
+            -0.99, -0.95, -0.9, -0.8, -0.65, -0.5, -0.35, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, -0.002,
+            0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0,
+        ];
+        let reach = low.abs().max(high.abs()).max(0.002);
+        let (low, high) = (low.min(0.0) - 0.06 * reach, high.max(0.0) + 0.06 * reach);
+        let apart = (high - low) / 9.0;
+        let mut ticks: Vec<(f64, String)> = vec![(0.0, "same".into())];
+        for side in [-1.0, 1.0] {
+            let mut last = 0.0;
+            let mut candidates: Vec<f64> =
+                CHANGES.iter().copied().filter(|change| change * side > 0.0).collect();
+            candidates.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+            for change in candidates {
+                let at = f64::ln_1p(change);
+                if (low..=high).contains(&at) && (at - last).abs() >= apart {
+                    ticks.push((at, change_words(change)));
+                    last = at;
+                }
+            }
+        }
+        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Axis { label: logarithmic(label.into()), range: (low, high), log: false, ticks, grid: true }
+    }
+
+    /// Names from top to bottom (of a vertical axis): the n-th stands at −(n + ½).
+    pub fn names(names: &[String]) -> Axis {
+        let ticks = names.iter().enumerate().map(|(at, name)| (Axis::slot(at), name.clone())).collect();
+        Axis { label: String::new(), range: (-(names.len() as f64), 0.0), log: false, ticks, grid: false }
+    }
+
+    /// Where the n-th name of [`Axis::names`] stands.
+    pub fn slot(at: usize) -> f64 {
+        -(at as f64 + 0.5)
+    }
+
+    /// Names from left to right: the n-th stands at n + ½.
+    pub fn columns(label: impl Into<String>, names: &[String]) -> Axis {
+        let ticks = names.iter().enumerate().map(|(at, name)| (at as f64 + 0.5, name.clone())).collect();
+        Axis { label: label.into(), range: (0.0, names.len() as f64), log: false, ticks, grid: false }
+    }
+
+    /// The coordinate that is drawn.
+    pub fn place(&self, value: f64) -> f64 {
+        let value = value.clamp(self.range.0, self.range.1);
+        if self.log { value.log10() } else { value }
+    }
+
+    /// Whether a value is on it.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.range.0..=self.range.1).contains(&value)
+    }
+}
+
+fn logarithmic(label: String) -> String {
+    format!("{label} (log scale)")
+}
+
+/// `+5%`, `−20%`, `×2`.
+fn change_words(change: f64) -> String {
+    match change {
+        change if change >= 1.0 => format!("×{}", change + 1.0),
+        change if change > 0.0 => format!("+{}%", trimmed(100.0 * change)),
+        change => format!("−{}%", trimmed(-100.0 * change)),
+    }
+}
+
+/// A number without digits that say nothing: `0.5`, `10`.
+pub fn trimmed(value: f64) -> String {
+    let text = three(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// The next number of 1, 2 and 5 times a power of ten.
+fn nice(rough: f64) -> f64 {
+    let power = 10f64.powf(rough.log10().floor());
+    let digit =
+        [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough * 0.999).unwrap_or(10.0);
+    digit * power
+}
+
+/// The step between ticks: bytes are counted in powers of 1024.
+fn step_of(rough: f64, unit: Unit) -> f64 {
+    if !matches!(unit, Unit::Bytes | Unit::BytesPerSecond) || rough < 1024.0 {
+        return nice(rough);
+    }
+    let power = 1024f64.powf((rough.ln() / 1024f64.ln()).floor());
+    power * nice(rough / power)
+}
+
+fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
+    let first = (low / step).ceil() as i64;
+    // A step that is lost in rounding would never end.
+    (0..100).map(|n| (first + n) as f64 * step).take_while(|at| *at <= high * (1.0 + 1e-9)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|(_, words)| words.as_str()).collect()
+    }
+
+    #[test]
+    fn bars_begin_at_zero_and_ticks_have_units() {
+        let axis = Axis::from_zero("time", 2.3, Unit::Seconds);
+        assert_eq!(axis.range.0, 0.0);
+        assert_eq!(words(&axis), ["0 s", "0.500 s", "1.00 s", "1.50 s", "2.00 s"]);
+        assert_eq!(words(&Axis::from_zero("size", 9e6, Unit::Bytes))[1], "2.00 MiB");
+        assert_eq!(Axis::from_zero("nothing", 0.0, Unit::Seconds).range, (0.0, 1.0));
+    }
+
+    #[test]
+    fn logarithmic_axes_say_so() {
+        let axis = Axis::log("IOPS", 80.0, 120_000.0, |at| at.to_string());
+        assert!(axis.label.ends_with("(log scale)") && axis.log);
+        assert_eq!(words(&axis), ["100", "1000", "10000", "100000"]);
+        assert_eq!(axis.place(100.0), 2.0);
+        assert_eq!(axis.place(1.0), 80f64.log10(), "what is off the axis is at its end");
+        assert_eq!(words(&Axis::log("x", 1.0, 9.0, |at| at.to_string())), ["1", "2", "5"]);
+    }
+
+    #[test]
+    fn changes_are_told_as_people_say_them() {
+        let axis = Axis::changes("B over A", -0.25, 0.8);
+        assert!(words(&axis).contains(&"same") && words(&axis).contains(&"−20%"), "{axis:?}");
+        assert!(words(&axis).contains(&"×2"), "{axis:?}");
+        assert!(axis.ticks.windows(2).all(|two| two[0].0 < two[1].0));
+        assert_eq!(change_words(0.005), "+0.5%");
+    }
+
+    #[test]
+    fn a_range_of_nothing_is_still_a_range() {
+        for axis in
+            [Axis::linear("x", 3.0, 3.0, |at| at.to_string()), Axis::log("x", 0.0, 0.0, |at| at.to_string())]
+        {
+            assert!(axis.range.1 > axis.range.0, "{axis:?}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The one renderer of all charts: panels, axes and marks through plotters, on its SVG backend.
+
+use super::colour::{Colour, theme};
+use super::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
+use crate::error::Error;
+use crate::safe;
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::element::{Drawable, PointCollection};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Display;
+
+/// Width of every chart in CSS pixels.
+pub const WIDTH: u32 = 920;
+/// The backend counts whole units, so it gets several for each CSS pixel.
+pub const FINE: u32 = 4;
+
+const TITLE: u32 = 16;
+const WORDS: u32 = 11;
+const SMALL: u32 = 10;
+/// Height of a row of the legend.
+const LEGEND_ROW: u32 = 20;
+/// Room between panels.
+const GAP: u32 = 10;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Coord = Cartesian2d<Placed, Placed>;
+type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Coord>;
+
+/// What is inside the `svg` element of a chart, and its size in CSS pixels.
+///
+/// # Errors
+/// Where the renderer refuses; that is a fault of ours.
+pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
+    let legend = legend_rows(&chart.legend);
+    let top = TITLE + 18 + LEGEND_ROW * legend.len() as u32;
+    let rows: Vec<&[Panel]> = chart.panels.chunks(chart.columns.max(1)).collect();
+    let heights: Vec<u32> =
+        rows.iter().map(|row| row.iter().map(|panel| panel.height).max().unwrap_or(0) + GAP).collect();
+    let size = (WIDTH, top + heights.iter().sum::<u32>());
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (size.0 * FINE, size.1 * FINE)).into_drawing_area();
+        said(root.draw_text(&safe::line(&chart.title), &font(TITLE, theme::INK, true), (0, px(3))))?;
+        for (row, keys) in legend.iter().enumerate() {
+            draw_keys(&root, keys, TITLE + 12 + row as u32 * LEGEND_ROW)?;
+        }
+        let mut at = top;
+        for (row, height) in rows.iter().zip(&heights) {
+            draw_row(&root, row, chart.columns.max(1) as u32, at, *height)?;
+            at += height;
+        }
+        said(root.present())?;
+    }
+    Ok((inside(&text).to_string(), size))
+}
+
+/// What is between the tags of the root element.
+fn inside(svg: &str) -> &str {
+    let from = svg.find('>').map_or(0, |at| at + 1);
+    svg[from..].trim_end().trim_end_matches("</svg>").trim()
+}
+
+fn draw_row(root: &Area, panels: &[Panel], columns: u32, top: u32, height: u32) -> Result<(), Error> {
+    let width = (WIDTH - GAP * (columns - 1)) / columns;
+    let labels = panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
+    for (at, panel) in panels.iter().enumerate() {
+        let left = at as u32 * (width + GAP);
+        let area = root.clone().shrink((px(left), px(top)), (width * FINE, (height - GAP) * FINE));
+        draw_panel(&area, panel, labels.min(width / 2))?;
+    }
+    Ok(())
+}
+
+/// Room for the labels of a vertical axis.
+fn label_width(axis: &Axis) -> u32 {
+    let longest = axis.ticks.iter().map(|(_, words)| width_of(words, WORDS)).max().unwrap_or(0);
+    longest + 10 + if axis.label.is_empty() { 0 } else { WORDS + 8 }
+}
+
+/// An estimate of the width of words in CSS pixels: nobody knows the reader's font.
+fn width_of(words: &str, size: u32) -> u32 {
+    (words.chars().count() as f64 * f64::from(size) * 0.58).ceil() as u32
+}
+
+fn draw_panel(area: &Area, panel: &Panel, labels: u32) -> Result<(), Error> {
+    let head = if panel.title.is_empty() { 4 } else { WORDS + 10 };
+    let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 6 };
+    if !panel.title.is_empty() {
+        let title = safe::line(&panel.title);
+        said(area.draw_text(&title, &font(WORDS + 1, theme::INK, true), (px(labels), 0)))?;
+    }
+    let mut plot = said(
+        ChartBuilder::on(area)
+            .margin_top(px(head))
+            .margin_right(px(16))
+            .x_label_area_size(px(foot))
+            .y_label_area_size(px(labels))
+            .build_cartesian_2d(coordinate(&panel.x), coordinate(&panel.y)),
+    )?;
+    let (x_words, y_words) = (speaker(&panel.x), speaker(&panel.y));
+    let mut mesh = plot.configure_mesh();
+    mesh.axis_style(style(theme::SHADE, 1.0))
+        .bold_line_style(style(theme::GRID, 1.0))
+        .label_style(font(WORDS, theme::SOFT, false))
+        .axis_desc_style(font(WORDS, theme::SOFT, false))
+        .x_label_formatter(&x_words)
+        .y_label_formatter(&y_words)
+        .max_light_lines(0)
+        .set_all_tick_mark_size(px(3));
+    if !panel.x.grid {
+        mesh.disable_x_mesh();
+    }
+    if !panel.y.grid {
+        mesh.disable_y_mesh();
+    }
+    if !panel.x.label.is_empty() {
+        mesh.x_desc(safe::line(&panel.x.label));
+    }
+    if !panel.y.label.is_empty() {
+        mesh.y_desc(safe::line(&panel.y.label));
+    }
+    said(mesh.draw())?;
+    panel.marks.iter().try_for_each(|mark| draw_mark(&mut plot, panel, mark))
+}
+
+/// An axis in the words of the library: coordinates as they are drawn, ticks where the axis has them.
+struct Placed {
+    from: f64,
+    to: f64,
+    ticks: Vec<f64>,
+}
+
+impl Ranged for Placed {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        let share = (value - self.from) / (self.to - self.from);
+        from + (f64::from(to - from) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { vec![] } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.from..self.to
+    }
+}
+
+fn coordinate(axis: &Axis) -> Placed {
+    let ticks = axis.ticks.iter().map(|(at, _)| axis.place(*at)).collect();
+    Placed { from: axis.place(axis.range.0), to: axis.place(axis.range.1), ticks }
+}
+
+/// Finds what the tick at a place says.
+fn speaker(axis: &Axis) -> impl Fn(&f64) -> String {
+    let ticks: Vec<(f64, String)> =
+        axis.ticks.iter().map(|(at, words)| (axis.place(*at), safe::line(words))).collect();
+    move |place| {
+        let nearest = ticks.iter().min_by(|a, b| (a.0 - place).abs().total_cmp(&(b.0 - place).abs()));
+        nearest.map_or(String::new(), |(_, words)| words.clone())
+    }
+}
+
+fn draw_mark(plot: &mut Plot, panel: &Panel, mark: &Mark) -> Result<(), Error> {
+    let place = |(x, y): (f64, f64)| (panel.x.place(x), panel.y.place(y));
+    match mark {
+        Mark::Box { x, y, colour, opacity } => {
+            let corners = [place((x.0, y.0)), place((x.1, y.1))];
+            one(plot, Rectangle::new(corners, rgb(*colour).mix(*opacity).filled()))
+        }
+        Mark::Frame { x, y, colour } => {
+            let corners = [(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
+            one(plot, PathElement::new(corners.map(place).to_vec(), style(*colour, 2.0)))
+        }
+        Mark::Line { points, colour, width } => {
+            let points: Vec<_> = points.iter().copied().map(place).collect();
+            one(plot, PathElement::new(points, style(*colour, *width)))
+        }
+        Mark::Band { points, colour } => {
+            let low = points.iter().map(|(x, low, _)| place((*x, *low)));
+            let high = points.iter().rev().map(|(x, _, high)| place((*x, *high)));
+            one(plot, Polygon::new(low.chain(high).collect::<Vec<_>>(), rgb(*colour).mix(0.2).filled()))
+        }
+        Mark::Dot { at, colour, shape } => dot(plot, place(*at), *colour, *shape),
+        Mark::Across { x, y } => across(plot, panel, *x, *y),
+        Mark::Up { x, y, colour } => {
+            let line = [place((*x, y.0)), place((*x, y.1))];
+            one(plot, PathElement::new(line.to_vec(), style(*colour, 1.0)))?;
+            line.into_iter().try_for_each(|end| {
+                let cap = PathElement::new(vec![(px(0) - px(3), 0), (px(3), 0)], style(*colour, 1.0));
+                one(plot, EmptyElement::at(end) + cap)
+            })
+        }
+        Mark::Words { at, shift, text, colour, anchor, strong } => {
+            let hpos = match anchor {
+                Anchor::Start => HPos::Left,
+                Anchor::Middle => HPos::Center,
+                Anchor::End => HPos::Right,
+            };
+            let style = font(SMALL, *colour, *strong).pos(Pos::new(hpos, VPos::Center));
+            let words = Text::new(safe::line(text), (shift.0 * FINE as i32, shift.1 * FINE as i32), style);
+            one(plot, EmptyElement::at(place(*at)) + words)
+        }
+    }
+}
+
+/// An interval with an upright line at each end that is on the axis.
+fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64) -> Result<(), Error> {
+    let ink = style(theme::INK, 1.25);
+    let at = |x: f64| (panel.x.place(x), panel.y.place(y));
+    one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
+    for end in [low, high].into_iter().filter(|end| panel.x.holds(*end)) {
+        one(plot, EmptyElement::at(at(end)) + PathElement::new(vec![(0, -px(3)), (0, px(3))], ink))?;
+    }
+    Ok(())
+}
+
+fn dot(plot: &mut Plot, at: (f64, f64), colour: Colour, shape: Shape) -> Result<(), Error> {
+    let full = rgb(colour).filled();
+    let polygon = |points: &[(i32, i32)]| {
+        Polygon::new(points.iter().map(|(x, y)| (px(1) * x / 2, px(1) * y / 2)).collect::<Vec<_>>(), full)
+    };
+    match shape {
+        Shape::Disc => one(plot, Circle::new(at, px(7) / 2, full)),
+        Shape::Ring => one(plot, Circle::new(at, px(7) / 2, style(colour, 1.5))),
+        Shape::Square => one(plot, EmptyElement::at(at) + polygon(&[(-6, -6), (6, -6), (6, 6), (-6, 6)])),
+        Shape::Triangle => one(plot, EmptyElement::at(at) + polygon(&[(0, -8), (7, 6), (-7, 6)])),
+        Shape::Diamond => one(plot, EmptyElement::at(at) + polygon(&[(0, -11), (9, 0), (0, 11), (-9, 0)])),
+    }
+}
+
+/// Draws one element.
+fn one<'b, E>(plot: &mut Plot<'_, 'b>, element: E) -> Result<(), Error>
+where
+    for<'e> &'e E: PointCollection<'e, (f64, f64)>,
+    E: Drawable<SVGBackend<'b>>,
+{
+    said(plot.draw_series(std::iter::once(element)).map(|_| ()))
+}
+
+fn draw_keys(root: &Area, keys: &[(u32, &Key)], top: u32) -> Result<(), Error> {
+    for (left, key) in keys {
+        let (x, y) = (px(*left), px(top + LEGEND_ROW / 2));
+        let swatch = [(x, y - px(5)), (x + px(10), y + px(5))];
+        match key.shape {
+            Some(Shape::Disc) => {
+                said(root.draw(&Circle::new((x + px(5), y), px(4), rgb(key.colour).filled())))?
+            }
+            Some(Shape::Ring) => {
+                said(root.draw(&Circle::new((x + px(5), y), px(4), style(key.colour, 1.5))))?
+            }
+            Some(Shape::Triangle) => {
+                let corners = vec![(x + px(5), y - px(5)), (x + px(10), y + px(4)), (x, y + px(4))];
+                said(root.draw(&Polygon::new(corners, rgb(key.colour).filled())))?;
+            }
+            Some(Shape::Diamond) => {
+                let corners = vec![(x + px(5), y - px(6)), (x + px(10), y), (x + px(5), y + px(6)), (x, y)];
+                said(root.draw(&Polygon::new(corners, rgb(key.colour).filled())))?;
+            }
+            Some(Shape::Square) | None => said(root.draw(&Rectangle::new(swatch, rgb(key.colour).filled())))?,
+        }
+        let words = font(WORDS, theme::INK, false).pos(Pos::new(HPos::Left, VPos::Center));
+        said(root.draw_text(&safe::line(&key.label), &words, (x + px(15), y)))?;
+    }
+    Ok(())
+}
+
+/// The keys by rows, each with its distance from the left.
+fn legend_rows(keys: &[Key]) -> Vec<Vec<(u32, &Key)>> {
+    let mut rows: Vec<Vec<(u32, &Key)>> = vec![];
+    let mut left = WIDTH;
+    for key in keys {
+        let width = 15 + width_of(&key.label, WORDS) + 18;
+        if left + width > WIDTH {
+            rows.push(vec![]);
+            left = 0;
+        }
+        rows.last_mut().expect("a row was just made").push((left, key));
+        left += width;
+    }
+    rows
+}
+
+fn font(size: u32, colour: Colour, strong: bool) -> TextStyle<'static> {
+    let weight = if strong { FontStyle::Bold } else { FontStyle::Normal };
+    // The library takes a size of its own measure and writes it divided by this.
+    let size = f64::from(size * FINE) * 1.24;
+    let font = ("sans-serif", size, weight).into_font();
+    TextStyle { color: rgb(colour).to_backend_color(), ..TextStyle::from(font) }
+}
+
+fn style(colour: Colour, width: f64) -> ShapeStyle {
+    rgb(colour).stroke_width((width * f64::from(FINE)).round() as u32)
+}
+
+fn rgb(Colour(r, g, b): Colour) -> RGBColor {
+    RGBColor(r, g, b)
+}
+
+/// CSS pixels in units of the backend.
+fn px(pixels: u32) -> i32 {
+    (pixels * FINE) as i32
+}
+
+fn said<T, E: Display>(result: Result<T, E>) -> Result<T, Error> {
+    result.map_err(|error| Error::Chart(error.to_string()))
+}

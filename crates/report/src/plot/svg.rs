@@ -1,0 +1,147 @@
+//! A chart as SVG: inside a page, or as a file of its own.
+
+use super::Chart;
+use super::colour::theme;
+use super::draw::{FINE, draw};
+use crate::error::Error;
+use crate::safe;
+
+/// What the renderer says of every element although it is so anyway. Text cannot look like this: its quotes are
+/// escaped.
+const IDLE: [&str; 5] =
+    [" opacity=\"1\"", " stroke=\"none\"", " font-family=\"sans-serif\"", " stroke-width=\"1\"", "\n"];
+
+/// The chart as an element of a page whose style sheet has [`dark`] rules.
+///
+/// # Errors
+/// Where the renderer refuses.
+pub fn inline(chart: &Chart) -> Result<String, Error> {
+    element(chart, "", 0)
+}
+
+/// The chart as a file. On a dark page it is dark.
+///
+/// # Errors
+/// Where the renderer refuses.
+pub fn file(chart: &Chart) -> Result<String, Error> {
+    let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark());
+    let text = element(chart, &format!("{dark}{}", paper()), MARGIN)?;
+    Ok(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n"))
+}
+
+/// The chart without any style sheet, on white: what is painted as PNG.
+///
+/// # Errors
+/// Where the renderer refuses.
+pub(super) fn plain(chart: &Chart) -> Result<String, Error> {
+    element(chart, &paper(), MARGIN)
+}
+
+/// Room around a chart that stands alone, in CSS pixels.
+const MARGIN: u32 = 14;
+
+/// The page under a chart that stands alone.
+fn paper() -> String {
+    let out = MARGIN * FINE;
+    format!(
+        "<rect x=\"-{out}\" y=\"-{out}\" width=\"200%\" height=\"200%\" fill=\"{}\"/>",
+        theme::PAPER.hex()
+    )
+}
+
+fn element(chart: &Chart, before: &str, margin: u32) -> Result<String, Error> {
+    let (mut body, (width, height)) = draw(chart)?;
+    for idle in IDLE {
+        body = body.replace(idle, "");
+    }
+    let (width, height) = (width + 2 * margin, height + 2 * margin);
+    let from = -((margin * FINE) as i32);
+    let (id, title, about) = (&chart.id, escaped(&chart.title), escaped(&chart.about));
+    Ok(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{from} {from} {} {}\" width=\"{width}\" height=\"{height}\" \
+         role=\"img\" aria-labelledby=\"{id}-title {id}-about\" font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\
+         <title id=\"{id}-title\">{title}</title><desc id=\"{id}-about\">{about}</desc>{before}{body}</svg>",
+        width * FINE,
+        height * FINE,
+    ))
+}
+
+/// Rules that turn the colours around the data for a dark page.
+pub fn dark() -> String {
+    let turned = [
+        (theme::INK, "#E6EDF3"),
+        (theme::SOFT, "#9DA7B3"),
+        (theme::GRID, "#30363D"),
+        (theme::SHADE, "#59636E"),
+        (theme::PAPER, "#0D1117"),
+        // Blue on black is hard to see.
+        (super::colour::BLUE, "#3B9BD9"),
+    ];
+    let rule = |(from, to): (super::Colour, &str)| {
+        let from = from.hex();
+        format!("[fill=\"{from}\"]{{fill:{to}}}[stroke=\"{from}\"]{{stroke:{to}}}")
+    };
+    turned.map(rule).concat()
+}
+
+/// Text between tags or in an attribute.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in safe::line(text).chars() {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::colour::BLUE;
+    use crate::plot::{Axis, Key, Mark, Panel};
+
+    fn chart(words: &str) -> Chart {
+        let names = [words.to_string()];
+        let bar = Mark::Box { x: (0.0, 2.0), y: (-0.9, -0.1), colour: BLUE, opacity: 1.0 };
+        let interval = Mark::Across { x: (1.5, 9.0), y: -0.5 };
+        let panel = Panel {
+            title: words.into(),
+            x: Axis::from_zero(words, 4.0, fsarena_core::sample::Unit::Seconds),
+            y: Axis::names(&names),
+            marks: vec![bar, interval],
+            height: 100,
+        };
+        let key = Key { label: words.into(), colour: BLUE, shape: None };
+        Chart { panels: vec![panel], legend: vec![key], ..Chart::new("a", words, words) }
+    }
+
+    #[test]
+    fn text_is_text_and_never_markup() {
+        let hostile = "<script>alert('1')</script>&\"\u{1b}[2J\u{202e}";
+        for svg in [inline(&chart(hostile)).unwrap(), file(&chart(hostile)).unwrap()] {
+            assert!(
+                !svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'),
+                "{svg}"
+            );
+            assert!(svg.contains("&lt;script&gt;"), "{svg}");
+            let mut reader = quick_xml::Reader::from_str(&svg);
+            let names = std::iter::from_fn(|| match reader.read_event().expect("well-formed") {
+                quick_xml::events::Event::Eof => None,
+                event => Some(event.into_owned()),
+            });
+            assert!(names.count() > 20);
+        }
+    }
+
+    #[test]
+    fn a_file_is_dark_on_dark_pages_and_a_page_has_its_own_sheet() {
+        assert!(file(&chart("x")).unwrap().contains("prefers-color-scheme"));
+        assert!(!inline(&chart("x")).unwrap().contains("<style"));
+    }
+}
