@@ -16,7 +16,7 @@ use crate::plot::{Chart, Variant, svg};
 use crate::report::Report;
 use crate::safe;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, notes, pair, ranking, tasks, totals,
+    answer, circumstances, claims, conclusions, head, notes, pair, ranking, reached, tasks, totals,
 };
 use askama::Template;
 use base64::Engine;
@@ -157,6 +157,7 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     totals::add(&mut figures, report);
     let mut method = Document::default();
     decide::add(&mut method, report);
+    reached::add(&mut method, report);
     notes::add(&mut method, report);
     notes::add_remarks(&mut method, report);
     circumstances::add(&mut method, report)?;
