@@ -108,13 +108,24 @@ fn totals_of_published_figures_are_summed_from_them() {
 #[test]
 fn exports_are_what_report_prints() {
     let (place, _) = place();
-    let formats = ["term", "md", "csv", "json"];
+    let formats = ["term", "md", "html", "csv", "json"];
     let exports = formats.map(|format| format!("{format}=out.{format}"));
     let args: Vec<&str> = exports.iter().flat_map(|export| ["--export", export]).collect();
     place.expect(0, &[&["report", "latest"][..], &args].concat());
     for format in formats {
         let (printed, _) = place.expect(0, &["report", "latest", "--format", format]);
-        assert_eq!(std::fs::read_to_string(place.dir.join(format!("out.{format}"))).unwrap(), printed);
+        let file = std::fs::read_to_string(place.dir.join(format!("out.{format}"))).unwrap();
+        if format == "md" {
+            // A file has its charts beside it, standard output has no beside.
+            let (before, after) = file.split_once("## Pictures\n").expect("charts");
+            let links = after.lines().filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
+            let all = links.map(|link| assert!(place.dir.join(link).is_file(), "{link}")).count();
+            let after = &after[after.find("\n## ").unwrap() + 1..];
+            assert!(all > 3, "{all} charts");
+            assert_eq!(format!("{before}{after}"), printed);
+        } else {
+            assert_eq!(file, printed, "{format}");
+        }
     }
     let csv = std::fs::read_to_string(place.dir.join("out.csv")).unwrap();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
@@ -147,9 +158,9 @@ fn unknown_names_are_usage_errors_with_proposals() {
         (&["reprot"][..], &["report"][..]),
         (&["list", "filesystem"], &["filesystems"]),
         (&["report", "nosuch"], &["nosuch", &id]),
-        (&["report", "--format", "xml"], &["xml", "term, md, csv, json"]),
+        (&["report", "--format", "xml"], &["xml", "term, md, html, csv, json"]),
         (&["report", "--metric", "elapsd"], &["elapsd", "fsarena list metrics"]),
-        (&["report", "--export", "pdf=x"], &["FORMAT=FILE", "term, md, csv, json"]),
+        (&["report", "--export", "pdf=x"], &["FORMAT=PATH", "term, md, html, csv, json"]),
         (&["report", "--export", "md=no/such/dir"], &["no/such/dir"]),
         (&["compare", "latest", "published:piszcz-IX"], &["published:piszcz-II", "published:piszcz-I"]),
         (&["compare", "latest", "nosuch"], &["nosuch", &id]),

@@ -36,8 +36,12 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     // Nothing is left of the other disk either.
     let run = std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path();
     let all = everything(&run).into_keys();
-    let names: Vec<String> = all.map(|path| path.strip_prefix(&run).unwrap().display().to_string()).collect();
-    assert_eq!(names, ["command.log", "plan.toml", "report.json", "report.md", "run.db", "samples.csv"]);
+    let names = all.map(|path| path.strip_prefix(&run).unwrap().display().to_string());
+    let (charts, names): (Vec<String>, Vec<String>) =
+        names.filter(|name| name != "report-charts").partition(|name| name.starts_with("report-charts/"));
+    assert!(charts.contains(&"report-charts/ratios-elapsed.svg".to_string()), "{charts:?}");
+    let reports = ["report.html", "report.json", "report.md"];
+    assert_eq!(names, [&["command.log", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat());
 }
 
 /// Every path below a directory, with the contents of files.

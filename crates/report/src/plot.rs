@@ -105,12 +105,14 @@ pub enum Mark {
         /// Its shape.
         shape: Shape,
     },
-    /// An interval along the horizontal axis, with ends; an end beyond the axis has none.
+    /// An interval along the horizontal axis.
     Across {
         /// From and to.
         x: (f64, f64),
         /// Where.
         y: f64,
+        /// Whether it goes on beyond what is drawn: an arrow says so.
+        open: bool,
     },
     /// An interval along the vertical axis.
     Up {

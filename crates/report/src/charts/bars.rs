@@ -14,7 +14,7 @@ pub struct Bars;
 
 /// The most tasks that one picture holds; of more, only all together.
 pub const MOST: usize = 40;
-/// Intervals that reach beyond so many times the longest bar end there, without an end mark.
+/// Intervals that reach beyond so many times the longest bar end there, with an arrow.
 const REACH: f64 = 1.6;
 
 impl Kind for Bars {
@@ -109,8 +109,8 @@ fn group(seen: &Seen, arms: &[usize], at: usize, comparison: &Comparison, limit:
         let mut end = value;
         if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
             let high = 100.0 * ratio.high;
-            let clipped = if high > limit { f64::INFINITY } else { high };
-            marks.push(Mark::Across { x: (100.0 * ratio.low, clipped.min(limit * 1.2)), y: middle });
+            let (x, open) = ((100.0 * ratio.low, high.min(limit)), high > limit);
+            marks.push(Mark::Across { x, y: middle, open });
             end = end.max(high.min(limit));
         }
         let letters = if comparison.provisional() { "?" } else { &result.letters };

@@ -16,9 +16,9 @@ pub struct Cpu;
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
 /// filesystems, so these are others.
 const PARTS: [(&str, &str, f64); 4] = [
-    ("user", "process, user mode", 0.85),
-    ("system", "process, in the kernel", 0.5),
-    ("background_cpu", "kernel threads and the rest of the machine", 0.1),
+    ("user", "process, user mode", 0.95),
+    ("system", "process, in the kernel", 0.7),
+    ("background_cpu", "kernel threads and the rest of the machine", 0.42),
     ("iowait_ns", "CPU idle, waiting for I/O", f64::NAN),
 ];
 
@@ -93,7 +93,7 @@ fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
     }
     let mut end = from;
     if let Some(typical) = in_all(totals, arm) {
-        marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5 });
+        marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5, open: false });
         end = end.max(typical.high);
     }
     marks.push(Mark::Words {
@@ -121,7 +121,7 @@ fn lowered(mark: Mark, row: usize) -> Mark {
     let down = row as f64;
     match mark {
         Mark::Box { x, y, colour, opacity } => Mark::Box { x, y: (y.0 - down, y.1 - down), colour, opacity },
-        Mark::Across { x, y } => Mark::Across { x, y: y - down },
+        Mark::Across { x, y, open } => Mark::Across { x, y: y - down, open },
         Mark::Words { at, shift, text, colour, anchor, strong } => {
             Mark::Words { at: (at.0, at.1 - down), shift, text, colour, anchor, strong }
         }

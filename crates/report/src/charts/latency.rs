@@ -3,7 +3,8 @@
 use super::{Kind, Seen};
 use crate::number::with_unit;
 use crate::plot::{Axis, Chart, Mark, Panel, Shape};
-use crate::sections::label;
+use crate::sections::{label, matrix};
+use fsarena_core::cell::StepInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::Grid;
@@ -46,7 +47,9 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
     let steps: Vec<usize> = (0..first.values.len())
         .filter(|step| first.values[*step].iter().flatten().any(|value| *value > 0.0))
         .collect();
-    let shown = chosen(seen, &steps);
+    let mut shown = chosen(seen, &steps);
+    // Loads run in random order; a reader wants theirs.
+    shown.sort_by_key(|step| place(&seen.record().steps[*step]));
     let panels: Vec<Panel> = shown.iter().map(|step| panel(seen, &quantiles, *step)).collect();
     if panels.is_empty() {
         return None;
@@ -65,6 +68,11 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
         legend: seen.legend(0..seen.record().arms.len(), true),
         ..Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about)
     })
+}
+
+/// Where a step stands among others: by name, block size and threads.
+fn place(step: &StepInfo) -> (String, Option<(u64, u32)>) {
+    (step.id.name.clone(), matrix::place(&step.id))
 }
 
 /// All steps where they are few; else of each name those with the most threads.

@@ -61,7 +61,7 @@ fn panel(seen: &Seen, paired: &Paired) -> Panel {
     Panel {
         title: paired.label.clone(),
         x: Axis::linear("blocks", 1.0, last, |n| if n.fract() == 0.0 { trimmed(n) } else { String::new() }),
-        y: Axis::changes("", low, high),
+        y: Axis::changes("difference", low, high),
         marks,
         height: 190,
     }

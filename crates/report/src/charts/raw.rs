@@ -86,7 +86,11 @@ fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: 
         });
         let mut end = *middle;
         if let Some(typical) = typical.filter(|typical| typical.blocks > 1) {
-            marks.push(Mark::Across { x: (typical.low, typical.high), y: at });
+            marks.push(Mark::Across {
+                x: (typical.low, typical.high.min(limit)),
+                y: at,
+                open: typical.high > limit,
+            });
             end = end.max(typical.high.min(limit));
         }
         marks.push(Mark::Words {

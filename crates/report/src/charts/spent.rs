@@ -12,7 +12,7 @@ pub struct Spent;
 
 /// The parts in their order: name in the store, in words, and place on the scale of heat maps.
 const PARTS: [(&str, &str, f64); 3] =
-    [("timed", "timed", 0.1), ("lifecycle", "mkfs, mount, unmount", 0.5), ("settle", "settling", 0.85)];
+    [("timed", "timed", 0.42), ("lifecycle", "mkfs, mount, unmount", 0.7), ("settle", "settling", 0.95)];
 
 impl Kind for Spent {
     fn id(&self) -> &'static str {

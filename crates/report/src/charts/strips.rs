@@ -68,7 +68,7 @@ fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
         .collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {
         let y = Axis::slot(at) - 0.26;
-        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y });
+        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, open: false });
         marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
     }
     marks

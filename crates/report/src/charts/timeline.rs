@@ -8,6 +8,7 @@ use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
+use std::collections::BTreeSet;
 
 /// Every cell over time.
 pub struct Timeline;
@@ -48,7 +49,7 @@ impl Kind for Timeline {
         let about = format!(
             "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
              the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
-             time that went into settling and warm-up, which no figure counts; orange marks blocks in which the \
+             time that went into settling and warm-up, which no figure counts; orange marks cells before which the \
              machine did not settle in time."
         );
         let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
@@ -111,13 +112,11 @@ fn cells(seen: &Seen) -> Vec<Cell> {
         .collect()
 }
 
-/// The blocks in which the machine did not settle in time.
-fn unsettled(record: &RunRecord) -> Vec<u32> {
+/// The cells before a step of which the machine did not settle in time: block and arm.
+fn unsettled(record: &RunRecord) -> BTreeSet<(u32, usize)> {
     let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout);
-    let mut blocks: Vec<u32> = timeouts.filter_map(|(block, _)| *block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    blocks
+    let arm = |name: &str| record.arms.iter().position(|arm| arm.name == name);
+    timeouts.filter_map(|(block, note)| Some(((*block)?, arm(note.arm.as_deref()?)?))).collect()
 }
 
 fn time_axis(cells: &[Cell]) -> Axis {
@@ -128,13 +127,13 @@ fn time_axis(cells: &[Cell]) -> Axis {
 fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
     let late = unsettled(seen.record());
-    let mut marks: Vec<Mark> = late
-        .iter()
-        .filter_map(|block| {
-            let of = || cells.iter().filter(|cell| cell.block == *block);
-            let from = of().map(|cell| cell.from).reduce(f64::min)?;
-            let to = of().map(|cell| cell.to).reduce(f64::max)?;
-            Some(Mark::Box { x: (from, to), y: (0.0, most * 1.02), colour: ORANGE, opacity: 0.15 })
+    let unsettled = cells.iter().filter(|cell| late.contains(&(cell.block, cell.arm)));
+    let mut marks: Vec<Mark> = unsettled
+        .map(|cell| Mark::Box {
+            x: (cell.from, cell.to),
+            y: (0.0, most * 1.02),
+            colour: ORANGE,
+            opacity: 0.15,
         })
         .collect();
     for (arm, colour) in seen.colours.iter().copied().enumerate() {

@@ -46,9 +46,11 @@ pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
         for (row, keys) in legend.iter().enumerate() {
             draw_keys(&root, keys, TITLE + 12 + row as u32 * LEGEND_ROW)?;
         }
+        // Panels above each other share their left edge.
+        let labels = chart.panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
         let mut at = top;
         for (row, height) in rows.iter().zip(&heights) {
-            draw_row(&root, row, chart.columns.max(1) as u32, at, *height)?;
+            draw_row(&root, row, chart.columns.max(1) as u32, labels, (at, *height))?;
             at += height;
         }
         said(root.present())?;
@@ -62,9 +64,14 @@ fn inside(svg: &str) -> &str {
     svg[from..].trim_end().trim_end_matches("</svg>").trim()
 }
 
-fn draw_row(root: &Area, panels: &[Panel], columns: u32, top: u32, height: u32) -> Result<(), Error> {
+fn draw_row(
+    root: &Area,
+    panels: &[Panel],
+    columns: u32,
+    labels: u32,
+    (top, height): (u32, u32),
+) -> Result<(), Error> {
     let width = (WIDTH - GAP * (columns - 1)) / columns;
-    let labels = panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
     for (at, panel) in panels.iter().enumerate() {
         let left = at as u32 * (width + GAP);
         let area = root.clone().shrink((px(left), px(top)), (width * FINE, (height - GAP) * FINE));
@@ -86,7 +93,7 @@ fn width_of(words: &str, size: u32) -> u32 {
 
 fn draw_panel(area: &Area, panel: &Panel, labels: u32) -> Result<(), Error> {
     let head = if panel.title.is_empty() { 4 } else { WORDS + 10 };
-    let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 6 };
+    let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 2 };
     if !panel.title.is_empty() {
         let title = safe::line(&panel.title);
         said(area.draw_text(&title, &font(WORDS + 1, theme::INK, true), (px(labels), 0)))?;
@@ -186,7 +193,7 @@ fn draw_mark(plot: &mut Plot, panel: &Panel, mark: &Mark) -> Result<(), Error> {
             one(plot, Polygon::new(low.chain(high).collect::<Vec<_>>(), rgb(*colour).mix(0.2).filled()))
         }
         Mark::Dot { at, colour, shape } => dot(plot, place(*at), *colour, *shape),
-        Mark::Across { x, y } => across(plot, panel, *x, *y),
+        Mark::Across { x, y, open } => across(plot, panel, *x, *y, *open),
         Mark::Up { x, y, colour } => {
             let line = [place((*x, y.0)), place((*x, y.1))];
             one(plot, PathElement::new(line.to_vec(), style(*colour, 1.0)))?;
@@ -208,15 +215,15 @@ fn draw_mark(plot: &mut Plot, panel: &Panel, mark: &Mark) -> Result<(), Error> {
     }
 }
 
-/// An interval with an upright line at each end that is on the axis.
-fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64) -> Result<(), Error> {
+/// An interval with an upright line at each end, or an arrow where it goes on.
+fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64, open: bool) -> Result<(), Error> {
     let ink = style(theme::INK, 1.25);
     let at = |x: f64| (panel.x.place(x), panel.y.place(y));
     one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
-    for end in [low, high].into_iter().filter(|end| panel.x.holds(*end)) {
-        one(plot, EmptyElement::at(at(end)) + PathElement::new(vec![(0, -px(3)), (0, px(3))], ink))?;
-    }
-    Ok(())
+    let cap = vec![(0, -px(3)), (0, px(3))];
+    let end = if open { vec![(-px(4), -px(3)), (0, 0), (-px(4), px(3))] } else { cap.clone() };
+    one(plot, EmptyElement::at(at(low)) + PathElement::new(cap, ink))?;
+    one(plot, EmptyElement::at(at(high)) + PathElement::new(end, ink))
 }
 
 fn dot(plot: &mut Plot, at: (f64, f64), colour: Colour, shape: Shape) -> Result<(), Error> {

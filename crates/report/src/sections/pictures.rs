@@ -13,9 +13,9 @@ pub fn add(document: &mut Document, report: &Report) {
     }
     document.heading(2, "Pictures");
     for chart in charts {
-        document.heading(3, chart.title);
+        document.heading(3, &*chart.title);
         let link = format!("{folder}/{}.svg", chart.id);
-        document.parts.push(Part::Image(Image { about: chart.about.clone(), link }));
+        document.parts.push(Part::Image(Image { about: chart.title, link }));
         document.text(chart.about);
     }
 }

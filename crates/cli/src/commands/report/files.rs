@@ -35,7 +35,12 @@ pub fn write(report: &mut Report, format: &str, path: &Path) -> Result<(), Failu
 }
 
 fn write_charts(report: &Report, format: &pictures::Format, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(Failure::file(folder))?;
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Failure::file(folder)(error));
+        }
+        _ => {}
+    }
     for chart in charts::all(report) {
         let path = folder.join(format!("{}.{}", chart.id, format.id));
         std::fs::write(&path, (format.file)(&chart)?).map_err(Failure::file(&path))?;
