@@ -39,7 +39,7 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     let names = all.map(|path| path.strip_prefix(&run).unwrap().display().to_string());
     let (charts, names): (Vec<String>, Vec<String>) =
         names.filter(|name| name != "report-charts").partition(|name| name.starts_with("report-charts/"));
-    assert!(charts.contains(&"report-charts/ratios-elapsed.svg".to_string()), "{charts:?}");
+    assert!(charts.contains(&"report-charts/spent.svg".to_string()), "{charts:?}");
     let reports = ["report.html", "report.json", "report.md"];
     assert_eq!(names, [&["command.log", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat());
 }
