@@ -1,7 +1,7 @@
 //! From a plan to its arms and cells.
 
-use crate::cell::{Arm, Cell};
-use crate::factor::FACTORS;
+use crate::cell::{Arm, Cell, WorkloadPlan};
+use crate::factor::{FACTORS, clients};
 use crate::plan::Plan;
 use crate::schedule::mix;
 
@@ -51,13 +51,22 @@ pub fn cells(plan: &Plan, arms: &[Arm], live: &[usize], block: u32) -> Vec<Cell>
                 block,
                 position: cells.len() as u32,
                 arm: arms[arm].clone(),
-                workload: workload.clone(),
+                workload: work_of(&arms[arm], workload),
                 scale: plan.scale,
                 seed: mix(plan.seed ^ 0x5eed, u64::from(block)),
             });
         }
     }
     cells
+}
+
+/// What an arm does of a workload: with as many clients as the arm has, where it says so.
+pub fn work_of(arm: &Arm, workload: &WorkloadPlan) -> WorkloadPlan {
+    let mut workload = workload.clone();
+    if let Ok(Some(clients)) = clients::parse(arm.level(crate::factor::CLIENTS)) {
+        clients::set(&mut workload.settings, clients);
+    }
+    workload
 }
 
 #[cfg(test)]

@@ -31,6 +31,10 @@ pub struct FsDef {
     pub traits: Traits,
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
+    /// How its journal can be on a device of its own. None where it keeps none, or keeps it inside.
+    pub journal: Option<JournalDef>,
+    /// How it can be on several devices. None where it cannot by itself.
+    pub raid: Option<RaidDef>,
 }
 
 /// Options of mkfs and mount that belong together.
@@ -44,19 +48,70 @@ pub struct OptionSet {
     pub mount: &'static [&'static str],
     /// One line for people.
     pub help: &'static str,
+    /// The level of the factor `journal` that belongs to it, where the arm says none.
+    pub journal: &'static str,
+    /// The level of the factor `raid` that belongs to it, where the arm says none.
+    pub raid: &'static str,
+    /// How it differs from what it is named for, where that is an old recipe; empty where it does not.
+    pub changes: &'static str,
 }
 
+/// What most option sets have in common: one device, the journal inside.
+pub const PLAIN: OptionSet =
+    OptionSet { id: "", mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "" };
+
 /// As mkfs and the kernel have it.
-pub const DEFAULT: OptionSet =
-    OptionSet { id: "default", mkfs: &[], mount: &[], help: "as mkfs and the kernel have it" };
+pub const DEFAULT: OptionSet = OptionSet { id: "default", help: "as mkfs and the kernel have it", ..PLAIN };
 
 /// Reads write no access times.
 pub const NOATIME: OptionSet = OptionSet {
     id: "noatime",
-    mkfs: &[],
     mount: &["noatime"],
     help: "reading a file never writes its access time",
+    ..PLAIN
 };
+
+/// The name of the sets for which stored data is to survive whatever the filesystem can make it survive.
+pub const DURABLE: &str = "durable";
+/// The name of the sets that give safety up for speed.
+pub const FAST_UNSAFE: &str = "fast-unsafe";
+/// The name of the sets of the dbench study of 2011, as far as today's kernels and mkfs take them.
+pub const TUNED_2011: &str = "tuned-2011";
+
+/// How a filesystem keeps its journal or log on a device of its own. In arguments `{}` stands for that device.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalDef {
+    /// The smallest device that its mkfs takes, in bytes.
+    pub min_bytes: u64,
+    /// The size where nothing is said, in bytes.
+    pub default_bytes: u64,
+    /// The command that makes the journal device before the filesystem, where mkfs does not do it on its way.
+    pub make: Option<&'static [&'static str]>,
+    /// Arguments that name it to mkfs.
+    pub mkfs: &'static [&'static str],
+    /// The mount option that names it; empty where the superblock does.
+    pub mount: &'static str,
+}
+
+/// How a filesystem spreads itself over several devices. In arguments `{}` stands for the profile (`raid0`), in
+/// the mount option for each device.
+#[derive(Debug, Clone, Copy)]
+pub struct RaidDef {
+    /// Arguments of mkfs, which takes all devices behind them.
+    pub mkfs: &'static [&'static str],
+    /// The mount option that names a further device.
+    pub mount: &'static str,
+}
+
+/// The journal device of ext3 and ext4.
+pub const JBD: JournalDef = JournalDef {
+    min_bytes: 8 * MIB,
+    default_bytes: 128 * MIB,
+    make: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
+    mkfs: &["-J", "device={}"],
+    mount: "",
+};
+
 
 /// What a filesystem needs beside the data, to size an image by.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,11 @@
 //! The fairness lint: what makes the arms of a comparison unequal, why it matters, and what to do.
 
+mod axes;
+
 use crate::def::FsDef;
 use crate::lifecycle::ArmOptions;
 use fsarena_core::event::{Note, NoteKind};
+use std::collections::BTreeMap;
 
 /// What is known of one arm once its filesystem is mounted.
 #[derive(Debug, Clone)]
@@ -19,6 +22,8 @@ pub struct ArmFacts {
     pub size_bytes: u64,
     /// The features it was made with, as its tool prints them; empty where they are not known.
     pub features: String,
+    /// The level of each factor that the arm has.
+    pub levels: BTreeMap<String, String>,
 }
 
 /// How much of what was written survives a crash. Weakest first.
@@ -154,6 +159,18 @@ const RULES: &[Rule] = &[
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
         fix: "mount all arms with `discard`, or all with `nodiscard`; or withhold discard from the device",
     },
+    Rule {
+        of_clones: false,
+        does: |arm| arm.options.journal.is_some(),
+        text: "keeps its journal on a device of its own and others do not: it has a second device to itself, and journal and data need not wait for each other",
+        fix: "give all arms `journal=external` that can have it, or none",
+    },
+    Rule {
+        of_clones: false,
+        does: |arm| arm.options.raid.is_some(),
+        text: "is spread over several devices and others are not: it has more device to itself",
+        fix: "give no arm `raid`, or read it as what several devices bring",
+    },
 ];
 
 /// Everything that makes these arms unequal. Nothing where they are equal.
@@ -169,6 +186,7 @@ pub fn lint(arms: &[ArmFacts], may_clone: bool) -> Vec<Note> {
     }
     notes.extend(durability(arms));
     notes.extend(sizes(arms));
+    notes.extend(axes::lint(arms));
     notes
 }
 

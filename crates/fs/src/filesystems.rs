@@ -48,6 +48,7 @@ pub fn find(id: &str) -> Result<&'static FsDef, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::def::{DURABLE, FAST_UNSAFE, TUNED_2011};
     use std::collections::BTreeSet;
 
     #[test]
@@ -65,6 +66,9 @@ mod tests {
         for def in FILESYSTEMS {
             let ids: Vec<_> = def.options.iter().map(|set| set.id).collect();
             assert_eq!(ids[..2], ["default", "noatime"], "{}", def.id);
+            assert!(ids.contains(&DURABLE) && ids.contains(&FAST_UNSAFE), "{}", def.id);
+            let tuned = def.option_set(TUNED_2011);
+            assert!(tuned.is_none_or(|set| !set.changes.is_empty()), "{}", def.id);
             assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{}", def.id);
             assert!(!def.packages.is_empty() && def.overhead.percent < 100, "{}", def.id);
         }

@@ -3,9 +3,12 @@
 use crate::Error;
 use crate::def::FsDef;
 use crate::safety::ScratchDevice;
+use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
 use fsarena_core::event::CommandRecord;
-use fsarena_core::factor;
+use fsarena_core::factor::journal::External;
+use fsarena_core::factor::raid::Raid;
+use fsarena_core::factor::{self, journal, raid};
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
@@ -19,6 +22,37 @@ pub struct ArmOptions {
     pub mkfs: Vec<String>,
     /// Mount options, comma-separated.
     pub mount: String,
+    /// The journal on a device of its own, where it is to have one.
+    pub journal: Option<External>,
+    /// The arrangement of several devices, where it is to have several.
+    pub raid: Option<Raid>,
+}
+
+/// The devices of one filesystem.
+#[derive(Debug, Clone)]
+pub struct Devices<'a> {
+    /// Those with data, the first of which is named to mount.
+    pub members: Vec<&'a ScratchDevice>,
+    /// That of the journal, where it has one of its own.
+    pub journal: Option<&'a ScratchDevice>,
+}
+
+impl<'a> From<&'a ScratchDevice> for Devices<'a> {
+    fn from(device: &'a ScratchDevice) -> Devices<'a> {
+        Devices { members: vec![device], journal: None }
+    }
+}
+
+impl Devices<'_> {
+    /// The device that is mounted.
+    pub fn first(&self) -> &Path {
+        self.members[0].path()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &ScratchDevice> {
+        self.members.iter().copied().chain(self.journal)
+    }
 }
 
 /// A filesystem just made.
@@ -32,10 +66,12 @@ pub struct Formatted {
     pub elapsed: Duration,
 }
 
-/// The options of an arm: its option set, and after it the levels of `mkfs` and `mount`.
+/// The options of an arm: its option set, and after it the levels of `mkfs` and `mount`. Levels of `journal` and
+/// `raid` stand before what the option set says of them.
 ///
 /// # Errors
-/// Where the filesystem has no such option set, or no feature list.
+/// Where the filesystem has no such option set, no feature list, no journal that could be elsewhere, or takes a
+/// larger one only.
 pub fn options(def: &FsDef, arm: &Arm) -> Result<ArmOptions, Error> {
     let id = arm.level(factor::OPTIONS);
     let set = def.option_set(id).ok_or_else(|| {
@@ -47,7 +83,49 @@ pub fn options(def: &FsDef, arm: &Arm) -> Result<ArmOptions, Error> {
     let further = arm.level(factor::MOUNT);
     let mount =
         set.mount.iter().copied().chain(further.split(',')).map(str::trim).filter(|word| !word.is_empty());
-    Ok(ArmOptions { mkfs, mount: mount.collect::<Vec<_>>().join(",") })
+    let mount = mount.collect::<Vec<_>>().join(",");
+    let said = |factor: &str, of_set: &'static str| match arm.level(factor) {
+        "" => of_set.to_string(),
+        level => level.to_string(),
+    };
+    let journal = journal::parse(&said(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
+    let raid = raid::parse(&said(factor::RAID, set.raid)).map_err(Error::Options)?;
+    check_journal(def, journal)?;
+    Ok(ArmOptions { mkfs, mount, journal, raid })
+}
+
+fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
+    let Some(asked) = asked else { return Ok(()) };
+    let Some(able) = def.journal else {
+        let message = format!("{} keeps no journal on a device of its own; leave out journal=external", def.id);
+        return Err(Error::Options(message));
+    };
+    match asked.bytes.filter(|bytes| *bytes < able.min_bytes) {
+        None => Ok(()),
+        Some(bytes) => Err(Error::Options(format!(
+            "a journal device of {} is too small for {}: it needs {}",
+            ByteSize(bytes),
+            def.id,
+            ByteSize(able.min_bytes)
+        ))),
+    }
+}
+
+/// The size of the journal's device, in bytes. None where it lies inside.
+pub fn journal_bytes(def: &FsDef, options: &ArmOptions) -> Option<u64> {
+    Some(options.journal?.bytes.unwrap_or(def.journal?.default_bytes))
+}
+
+/// The mount options of a filesystem on these devices: its own, and those that name further devices.
+pub fn mount_options(def: &FsDef, options: &ArmOptions, devices: &Devices) -> String {
+    let named = |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
+    let journal = def.journal.filter(|journal| !journal.mount.is_empty()).zip(devices.journal);
+    let journal = journal.map(|(able, device)| named(able.mount, device));
+    let members = def.raid.filter(|_| devices.members.len() > 1);
+    let members =
+        members.iter().flat_map(|able| devices.members.iter().map(|device| named(able.mount, device)));
+    let own = Some(options.mount.clone()).filter(|own| !own.is_empty());
+    own.into_iter().chain(journal).chain(members).collect::<Vec<_>>().join(",")
 }
 
 /// The level of the factor `mkfs` as arguments: split at blanks; a bare word is a feature list.
@@ -65,21 +143,49 @@ fn mkfs_level(def: &FsDef, level: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Makes a filesystem on a scratch device, whatever was on it.
+/// Makes a filesystem on scratch devices, whatever was on them.
 ///
 /// # Errors
 /// Where mkfs is not installed or fails; the message has its own words.
-pub fn format(
-    device: &ScratchDevice,
+pub fn format<'a>(
+    devices: impl Into<Devices<'a>>,
     def: &FsDef,
     options: &ArmOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
-    let argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&options.mkfs).arg(device.path());
+    let devices = devices.into();
+    let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&options.mkfs);
+    if let Some((able, device)) = def.journal.zip(devices.journal) {
+        make_journal(able.make, device, options, log)?;
+        argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())));
+    }
+    if let Some((able, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
+        argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
+    }
+    let argv = devices.members.iter().fold(argv, |argv, device| argv.arg(device.path()));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
-    device.note_written()?;
+    devices.all().try_for_each(ScratchDevice::note_written)?;
     let said = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
     Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })
+}
+
+/// Makes the journal where that is a command of its own; its blocks are as large as those of the filesystem.
+fn make_journal(
+    make: Option<&[&str]>,
+    device: &ScratchDevice,
+    options: &ArmOptions,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<(), Error> {
+    let Some([program, args @ ..]) = make else { return Ok(()) };
+    let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+    let behind = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|at| at + 1);
+    if let (Some(own), Some(asked)) = (behind(&args), behind(&options.mkfs))
+        && let Some(size) = options.mkfs.get(asked)
+    {
+        args[own] = size.clone();
+    }
+    Argv::new(program).args(args).arg(device.path()).expect(log)?;
+    Ok(())
 }
 
 /// What a terminal would show: progress that was taken back with backspaces is gone.
@@ -108,19 +214,21 @@ fn not_installed(error: argv::Error, def: &FsDef) -> Error {
     }
 }
 
-/// Mounts the filesystem of a scratch device on an existing directory.
+/// Mounts the filesystem of scratch devices on an existing directory.
 ///
 /// # Errors
 /// Where mount(8) fails; the message has its own words.
-pub fn mount(
-    device: &ScratchDevice,
+pub fn mount<'a>(
+    devices: impl Into<Devices<'a>>,
     journal: &Journal,
     def: &FsDef,
     options: &ArmOptions,
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Mounted, Error> {
-    Ok(mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)?)
+    let devices = devices.into();
+    let options = mount_options(def, options, &devices);
+    Ok(mount::mount(journal, log, devices.first(), target, def.kernel_type, &options)?)
 }
 
 /// The features that the filesystem was made with, as its own tool prints them. None where no tool does,
@@ -167,6 +275,27 @@ mod tests {
         );
         let error = of("xfs", &[("mkfs", "crc=0")]).unwrap_err().to_string();
         assert!(error.contains("mkfs.xfs") && error.contains("no feature list"), "{error}");
+    }
+
+    #[test]
+    fn a_journal_elsewhere_is_checked_before_anything_is_made() {
+        let options = of("xfs", &[("journal", "external")]).unwrap();
+        let def = filesystems::find("xfs").unwrap();
+        assert_eq!(journal_bytes(def, &options), Some(256 << 20));
+        assert_eq!(journal_bytes(def, &of("xfs", &[]).unwrap()), None);
+        let error = of("xfs", &[("journal", "external:16MiB")]).unwrap_err().to_string();
+        assert!(error.contains("too small for xfs: it needs 64.0 MiB"), "{error}");
+        let error = of("ext2", &[("journal", "external")]).unwrap_err().to_string();
+        assert!(error.contains("ext2 keeps no journal"), "{error}");
+    }
+
+    #[test]
+    fn an_option_set_brings_devices_unless_the_arm_says_otherwise() {
+        let tuned = of("ext3", &[("options", "tuned-2011")]).unwrap();
+        assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
+        let own = of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
+        assert_eq!(own.journal.unwrap().bytes, Some(64 << 20));
+        assert_eq!(of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(), "raid0");
     }
 
     #[test]

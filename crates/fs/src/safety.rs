@@ -8,6 +8,7 @@ use fsarena_sys::image::Image;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopDevice};
 use fsarena_sys::undo;
+use fsarena_sys::zram::Zram;
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ pub struct ScratchDevice {
 enum Backing {
     /// Dropped in this order: the image goes when nothing carries it any more.
     Loop(LoopDevice, Image),
+    Zram(Zram),
     Erase {
         id: PathBuf,
         written: WrittenLog,
@@ -51,6 +53,15 @@ impl ScratchDevice {
         }
         let block = BlockDevice::open(&Kernel::host(), device.path())?;
         Ok(ScratchDevice { device: block, backing: Backing::Loop(device, image) })
+    }
+
+    /// A zram device that fsarena made.
+    ///
+    /// # Errors
+    /// Where the kernel does not know it.
+    pub fn from_zram(zram: Zram) -> Result<ScratchDevice, Error> {
+        let block = BlockDevice::open(&Kernel::host(), zram.path())?;
+        Ok(ScratchDevice { device: block, backing: Backing::Zram(zram) })
     }
 
     /// A device that the user named for erasing, by its stable name, with the one signature given up.
@@ -85,6 +96,7 @@ impl ScratchDevice {
     pub fn size_bytes(&self) -> u64 {
         match &self.backing {
             Backing::Loop(_, image) => image.size_bytes(),
+            Backing::Zram(zram) => zram.size_bytes(),
             Backing::Erase { .. } => self.device.size_bytes().unwrap_or(0),
         }
     }
@@ -93,18 +105,27 @@ impl ScratchDevice {
     pub fn loop_image(&self) -> Option<(&LoopDevice, &Image)> {
         match &self.backing {
             Backing::Loop(device, image) => Some((device, image)),
-            Backing::Erase { .. } => None,
+            Backing::Zram(_) | Backing::Erase { .. } => None,
         }
     }
 
-    /// Detaches and removes a loop image; leaves any other device as it is.
+    /// Whether fsarena made it for this run, so that nothing on it can be of worth.
+    pub fn is_made(&self) -> bool {
+        !matches!(self.backing, Backing::Erase { .. })
+    }
+
+    /// Removes what fsarena made; leaves any other device as it is.
     ///
     /// # Errors
     /// Where it is still in use; it then stays in the undo journal.
     pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-        if let Backing::Loop(device, image) = self.backing {
-            device.detach(log)?;
-            image.remove()?;
+        match self.backing {
+            Backing::Loop(device, image) => {
+                device.detach(log)?;
+                image.remove()?;
+            }
+            Backing::Zram(zram) => zram.remove()?,
+            Backing::Erase { .. } => {}
         }
         Ok(())
     }
@@ -112,7 +133,7 @@ impl ScratchDevice {
     /// Notes what mkfs has just written to an erased device as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
-            Backing::Loop(..) => Ok(()),
+            Backing::Loop(..) | Backing::Zram(_) => Ok(()),
             Backing::Erase { id, written } => written.note(id, &signatures(self.path())?),
         }
     }

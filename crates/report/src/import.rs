@@ -48,11 +48,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn at(line: usize, message: impl Into<String>) -> Fault {
+    pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
         Fault { line: Some(line), message: message.into() }
     }
 
-    fn whole(message: impl Into<String>) -> Fault {
+    pub(crate) fn whole(message: impl Into<String>) -> Fault {
         Fault { line: None, message: message.into() }
     }
 }

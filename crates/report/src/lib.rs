@@ -24,4 +24,5 @@ pub mod ranking;
 pub mod report;
 mod safe;
 mod sampled;
+pub mod scaling;
 mod sections;

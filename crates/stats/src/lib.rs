@@ -18,6 +18,7 @@ pub mod rank;
 pub mod ranksets;
 pub mod ratio;
 pub mod recompute;
+pub mod scaling;
 mod select;
 pub mod sequential;
 pub mod shift;

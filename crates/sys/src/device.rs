@@ -66,6 +66,18 @@ impl BlockDevice {
             .or_else(|| self.attribute(&format!("../queue/{attribute}")))
     }
 
+    /// The path of an attribute of its queue; a partition has that of its disk.
+    pub fn queue_path(&self, attribute: &str) -> PathBuf {
+        let own = self.attribute_path(&format!("queue/{attribute}"));
+        if own.exists() { own } else { self.attribute_path(&format!("../queue/{attribute}")) }
+    }
+
+    /// The I/O schedulers that it can have.
+    pub fn schedulers(&self) -> Option<Vec<String>> {
+        let line = self.queue("scheduler")?;
+        Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
+    }
+
     /// Its size in bytes.
     pub fn size_bytes(&self) -> Option<u64> {
         // The kernel counts in sectors of 512 bytes whatever the device's own sector is.
@@ -202,6 +214,8 @@ mod tests {
         assert_eq!(disk.name, "sda");
         assert_eq!(disk.size_bytes(), Some(1024 * 1024));
         assert_eq!(disk.scheduler().as_deref(), Some("mq-deadline"));
+        assert_eq!(disk.schedulers().unwrap(), ["none", "mq-deadline", "kyber"]);
+        assert!(disk.queue_path("scheduler").ends_with("8:0/queue/scheduler"));
         assert_eq!(disk.rotational(), Some(true));
         assert_eq!(disk.logical_block_size(), Some(4096));
         assert_eq!(disk.write_cache().as_deref(), Some("write back"));

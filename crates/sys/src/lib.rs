@@ -4,8 +4,10 @@
 //! SIGKILL leaves nothing behind that `fsarena recover` could not take away.
 
 pub mod argv;
+pub mod attribute;
 pub mod cancel;
 pub mod cpu;
+pub mod cgroup;
 pub mod device;
 mod error;
 pub mod host;
@@ -15,5 +17,6 @@ pub mod loopdev;
 pub mod mount;
 pub mod process;
 pub mod undo;
+pub mod zram;
 
 pub use error::Error;

@@ -55,6 +55,18 @@ pub enum Undo {
         /// Its former value.
         value: String,
     },
+    /// Remove a control group that is empty of processes.
+    RemoveGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// Remove a zram device that fsarena made.
+    RemoveZram {
+        /// Its number; none while it is not known yet.
+        number: Option<u32>,
+        /// The size that fsarena gave it, in bytes.
+        size_bytes: u64,
+    },
 }
 
 impl Undo {
@@ -74,6 +86,9 @@ impl std::fmt::Display for Undo {
             Undo::RemoveTree { path } => write!(f, "remove directory {path:?}"),
             Undo::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
             Undo::RestoreAttr { path, value } => write!(f, "set {path:?} back to {value}"),
+            Undo::RemoveGroup { path } => write!(f, "remove control group {path:?}"),
+            Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
+            Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),
         }
     }
 }

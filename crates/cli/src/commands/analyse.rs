@@ -1,6 +1,8 @@
-//! `fsarena analyse`: the anomalies of a block-size × threads matrix, and the lock behind one.
+//! `fsarena analyse`: the anomalies of a block-size × threads matrix and the lock behind one; how a curve over
+//! clients scales.
 
 mod confirm;
+mod curves;
 mod explain;
 
 use crate::args::Runs;
@@ -14,10 +16,18 @@ use fsarena_report::findings;
 use fsarena_report::findings::rows;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
+use fsarena_stats::scaling::series::Series;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 
-/// Find the anomalies of a block-size × threads matrix, and name the lock behind one
+/// The seed of bootstrap intervals where there is no run that has one: the same file gives the same intervals.
+const FILE_SEED: u64 = 1;
+
+/// Find the anomalies of a block-size × threads matrix, or say how throughput scales with clients
+///
+/// A curve is throughput by number of clients: a run with the setting or factor `clients` has them, and any CSV
+/// with a column of clients and one of throughput. It is said which law it follows (power law, Amdahl, universal
+/// scalability law, hinge), where it saturates and peaks, and what is left at the end: docs/scaling.md.
 ///
 /// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
 /// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
@@ -25,9 +35,15 @@ use fsarena_sys::cancel;
 /// author worked out from others are worked out again, and those that do not follow are named.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run (id, beginning of it, directory, `latest`), or `published:NAME`
-    #[arg(default_value = "latest", value_name = "RUN|published:NAME")]
+    /// A run (id, beginning of it, directory, `latest`), `published:NAME`, or a CSV file of curves
+    #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
     what: String,
+    /// Take the run as curves over its numbers of threads, not as a matrix
+    #[arg(long, conflicts_with_all = ["confirm", "explain"])]
+    scaling: bool,
+    /// The metric of the curves [default: throughput where there is one, else iops]
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
     /// The most that the device can move: `650MB/s` [default: what the study states, or the bare device
     /// where the run measured it]
     #[arg(long, value_name = "BYTES/s", value_parser = ceiling)]
@@ -63,7 +79,14 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         return published(&args, name);
     }
+    if args.what.ends_with(".csv") {
+        return scaling(&args, &args.what, fsarena_report::scaling::file::read(args.what.as_ref())?, FILE_SEED);
+    }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
+    if args.scaling || (curves::by_clients(&record) && args.explain.is_none() && !args.confirm) {
+        let curves = curves::of_run(&record, args.metric.as_deref())?;
+        return scaling(&args, &format!("run {}", record.id), curves, record.plan.seed);
+    }
     if let Some(step) = &args.explain {
         handle_signals()?;
         let choice = match step.as_str() {
@@ -102,10 +125,20 @@ fn published(args: &Args, name: &str) -> Outcome {
         report::print_page(&fsarena_report::published::consistency(&set), &args.format)?;
         return Ok(ExitCode::Done);
     }
+    if let Some(curves) = curves::of_published(&set)? {
+        return scaling(args, &format!("published:{name}"), curves, FILE_SEED);
+    }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&rows::of_published(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));
     let page = findings::page(&format!("published:{name}"), &matrix, &analysis, args.tables);
+    report::print_page(&page, &args.format)?;
+    Ok(ExitCode::Done)
+}
+
+fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
+    let all: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
+    let page = fsarena_report::scaling::page(source, &all, args.tables);
     report::print_page(&page, &args.format)?;
     Ok(ExitCode::Done)
 }

@@ -206,7 +206,7 @@ impl Resolver<'_> {
                     format!("no filesystem has an option set `{level}`{}", did_you_mean(level, sets()))
                 })
             }
-            _ => None,
+            _ => factor::find(id).and_then(|def| (def.check)(level).err()),
         }
     }
 

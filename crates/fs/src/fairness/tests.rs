@@ -3,7 +3,7 @@ use crate::filesystems;
 
 fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
     let options =
-        ArmOptions { mkfs: mkfs.iter().map(|word| word.to_string()).collect(), mount: mount.into() };
+        ArmOptions { mkfs: mkfs.iter().map(|word| word.to_string()).collect(), mount: mount.into(), ..ArmOptions::default() };
     ArmFacts {
         arm: format!("{fs} {mount}"),
         def: filesystems::find(fs).unwrap(),
@@ -11,7 +11,37 @@ fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
         effective: String::new(),
         size_bytes: 1 << 30,
         features: String::new(),
+        levels: BTreeMap::new(),
     }
+}
+
+/// The same arm at these levels.
+fn at(arm: ArmFacts, levels: &[(&str, &str)]) -> ArmFacts {
+    let levels = levels.iter().map(|(id, level)| (id.to_string(), level.to_string()));
+    ArmFacts { levels: levels.collect(), ..arm }
+}
+
+#[test]
+fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_is_not() {
+    let of = |fs: &str, scheduler: &str| at(arm(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
+    let mixed = axes::lint(&[of("ext3", "bfq"), of("xfs", "none")]);
+    assert_eq!(mixed.len(), 1);
+    assert!(mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"), "{mixed:?}");
+    let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
+    assert!(axes::lint(&crossed).is_empty());
+    assert_eq!(axes::lint(&crossed[..3]).len(), 1);
+    assert!(axes::lint(&crossed[..2]).is_empty());
+}
+
+#[test]
+fn more_devices_are_remarked_on() {
+    let mut journal = arm("ext4", &[], "");
+    journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
+    let mut striped = arm("btrfs", &[], "");
+    striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
+    let notes: Vec<String> = lint(&[journal, striped], false).into_iter().map(|note| note.text).collect();
+    assert!(notes.iter().any(|text| text.contains("journal on a device of its own")), "{notes:?}");
+    assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
 }
 
 /// Each note as (arm, a word that tells the rule).

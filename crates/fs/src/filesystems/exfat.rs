@@ -1,6 +1,6 @@
 //! exFAT. mkfs never asks.
 
-use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, Overhead, Traits, UNIX};
+use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
 
 /// exFAT.
 pub const DEF: FsDef = FsDef {
@@ -11,10 +11,12 @@ pub const DEF: FsDef = FsDef {
     force: &[],
     quiet: &[],
     feature_flag: None,
-    options: &[DEFAULT, NOATIME],
+    options: &[DEFAULT, NOATIME, OptionSet { id: DURABLE, mkfs: &[], mount: &["dirsync"], help: "changes of directories are synchronous", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: exFAT keeps nothing that could be given up", ..PLAIN }],
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
     traits: Traits { crash_safe: false, unix: false, ..UNIX },
     describe: Some(Describe { program: "dump.exfat", args: &[], lines: &[] }),
+    journal: None,
+    raid: None,
 };

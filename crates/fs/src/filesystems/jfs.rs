@@ -1,6 +1,6 @@
 //! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
 
-use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, UNIX};
+use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, UNIX};
 
 /// JFS.
 pub const DEF: FsDef = FsDef {
@@ -18,12 +18,21 @@ pub const DEF: FsDef = FsDef {
             id: "iocharset",
             mkfs: &[],
             mount: &["iocharset=utf8"],
-            help: "takes file names as UTF-8",
+            help: "takes file names as UTF-8", ..PLAIN
         },
+        OptionSet { id: DURABLE, mkfs: &[], mount: &[], help: "as it is: JFS has no option that makes it safer", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["nointegrity"], help: "writes no journal: a crash needs fsck, or mkfs", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime"], help: "the dbench study of 2011: external journal", journal: "external", changes: "none", ..PLAIN },
     ],
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
     traits: UNIX,
     describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: &[] }),
+    journal: Some(JournalDef {
+        min_bytes: 4 * MIB,
+        default_bytes: 64 * MIB,
+        make: Some(&["mkfs.jfs", "-q", "-J", "journal_dev"]),
+        mkfs: &["-J", "device={}"],
+        mount: "",
+    }),
+    raid: None,
 };

@@ -1,6 +1,6 @@
 //! FAT32. No owners, no links, files under 4 GiB.
 
-use crate::def::{DEFAULT, Describe, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX};
+use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
 
 /// FAT32.
 pub const DEF: FsDef = FsDef {
@@ -18,12 +18,15 @@ pub const DEF: FsDef = FsDef {
             id: "flush",
             mkfs: &[],
             mount: &["flush"],
-            help: "writes back soon after a file is closed",
+            help: "writes back soon after a file is closed", ..PLAIN
         },
+        OptionSet { id: DURABLE, mkfs: &[], mount: &["flush"], help: "writes back soon after a file is closed", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: FAT keeps nothing that could be given up", ..PLAIN },
     ],
     packages: &["dosfstools"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
     traits: Traits { crash_safe: false, unix: false, max_entries: Some(65_534), ..UNIX },
     describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: &[] }),
+    journal: None,
+    raid: None,
 };

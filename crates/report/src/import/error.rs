@@ -33,7 +33,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    pub(super) fn fault(origin: &str, fault: Fault) -> ImportError {
+    pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
         let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
         ImportError::Fault { place, message: fault.message }
     }

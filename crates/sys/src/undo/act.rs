@@ -2,7 +2,7 @@
 
 use super::Undo;
 use crate::kernel::Kernel;
-use crate::{Error, loopdev, mount, process};
+use crate::{Error, cgroup, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,8 @@ impl Undo {
             Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
             Undo::RemoveTree { path } => remove_tree(kernel, path),
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
+            Undo::RemoveGroup { path } => cgroup::remove(kernel, path),
+            Undo::RemoveZram { number, size_bytes } => zram::remove(kernel, *number, *size_bytes),
             Undo::RestoreAttr { path, value } => match std::fs::write(path, value) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(Error::io("writing", path)(error))

@@ -1,0 +1,67 @@
+//! How many clients or threads the load has.
+
+use super::{CLIENTS, FactorDef};
+use crate::cell::StepId;
+use crate::setting::{Settings, Value};
+
+/// The factor.
+pub const DEF: FactorDef = FactorDef {
+    id: CLIENTS,
+    default: "",
+    example: "1, 5, 20",
+    help: "number of clients of the load, as a difference between arms: it sets the workload's `clients` or `threads`; empty leaves them",
+    check: |level| parse(level).map(drop),
+};
+
+/// The settings of workloads that are a number of clients.
+const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
+
+/// The meaning of a level. None leaves the workload's own.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<u32>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    match level.parse() {
+        Ok(clients) if (1..=1024).contains(&clients) => Ok(Some(clients)),
+        _ => Err(format!("`{level}` is no number of clients from 1 to 1024")),
+    }
+}
+
+/// Whether a workload with these settings has clients that can be set.
+pub fn applies(settings: &Settings) -> bool {
+    SETTINGS.iter().any(|id| settings.0.contains_key(*id))
+}
+
+/// The settings with so many clients.
+pub fn set(settings: &mut Settings, clients: u32) {
+    for id in SETTINGS {
+        if let Some(value) = settings.0.get_mut(id) {
+            let one = Value::Int(i64::from(clients));
+            *value = if matches!(value, Value::List(_)) { Value::List(vec![one]) } else { one };
+        }
+    }
+}
+
+/// The step without its number of clients: where that is what differs between arms, the step is the same.
+pub fn without(step: &mut StepId) {
+    SETTINGS.iter().for_each(|id| drop(step.params.remove(*id)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_replace_whatever_the_workload_had() {
+        let list = Value::List(vec![Value::Int(1), Value::Int(16)]);
+        let mut settings = Settings([("threads".to_string(), list), ("bs".into(), Value::Int(5))].into());
+        assert!(applies(&settings));
+        set(&mut settings, 4);
+        assert_eq!(settings.0["threads"], Value::List(vec![Value::Int(4)]));
+        assert_eq!(settings.0["bs"], Value::Int(5));
+        assert!(parse("0").is_err() && parse("many").is_err() && parse("5") == Ok(Some(5)));
+    }
+}

@@ -1,0 +1,52 @@
+//! The CPUs that the load may run on.
+
+use super::{CPUS, FactorDef};
+
+/// The factor.
+pub const DEF: FactorDef = FactorDef {
+    id: CPUS,
+    default: "",
+    example: "0, 0-3, 0-1+4",
+    help: "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
+    check: |level| parse(level).map(drop),
+};
+
+/// The largest CPU number that makes sense.
+const MOST: usize = 8191;
+
+/// The meaning of a level: CPU numbers, ascending. None is all.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<Vec<usize>>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong = || format!("`{level}` is no list of CPUs; write `0`, `0-3` or `0-1+4`");
+    let mut cpus = std::collections::BTreeSet::new();
+    // Both what plans read well and what taskset(1) takes.
+    for part in level.split(['+', ',']) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) =
+            (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
+        if first > last || last > MOST {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(Some(cpus.into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_ranges() {
+        assert_eq!(parse("0-1+4").unwrap().unwrap(), [0, 1, 4]);
+        assert_eq!(parse("3,1").unwrap().unwrap(), [1, 3]);
+        for wrong in ["all", "1-0", "-1", "0-", "99999"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the journal or log lies: inside the filesystem, or on a device of its own.
+
+use super::device::Carrier;
+use super::{FactorDef, JOURNAL, bytes};
+
+/// The factor.
+pub const DEF: FactorDef = FactorDef {
+    id: JOURNAL,
+    default: "",
+    example: "external, external:256MiB, external@ram",
+    help: "where the journal or log lies: empty inside, `external` on a device of its own, of a size (`external:256MiB`), on another carrier (`external@ram`)",
+    check: |level| parse(level).map(drop),
+};
+
+/// A journal on a device of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct External {
+    /// Its size in bytes; what the filesystem takes by default where nothing is said.
+    pub bytes: Option<u64>,
+    /// What carries it; what carries the filesystem where nothing is said.
+    pub on: Option<Carrier>,
+}
+
+/// The meaning of a level. None is inside.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<External>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || format!("`{level}` is no place of a journal; write `external`, `external:256MiB` or `external@ram`");
+    let (place, on) = match level.split_once('@') {
+        Some((place, on)) => (place, super::device::parse(on)?),
+        None => (level, None),
+    };
+    let size = match place.split_once(':') {
+        Some(("external", size)) => Some(bytes(size).ok_or_else(wrong)?),
+        None if place == "external" => None,
+        _ => return Err(wrong()),
+    };
+    Ok(Some(External { bytes: size, on }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_and_carrier_may_be_said() {
+        assert_eq!(parse(""), Ok(None));
+        assert_eq!(parse("external"), Ok(Some(External { bytes: None, on: None })));
+        let both = External { bytes: Some(64 << 20), on: Some(Carrier::Ram) };
+        assert_eq!(parse("external:64MiB@ram"), Ok(Some(both)));
+        for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

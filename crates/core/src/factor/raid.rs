@@ -1,0 +1,74 @@
+//! How data and metadata are spread over several devices.
+
+use super::{FactorDef, RAID};
+
+/// The factor.
+pub const DEF: FactorDef = FactorDef {
+    id: RAID,
+    default: "",
+    example: "raid0, raid1, raid0:3",
+    help: "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. btrfs does it itself, for others md does where the kernel has it",
+    check: |level| parse(level).map(drop),
+};
+
+/// Most devices of one filesystem.
+const MOST: usize = 16;
+
+/// Several devices under one filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Raid {
+    /// Whether each block is on two of them, and not striped.
+    pub mirrored: bool,
+    /// How many devices.
+    pub members: usize,
+}
+
+impl Raid {
+    /// `raid0` or `raid1`.
+    pub fn profile(self) -> &'static str {
+        if self.mirrored { "raid1" } else { "raid0" }
+    }
+
+    /// The size of each device, so that together they hold as much as one of so many bytes.
+    pub fn member_bytes(self, whole: u64) -> u64 {
+        let copies = if self.mirrored { 2 } else { 1 };
+        (whole * copies).div_ceil(self.members as u64).next_multiple_of(1 << 20)
+    }
+}
+
+/// The meaning of a level. None is one device.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<Raid>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || format!("`{level}` is no arrangement of devices; write `raid0`, `raid1`, or with 2 to {MOST}: `raid0:3`");
+    let (profile, members) = match level.split_once(':') {
+        Some((profile, members)) => (profile, members.parse().map_err(|_| wrong())?),
+        None => (level, 2),
+    };
+    let mirrored = match profile {
+        "raid0" => false,
+        "raid1" => true,
+        _ => return Err(wrong()),
+    };
+    if (2..=MOST).contains(&members) { Ok(Some(Raid { mirrored, members })) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_hold_together_what_one_device_would() {
+        let raid = parse("raid0:3").unwrap().unwrap();
+        assert_eq!((raid.profile(), raid.members, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
+        assert_eq!(parse("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
+        for wrong in ["raid5", "raid0:1", "raid0:99", "raid0:x", "2"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

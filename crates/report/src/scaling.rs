@@ -1,0 +1,122 @@
+//! How throughput scales with clients, in sentences, a table, and JSON.
+
+pub mod file;
+mod words;
+
+use crate::document::{Cell, Document, Part, Table};
+use crate::number::{plural, three};
+use crate::page::Page;
+use fsarena_stats::scaling::Scaling;
+use fsarena_stats::scaling::choice::{Fit, MISFIT};
+use fsarena_stats::scaling::laws::Law;
+use fsarena_stats::table::FIRST_LOOK;
+use serde_json::{Value, json};
+
+/// What is said of several series, each a curve of throughput over clients. With `tables` the document shows the
+/// figures too; the JSON always has them.
+pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
+    let mut document = Document::default();
+    document.heading(1, format!("Scaling in {source}"));
+    let blocks = all.iter().map(|one| one.series.blocks()).max().unwrap_or(0);
+    document.text(grounds(blocks));
+    if (2..FIRST_LOOK).contains(&blocks) {
+        document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
+    }
+    if all.len() > 1 {
+        document.table(overview(all));
+    }
+    for one in all {
+        document.heading(2, one.series.name.clone());
+        document.list(words::sentences(one));
+    }
+    if tables {
+        document.heading(2, "Figures");
+        all.iter().for_each(|one| document.table(figures(one)));
+    }
+    Page { document, json: json(source, all) }
+}
+
+fn grounds(blocks: usize) -> String {
+    match blocks {
+        0 | 1 => "There is one value a point, so nothing is known of chance and there are no intervals.".into(),
+        blocks => format!(
+            "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
+             at the end are within-block ratios with 95% intervals, the peak has that of block bootstrap.",
+            plural(blocks, "block")
+        ),
+    }
+}
+
+fn overview(all: &[Scaling]) -> Table {
+    let header = ["series", "law", "saturates at", "peaks at", "left at the end"];
+    let mut table = Table::words(header.map(String::from).to_vec());
+    table.rows = all
+        .iter()
+        .map(|one| {
+            let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
+            let cells = [one.series.name.clone(), words::law(one), saturation, peak, words::left(one)];
+            cells.map(Cell::from).to_vec()
+        })
+        .collect();
+    table
+}
+
+fn figures(one: &Scaling) -> Table {
+    let mut table = Table::figures(vec!["clients".into(), one.series.name.clone()]);
+    let rows = one.series.n.iter().zip(one.series.means());
+    table.rows = rows.map(|(n, mean)| vec![n.to_string().into(), three(mean.exp()).into()]).collect();
+    table
+}
+
+fn json(source: &str, all: &[Scaling]) -> Value {
+    json!({ "format": 1, "source": source, "series": all.iter().map(series).collect::<Vec<_>>() })
+}
+
+fn series(one: &Scaling) -> Value {
+    let finite = |x: &f64| x.is_finite().then_some(*x);
+    let ratio = crate::exporters::ratio_json;
+    let saturation = one.saturation.as_ref().map(|saturation| {
+        let doubling = |d: &fsarena_stats::scaling::saturation::Doubling| {
+            json!({ "clients": d.n, "gain_of_double": ratio(&d.gain) })
+        };
+        let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
+        json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
+    });
+    let peak = json!({
+        "clients": one.peak.at,
+        "interval": one.peak.interval.map(|(low, high)| [low, high]),
+        "throughput": one.peak.throughput,
+        "share_at_end": one.peak.at_end.as_ref().map(ratio),
+        "modelled": one.modelled_peak.map(|p| json!({
+            "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
+        })),
+    });
+    let points = one.series.n.iter().zip(&one.series.x).map(|(n, x)| {
+        json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() })
+    });
+    json!({
+        "name": one.series.name,
+        "sentences": words::sentences(one),
+        "winner": one.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
+        "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit)).collect::<Vec<_>>(),
+        "saturation": saturation,
+        "peak": peak,
+        "points": points.collect::<Vec<_>>(),
+    })
+}
+
+fn fit(fit: &Fit) -> Value {
+    let parameters = match fit.law {
+        Law::Power { a, b } => json!({ "a": a, "b": b }),
+        Law::Amdahl { lambda, sigma } => json!({ "lambda": lambda, "sigma": sigma }),
+        Law::Usl { lambda, sigma, kappa } => json!({ "lambda": lambda, "sigma": sigma, "kappa": kappa }),
+        Law::Hinge { a, b, knee } => json!({ "a": a, "b": b, "knee_clients": knee }),
+    };
+    json!({
+        "law": fit.law.name(),
+        "parameters": parameters,
+        "aicc": fit.aicc,
+        "r_squared": fit.r_squared,
+        "lack_of_fit": fit.lack.map(|lack| json!({ "f": lack.f, "p": lack.p, "misfit": lack.p < MISFIT })),
+    })
+}

@@ -1,0 +1,143 @@
+//! Curves from a CSV file: a column of clients, a column of throughput.
+
+use crate::import::{Fault, ImportError};
+use fsarena_stats::scaling::series::Series;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// No curve that people measure comes near this size, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
+/// What the column of clients is called.
+const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
+/// What the column of throughput is called; else it is the only other one of numbers.
+const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
+
+/// Reads every curve of a file. Columns of text tell curves apart; a column `block` pairs; without a head the
+/// first column is the number of clients and the second the throughput.
+///
+/// # Errors
+/// What is wrong, with file and line.
+pub fn read(path: &Path) -> Result<Vec<Series>, ImportError> {
+    let origin = path.display().to_string();
+    let failed = |source| ImportError::Read { origin: origin.clone(), source };
+    let size = path.metadata().map_err(failed)?.len();
+    if size > MAX_BYTES {
+        return Err(ImportError::fault(&origin, Fault::whole(format!("{size} bytes are too many for a curve"))));
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    parse(&bytes).map_err(|fault| ImportError::fault(&origin, fault))
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).comment(Some(b'#')).from_reader(bytes);
+    let mut records = Vec::new();
+    for record in reader.records() {
+        records.push(record.map_err(|error| Fault::whole(error.to_string()))?);
+    }
+    let columns = Columns::of(&records)?;
+    let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
+    let mut blocks: Vec<String> = Vec::new();
+    for record in &records[usize::from(columns.head)..] {
+        let (name, n, block, x) = columns.row(record)?;
+        let known = blocks.iter().position(|known| *known == block);
+        let block = known.unwrap_or_else(|| {
+            blocks.push(block);
+            blocks.len() - 1
+        });
+        let curve = curves.entry(name).or_default();
+        // Without a column of blocks, repeats of one number are blocks in their order.
+        let repeat = curve.iter().filter(|row| row.0 == n).count();
+        curve.push((n, if columns.block.is_some() { block } else { repeat } as u32, x));
+    }
+    let series = curves.iter().map(|(name, rows)| Series::new(name, rows));
+    series.collect::<Result<_, _>>().map_err(|error| Fault::whole(error.to_string()))
+}
+
+/// Which column is what.
+struct Columns {
+    head: bool,
+    clients: usize,
+    throughput: usize,
+    block: Option<usize>,
+    names: Vec<usize>,
+}
+
+impl Columns {
+    fn of(records: &[csv::StringRecord]) -> Result<Columns, Fault> {
+        let first = records.first().ok_or_else(|| Fault::whole("it is empty: nothing to fit"))?;
+        let number = |text: &str| text.parse::<f64>().is_ok();
+        if first.iter().all(number) {
+            return match first.len() {
+                2 => Ok(Columns { head: false, clients: 0, throughput: 1, block: None, names: vec![] }),
+                _ => Err(Fault::at(1, "without a head there are two columns: clients and throughput")),
+            };
+        }
+        let heads: Vec<String> = first.iter().map(str::to_ascii_lowercase).collect();
+        let called = |words: &[&str]| {
+            // A unit may follow: `throughput_mb_per_s`.
+            let is = |head: &String| words.iter().any(|word| head == word || head.starts_with(&format!("{word}_")));
+            heads.iter().position(is)
+        };
+        let clients = called(&CLIENTS).ok_or_else(|| {
+            Fault::at(1, format!("no column is the number of clients: call it one of {}", CLIENTS.join(", ")))
+        })?;
+        let block = called(&["block"]);
+        let numeric = |at: usize| records[1..].iter().all(|record| record.get(at).is_some_and(number));
+        let others: Vec<usize> =
+            (0..heads.len()).filter(|at| *at != clients && Some(*at) != block).collect();
+        let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or_else(|| {
+            let numbers: Vec<usize> = others.iter().copied().filter(|at| numeric(*at)).collect();
+            <[usize; 1]>::try_from(numbers).ok().map(|[only]| only)
+        });
+        let throughput = throughput.ok_or_else(|| {
+            Fault::at(1, format!("no column is the throughput: call it one of {}", THROUGHPUT.join(", ")))
+        })?;
+        let names = others.into_iter().filter(|at| *at != throughput && !numeric(*at)).collect();
+        Ok(Columns { head: true, clients, throughput, block, names })
+    }
+
+    fn row(&self, record: &csv::StringRecord) -> Result<(String, f64, String, f64), Fault> {
+        let line = record.position().map_or(0, csv::Position::line) as usize;
+        let number = |at: usize, what: &str| {
+            let text = record.get(at).unwrap_or_default();
+            text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is no number")))
+        };
+        let name: Vec<&str> = self.names.iter().filter_map(|at| record.get(*at)).collect();
+        let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
+        let block = self.block.and_then(|at| record.get(at)).unwrap_or_default().to_string();
+        Ok((name, number(self.clients, "number of clients")?, block, number(self.throughput, "throughput")?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        let fault = parse(text.as_bytes()).unwrap_err();
+        format!("{:?} {}", fault.line, fault.message)
+    }
+
+    #[test]
+    fn any_file_of_clients_and_throughput_is_read() {
+        let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
+        assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
+        assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are blocks");
+        let named =
+            parse(b"fs,clients,block,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n").unwrap();
+        assert_eq!(named.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+        let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
+        assert_eq!(by_type[0].x, [[5.0], [9.0]]);
+    }
+
+    #[test]
+    fn faults_name_their_line_and_what_would_be_right() {
+        assert_eq!(fault(""), "None it is empty: nothing to fit");
+        assert!(fault("1,2,3\n").contains("two columns"));
+        assert!(fault("a,b\nx,2\n").contains("call it one of n, clients"));
+        assert!(fault("n,foo,bar\n1,2,3\n").contains("no column is the throughput"));
+        assert_eq!(fault("n,x\n1,2\n2,many\n"), "Some(3) the throughput `many` is no number");
+        assert!(fault("n,x\n1,0\n2,1\n").contains("not above 0"));
+    }
+}

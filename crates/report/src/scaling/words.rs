@@ -1,0 +1,189 @@
+//! What a curve says, in sentences.
+
+use crate::number::three;
+use fsarena_stats::scaling::Scaling;
+use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
+use fsarena_stats::scaling::laws::Law;
+
+/// All sentences about one series.
+pub fn sentences(one: &Scaling) -> Vec<String> {
+    let mut said = vec![law_sentence(one)];
+    said.extend(misfit(one));
+    said.push(saturation(one));
+    said.push(peak(one));
+    said
+}
+
+/// The chosen law, or those between which the points do not choose.
+pub fn law(one: &Scaling) -> String {
+    match &one.choice {
+        None => "–".into(),
+        Some(choice) => match choice.winner() {
+            Some(fit) => formula(&fit.law),
+            None => format!("not decided: {}", names(choice)),
+        },
+    }
+}
+
+fn law_sentence(one: &Scaling) -> String {
+    let Some(choice) = &one.choice else {
+        return format!("{} numbers of clients are too few to tell laws apart.", one.series.n.len());
+    };
+    let Some(fit) = choice.winner() else {
+        return format!(
+            "Which law throughput follows is not decided between the {}: AICc differs by less than {DECISIVE}. The \
+             best is {}, R² {}.",
+            names(choice),
+            formula(&choice.fits[0].law),
+            share(choice.fits[0].r_squared)
+        );
+    };
+    let next = choice.fits.get(1).map_or(String::new(), |next| {
+        format!("; by AICc {} ahead of the {}", three(next.aicc - fit.aicc), next.law.name())
+    });
+    format!(
+        "Throughput follows the {}: {}, R² {}{next}.",
+        fit.law.name(),
+        formula(&fit.law),
+        share(fit.r_squared)
+    )
+}
+
+fn names(choice: &Choice) -> String {
+    choice.contenders().iter().map(|fit| fit.law.name()).collect::<Vec<_>>().join(" and the ")
+}
+
+/// A law with its parameters. N is the number of clients.
+fn formula(law: &Law) -> String {
+    match *law {
+        Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
+        Law::Amdahl { lambda, sigma } => {
+            format!("{0}·N/(1 + {1}·(N−1)), never above {2}", three(lambda), three(sigma), three(lambda / sigma))
+        }
+        Law::Usl { lambda, sigma, kappa } => {
+            format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
+        }
+        Law::Hinge { a, b, knee } => {
+            format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
+        }
+    }
+}
+
+/// R² of a good fit has its digits behind the nines.
+fn share(r_squared: f64) -> String {
+    format!("{r_squared:.3}")
+}
+
+fn misfit(one: &Scaling) -> Option<String> {
+    let best: &Fit = one.choice.as_ref()?.fits.first()?;
+    let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
+    Some(format!(
+        "Yet no law describes the curve: even this one leaves more than replicates differ among themselves (lack \
+         of fit F = {}, p {}).",
+        three(lack.f),
+        if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) }
+    ))
+}
+
+/// `4`, `2–4`, `not up to 8`.
+pub fn saturation_range(one: &Scaling) -> String {
+    let Some(saturation) = &one.saturation else { return "–".into() };
+    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    match (saturation.from, saturation.at) {
+        (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
+        (_, Some(at)) => at.to_string(),
+        (Some(from), None) => format!("from {from}, or not"),
+        (None, None) => format!("not up to {last}"),
+    }
+}
+
+fn saturation(one: &Scaling) -> String {
+    let Some(saturation) = &one.saturation else {
+        return "No number of clients was measured together with its double, so that nothing is said of \
+                saturation."
+            .into();
+    };
+    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    let gains = "twice as many clients bring under 5%";
+    match (saturation.from, saturation.at) {
+        (Some(from), Some(at)) if from < at => {
+            format!("It saturates at {at} clients, perhaps from {from} on: {gains}.")
+        }
+        (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
+        (Some(from), None) => format!(
+            "Whether it saturates is not decided: from {from} clients on it may be, and up to {last} nothing shows \
+             that {gains}."
+        ),
+        (None, None) => format!("It is not saturated up to {last} clients: twice as many bring over 5%."),
+    }
+}
+
+/// `8`, `6–12`.
+pub fn peak_range(one: &Scaling) -> String {
+    match one.peak.interval {
+        Some((low, high)) if low < high => format!("{} ({low}–{high})", one.peak.at),
+        _ => one.peak.at.to_string(),
+    }
+}
+
+/// `33%`, with its interval where there is one.
+pub fn left(one: &Scaling) -> String {
+    let percent = |value: f64| three(100.0 * value);
+    match &one.peak.at_end {
+        None => "all: the peak is at the end".into(),
+        Some(left) if left.blocks < 2 => format!("{}%", percent(left.value)),
+        Some(left) => format!("{}% ({}–{}%)", percent(left.value), percent(left.low), percent(left.high)),
+    }
+}
+
+fn peak(one: &Scaling) -> String {
+    let last = one.series.n.last().copied().unwrap_or(f64::NAN);
+    let modelled = one.modelled_peak.map_or(String::new(), |peak| {
+        let range = if peak.low.is_finite() {
+            let high =
+                if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
+            format!(" ({}–{high})", three(peak.low))
+        } else {
+            String::new()
+        };
+        format!(", by the law at {}{range}", three(peak.value))
+    });
+    let at = format!("It peaks at {} clients with {}{modelled}", peak_range(one), three(one.peak.throughput));
+    match &one.peak.at_end {
+        None => format!("{at}: that is the most that was measured."),
+        Some(_) => format!("{at}; at {last} clients {} of that is left.", left(one)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_stats::scaling::{analyse, series::Series};
+
+    fn said(points: &[(f64, f64)]) -> Vec<String> {
+        let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
+        sentences(&analyse(Series::new("s", &rows).unwrap(), 1))
+    }
+
+    #[test]
+    fn a_few_points_say_what_they_can() {
+        assert_eq!(
+            said(&[(3.0, 100.0), (10.0, 33.0)]),
+            [
+                "2 numbers of clients are too few to tell laws apart.",
+                "No number of clients was measured together with its double, so that nothing is said of saturation.",
+                "It peaks at 3 clients with 100; at 10 clients 33.0% of that is left."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_curve_is_named_with_its_ends() {
+        let power: Vec<(f64, f64)> =
+            [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0].map(|n: f64| (n, 0.34 * n.powf(0.29))).into();
+        let said = said(&power);
+        assert!(said[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"), "{said:?}");
+        assert_eq!(said[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
+        assert!(said[2].ends_with("that is the most that was measured."), "{said:?}");
+    }
+}

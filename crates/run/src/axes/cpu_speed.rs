@@ -1,0 +1,134 @@
+//! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
+
+use super::{Asked, Axis, Stage, lacking, unfit, wrong};
+use crate::executor::Fatal;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::factor::cpu_speed::{self, Speed};
+use fsarena_core::factor::{self, cpus};
+use fsarena_sys::cgroup::Controller;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{Error, attribute};
+use std::path::PathBuf;
+
+/// The axis.
+pub const AXIS: Axis = Axis { factor: factor::CPU_SPEED, of_directories: true, check, set_up };
+
+/// The period of a quota, in microseconds: short, so that the load is slowed down and not stopped and started.
+const PERIOD: u64 = 10_000;
+
+/// Directories of the frequency settings of all CPUs.
+fn policies(kernel: &Kernel) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("cpufreq")).collect();
+    found.retain(|path| path.join("scaling_max_freq").exists());
+    found.sort();
+    found
+}
+
+fn controller(kernel: &Kernel) -> Option<Controller> {
+    Controller::find(kernel, "cpu", "cpu")
+}
+
+fn check(asked: &Asked) -> Result<(), Fatal> {
+    let level = asked.arm.level(factor::CPU_SPEED);
+    let speed = cpu_speed::parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
+    let policies = policies(asked.kernel);
+    let lacks = |why: String| Err(lacking(asked, factor::CPU_SPEED, why));
+    let none = "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`";
+    match speed {
+        None => Ok(()),
+        Some(Speed::Share(_)) if policies.is_empty() && controller(asked.kernel).is_none() => {
+            lacks("this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into())
+        }
+        Some(Speed::Share(_)) => Ok(()),
+        Some(_) if policies.is_empty() => lacks(none.into()),
+        Some(Speed::Governor(name)) => {
+            let known = read(&policies[0], "scaling_available_governors");
+            match known.split_whitespace().any(|known| known == name) {
+                true => Ok(()),
+                false => lacks(format!("its governors are {known}")),
+            }
+        }
+        Some(Speed::Frequency(khz)) => {
+            let (low, high) = (read(&policies[0], "cpuinfo_min_freq"), read(&policies[0], "cpuinfo_max_freq"));
+            let (least, most) = (low.parse().unwrap_or(0), high.parse().unwrap_or(u64::MAX));
+            match (least..=most).contains(&khz) {
+                true => Ok(()),
+                false => lacks(format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)),
+            }
+        }
+    }
+}
+
+fn read(policy: &std::path::Path, name: &str) -> String {
+    std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
+}
+
+fn set_up(stage: &mut Stage) -> Result<(), Error> {
+    let speed = cpu_speed::parse(stage.arm.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
+    let policies = policies(stage.kernel);
+    match speed {
+        None => Ok(()),
+        Some(Speed::Share(share)) if policies.is_empty() => quota(stage, share),
+        Some(Speed::Share(share)) => each(stage, &policies, "scaling_max_freq", |policy| {
+            let most: f64 = read(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
+            ((most * share) as u64).to_string()
+        }),
+        Some(Speed::Governor(name)) => each(stage, &policies, "scaling_governor", |_| name.clone()),
+        Some(Speed::Frequency(khz)) => each(stage, &policies, "scaling_max_freq", |_| khz.to_string()),
+    }
+}
+
+fn each(
+    stage: &mut Stage,
+    policies: &[PathBuf],
+    name: &str,
+    value: impl Fn(&std::path::Path) -> String,
+) -> Result<(), Error> {
+    for policy in policies {
+        let (value, former) = (value(policy), read(policy, name));
+        if value != former {
+            stage.done.keep(attribute::set(stage.journal, &policy.join(name), &value, &former)?);
+        }
+    }
+    Ok(())
+}
+
+fn quota(stage: &mut Stage, share: f64) -> Result<(), Error> {
+    let Some(controller) = controller(stage.kernel) else { return Ok(()) };
+    let bound = cpus::parse(stage.arm.level(factor::CPUS)).ok().flatten();
+    let online = stage.kernel.fact("sys/devices/system/cpu/online");
+    let all = || online.and_then(|online| cpus::parse(&online).ok().flatten());
+    let count = bound.or_else(all).map_or(1, |cpus| cpus.len());
+    let quota = (share * PERIOD as f64 * count as f64).max(1000.0) as u64;
+    let group = controller.group(stage.journal)?;
+    if controller.unified {
+        group.set("cpu.max", &format!("{quota} {PERIOD}"))?;
+    } else {
+        group.set("cpu.cfs_period_us", &PERIOD.to_string())?;
+        group.set("cpu.cfs_quota_us", &quota.to_string())?;
+    }
+    stage.done.join(group);
+    let text = "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load \
+                stops and goes within 10 ms, and threads of the kernel are not slowed";
+    stage.done.notes.push(Note::new(NoteKind::Remark, text));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_with_frequencies_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        for name in ["cpu0/cpufreq", "cpu1/cpufreq", "cpuidle"] {
+            std::fs::create_dir_all(cpu.join(name)).unwrap();
+        }
+        std::fs::write(cpu.join("cpu1/cpufreq/scaling_max_freq"), "2000000\n").unwrap();
+        let found = policies(&Kernel::at(dir.path()));
+        assert_eq!(found, [cpu.join("cpu1/cpufreq")]);
+        assert_eq!(read(&found[0], "scaling_max_freq"), "2000000");
+    }
+}

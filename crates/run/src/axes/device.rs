@@ -1,0 +1,19 @@
+//! What carries the filesystem: a device made once a run, of which the arm's cells take the right one.
+
+use super::{Asked, Axis, lacking, nothing};
+use crate::executor::Fatal;
+use fsarena_core::factor::{self, device::Carrier};
+use fsarena_core::plan::Backing;
+use fsarena_sys::zram;
+
+/// The axis.
+pub const AXIS: Axis = Axis { factor: factor::DEVICE, of_directories: false, check, set_up: nothing };
+
+fn check(asked: &Asked) -> Result<(), Fatal> {
+    let level = factor::device::parse(asked.arm.level(factor::DEVICE)).unwrap_or_default();
+    let zram = level == Some(Carrier::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
+    match zram && !zram::offered(asked.kernel) {
+        true => Err(lacking(asked, factor::DEVICE, "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)")),
+        false => Ok(()),
+    }
+}

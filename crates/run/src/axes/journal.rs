@@ -1,0 +1,19 @@
+//! The journal or log on a device of its own, made once a run.
+
+use super::{Asked, Axis, nothing};
+use crate::executor::Fatal;
+use fsarena_core::factor;
+use fsarena_fs::{filesystems, lifecycle};
+
+/// The axis.
+pub const AXIS: Axis = Axis { factor: factor::JOURNAL, of_directories: false, check, set_up: nothing };
+
+fn check(asked: &Asked) -> Result<(), Fatal> {
+    let fs = asked.arm.level(factor::FS);
+    if asked.arm.level(factor::JOURNAL).is_empty() || fs == factor::RAW {
+        return Ok(());
+    }
+    // Whether the filesystem can have it, and of this size.
+    lifecycle::options(filesystems::find(fs)?, asked.arm)?;
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Several devices under one filesystem, made once a run.
+
+use super::{Asked, Axis, lacking, nothing, wrong};
+use crate::executor::Fatal;
+use fsarena_core::factor;
+use fsarena_core::plan::Backing;
+use fsarena_fs::{filesystems, lifecycle};
+
+/// The axis.
+pub const AXIS: Axis = Axis { factor: factor::RAID, of_directories: false, check, set_up: nothing };
+
+fn check(asked: &Asked) -> Result<(), Fatal> {
+    let fs = asked.arm.level(factor::FS);
+    if asked.plan.device.backing == Backing::Dir || fs == factor::RAW {
+        return Ok(());
+    }
+    let def = filesystems::find(fs)?;
+    // An option set may bring it too.
+    if lifecycle::options(def, asked.arm)?.raid.is_none() {
+        return Ok(());
+    }
+    if def.raid.is_none() {
+        let why = match asked.kernel.path("proc/mdstat").exists() {
+            true => format!("{fs} stripes nothing by itself, and fsarena assembles no md arrays; take btrfs"),
+            false => format!("{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs"),
+        };
+        return Err(lacking(asked, factor::RAID, why));
+    }
+    match (&asked.plan.device.backing, asked.arm.level(factor::DEVICE)) {
+        (Backing::Erase { .. }, "") => {
+            Err(wrong(asked, factor::RAID, "--erase names one device; say device=loop, ram or zram"))
+        }
+        _ => Ok(()),
+    }
+}

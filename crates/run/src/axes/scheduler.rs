@@ -1,0 +1,55 @@
+//! The I/O scheduler of every device of the arm.
+
+use super::{Asked, Axis, Stage, lacking};
+use crate::executor::Fatal;
+use fsarena_core::factor::{self, device::Carrier};
+use fsarena_core::plan::Backing;
+use fsarena_sys::device::BlockDevice;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{Error, attribute};
+
+/// The axis.
+pub const AXIS: Axis = Axis { factor: factor::SCHEDULER, of_directories: false, check, set_up };
+
+fn check(asked: &Asked) -> Result<(), Fatal> {
+    let level = asked.arm.level(factor::SCHEDULER);
+    if level.is_empty() {
+        return Ok(());
+    }
+    let carrier = factor::device::parse(asked.arm.level(factor::DEVICE)).unwrap_or_default();
+    let offered = match (carrier, &asked.plan.device.backing) {
+        (None, Backing::Erase { path, .. }) => {
+            BlockDevice::open(asked.kernel, path).ok().and_then(|device| device.schedulers())
+        }
+        (Some(Carrier::Zram), _) | (None, Backing::Zram) => of_any(asked.kernel, "zram"),
+        _ => of_any(asked.kernel, "loop"),
+    };
+    match offered {
+        Some(offered) if !offered.iter().any(|known| known == level) => {
+            Err(lacking(asked, factor::SCHEDULER, format!("the device has only {}", offered.join(", "))))
+        }
+        // Without a device of the kind nothing is known yet; the kernel says it when there is one.
+        _ => Ok(()),
+    }
+}
+
+/// The schedulers of a device of this kind: all of a kind have the same.
+fn of_any(kernel: &Kernel, kind: &str) -> Option<Vec<String>> {
+    let entries = std::fs::read_dir(kernel.path("sys/block")).ok()?.flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let name = names.find(|name| name.starts_with(kind))?;
+    let line = kernel.fact(&format!("sys/block/{name}/queue/scheduler"))?;
+    Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
+}
+
+fn set_up(stage: &mut Stage) -> Result<(), Error> {
+    let level = stage.arm.level(factor::SCHEDULER);
+    for device in stage.devices {
+        let path = device.queue_path("scheduler");
+        let former = device.scheduler().unwrap_or_else(|| "none".into());
+        if former != level {
+            stage.done.keep(attribute::set(stage.journal, &path, level, &former)?);
+        }
+    }
+    Ok(())
+}

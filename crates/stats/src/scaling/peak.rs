@@ -1,0 +1,136 @@
+//! The highest throughput: where it is, and what is left of it at the end.
+
+use super::laws;
+use super::series::Series;
+use crate::pairs::log_ratios;
+use crate::ratio::Ratio;
+use crate::simulate::stream;
+use rand::RngExt;
+
+/// Resamples of blocks: 2.5% of them are 25, enough for ends among a few numbers of clients.
+const RESAMPLES: usize = 1_000;
+/// Resamples of a fit, which takes longer.
+const REFITS: usize = 200;
+
+/// A number of clients with its 95% interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The number of clients with the highest throughput.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peak {
+    /// The number of clients; the interval is that of block bootstrap, none under two blocks.
+    pub at: f64,
+    /// Where it is in 95% of resamples of blocks.
+    pub interval: Option<(f64, f64)>,
+    /// The geometric mean of its throughput over blocks.
+    pub throughput: f64,
+    /// The throughput at the most clients, as a share of it. None where that is the peak.
+    pub at_end: Option<Ratio>,
+}
+
+impl Peak {
+    /// Finds it by the geometric mean over blocks.
+    pub fn of(series: &Series, seed: u64) -> Peak {
+        let means = series.means();
+        let top = top(&means);
+        let last = series.n.len() - 1;
+        let draws = draws(series, seed, RESAMPLES, |drawn| Some(drawn.n[self::top(&drawn.means())]));
+        Peak {
+            at: series.n[top],
+            interval: middle(draws).filter(|_| series.blocks() > 1),
+            throughput: means[top].exp(),
+            at_end: (top != last)
+                .then(|| Ratio::of(log_ratios(&series.x[top], &series.x[last]).d))
+                .flatten(),
+        }
+    }
+}
+
+/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by block bootstrap. None where it
+/// has no peak. Resamples that have none count as peaks behind everything measured.
+pub fn modelled(series: &Series, seed: u64) -> Option<Interval> {
+    let peak = |series: &Series| laws::usl(&series.points()).and_then(|fit| fit.law.peak());
+    let value = peak(series)?;
+    if series.blocks() < 2 {
+        return Some(Interval { value, low: f64::NAN, high: f64::NAN });
+    }
+    let draws = draws(series, seed, REFITS, |drawn| Some(peak(drawn).unwrap_or(f64::INFINITY)));
+    let (low, high) = middle(draws)?;
+    Some(Interval { value, low, high })
+}
+
+fn top(means: &[f64]) -> usize {
+    (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0)
+}
+
+/// A statistic of series whose blocks are drawn again.
+fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> Option<f64>) -> Vec<f64> {
+    let blocks = series.blocks();
+    let mut rng = stream(seed, 0);
+    let mut one = || {
+        let drawn: Vec<usize> = (0..blocks).map(|_| rng.random_range(0..blocks)).collect();
+        of(&series.drawn(&drawn)?)
+    };
+    (0..times).filter_map(|_| one()).collect()
+}
+
+/// The 2.5% and 97.5% percentiles.
+fn middle(mut draws: Vec<f64>) -> Option<(f64, f64)> {
+    if draws.is_empty() {
+        return None;
+    }
+    draws.sort_unstable_by(f64::total_cmp);
+    let tail = (draws.len() as f64 * 0.025) as usize;
+    Some((draws[tail], draws[draws.len() - 1 - tail]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::series::tests::plain;
+    use super::*;
+
+    #[test]
+    fn a_peak_and_what_is_left_of_it() {
+        let peak = Peak::of(&plain(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
+        assert_eq!((peak.at, peak.interval), (3.0, None));
+        assert!((peak.throughput - 100.0).abs() < 1e-9);
+        assert!((peak.at_end.unwrap().value - 0.33).abs() < 1e-12);
+        assert!(Peak::of(&plain(&[(1.0, 50.0), (3.0, 100.0)]), 1).at_end.is_none());
+    }
+
+    #[test]
+    fn blocks_that_disagree_widen_the_interval() {
+        // 4 clients win in five of eight blocks, 2 clients in three, by the same ratio.
+        let mut rows = vec![];
+        for block in 0..8u32 {
+            let (two, four) = if block < 5 { (100.0, 120.0) } else { (120.0, 100.0) };
+            rows.extend([(1.0, block, 60.0), (2.0, block, two), (4.0, block, four)]);
+        }
+        let peak = Peak::of(&Series::new("s", &rows).unwrap(), 1);
+        assert_eq!((peak.at, peak.interval), (4.0, Some((2.0, 4.0))));
+        let steady: Vec<_> = rows.iter().filter(|row| row.1 < 5).copied().collect();
+        assert_eq!(Peak::of(&Series::new("s", &steady).unwrap(), 1).interval, Some((4.0, 4.0)));
+    }
+
+    #[test]
+    fn the_modelled_peak_is_that_of_the_law() {
+        // λ = 100, σ = 0.05, κ = 0.002: √(0.95/0.002) = 21.79.
+        let usl = |n: f64| 100.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0));
+        let mut rows = vec![];
+        for block in 0..8u32 {
+            let noise = 1.0 + 0.002 * (f64::from(block) - 3.5);
+            rows.extend([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(|n| (n, block, usl(n) * noise)));
+        }
+        let peak = modelled(&Series::new("s", &rows).unwrap(), 1).unwrap();
+        assert!((peak.value - 21.794).abs() < 0.01, "{peak:?}");
+        assert!(peak.low <= peak.value + 1e-6 && peak.value <= peak.high + 1e-6, "{peak:?}");
+    }
+}

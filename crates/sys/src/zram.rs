@@ -1,0 +1,123 @@
+//! Compressed memory as a block device, made by hot_add and removed by hot_remove.
+
+use crate::Error;
+use crate::kernel::Kernel;
+use crate::undo::{Armed, Journal, Undo};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where devices are made and removed.
+const CONTROL: &str = "sys/class/zram-control";
+/// How often removing is tried: udev may be looking at it.
+const TRIES: u32 = 100;
+
+/// A zram device that fsarena made. Dropping it removes it.
+#[derive(Debug)]
+pub struct Zram {
+    path: PathBuf,
+    size_bytes: u64,
+    armed: Option<Armed>,
+}
+
+/// Whether this kernel makes zram devices.
+pub fn offered(kernel: &Kernel) -> bool {
+    kernel.path(CONTROL).join("hot_add").exists()
+}
+
+/// Makes a device of a size, in bytes.
+///
+/// # Errors
+/// Where the kernel makes none.
+pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
+    let kernel = Kernel::host();
+    // Its number is known only once it is there. One that is left without a size holds nothing.
+    let mut armed = journal.arm(Undo::RemoveZram { number: None, size_bytes })?;
+    let add = kernel.path(CONTROL).join("hot_add");
+    let text = match std::fs::read_to_string(&add) {
+        Ok(text) => text,
+        Err(error) => {
+            armed.forget()?;
+            return Err(Error::io("making a zram device by", add)(error));
+        }
+    };
+    let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
+    armed.refine(Undo::RemoveZram { number: Some(number), size_bytes })?;
+    let size = attribute(&kernel, number, "disksize");
+    std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
+    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, armed: Some(armed) })
+}
+
+impl Zram {
+    /// The device node.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// Where it is still in use; it then stays in the journal.
+    pub fn remove(mut self) -> Result<(), Error> {
+        self.armed.take().map_or(Ok(()), Armed::undo)
+    }
+}
+
+fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
+    kernel.path(&format!("sys/block/zram{number}/{name}"))
+}
+
+/// Removes a device that fsarena made; success where it is gone.
+pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> Result<(), Error> {
+    let Some(number) = number else { return Ok(()) };
+    let size = attribute(kernel, number, "disksize");
+    let device = PathBuf::from(format!("/dev/zram{number}"));
+    match std::fs::read_to_string(&size) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        read => match read.map_err(Error::io("reading", &size))?.trim().parse::<u64>() {
+            // The size is set right after it was made; without one it holds nothing.
+            Ok(found) if found == size_bytes || found == 0 => {}
+            _ => return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() }),
+        },
+    }
+    if let Some(mount) = kernel.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {
+        return Err(Error::Unfit { what: device, why: format!("it is mounted at {:?}", mount.target) });
+    }
+    let control = kernel.path(CONTROL).join("hot_remove");
+    for _ in 1..TRIES {
+        match std::fs::write(&control, number.to_string()) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            written => return written.map_err(Error::io("removing by", &control)),
+        }
+    }
+    std::fs::write(&control, number.to_string()).map_err(Error::io("removing by", control))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_device_of_our_size_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        for rel in ["sys/block/zram3", CONTROL, "proc/self"] {
+            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
+        }
+        std::fs::write(dir.path().join("proc/self/mountinfo"), "").unwrap();
+        std::fs::write(dir.path().join("sys/block/zram3/disksize"), "4096\n").unwrap();
+        let kernel = Kernel::at(dir.path());
+        assert!(matches!(remove(&kernel, Some(3), 8192), Err(Error::NotOurs { .. })));
+        remove(&kernel, None, 8192).unwrap();
+        remove(&kernel, Some(9), 8192).unwrap();
+        let written = || std::fs::read_to_string(dir.path().join(CONTROL).join("hot_remove")).ok();
+        assert_eq!(written(), None);
+        remove(&kernel, Some(3), 4096).unwrap();
+        assert_eq!(written().as_deref(), Some("3"));
+    }
+}
