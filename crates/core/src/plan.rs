@@ -61,6 +61,8 @@ pub enum Backing {
     },
     /// A loop image in memory (tmpfs).
     Ram,
+    /// Compressed memory as a block device.
+    Zram,
     /// A block device that the user named for erasing.
     Erase {
         /// Its stable name under `/dev/disk/by-id/`.

@@ -112,7 +112,6 @@ pub const JBD: JournalDef = JournalDef {
     mount: "",
 };
 
-
 /// What a filesystem needs beside the data, to size an image by.
 #[derive(Debug, Clone, Copy)]
 pub struct Overhead {

@@ -97,7 +97,8 @@ pub fn options(def: &FsDef, arm: &Arm) -> Result<ArmOptions, Error> {
 fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
     let Some(asked) = asked else { return Ok(()) };
     let Some(able) = def.journal else {
-        let message = format!("{} keeps no journal on a device of its own; leave out journal=external", def.id);
+        let message =
+            format!("{} keeps no journal on a device of its own; leave out journal=external", def.id);
         return Err(Error::Options(message));
     };
     match asked.bytes.filter(|bytes| *bytes < able.min_bytes) {
@@ -118,7 +119,8 @@ pub fn journal_bytes(def: &FsDef, options: &ArmOptions) -> Option<u64> {
 
 /// The mount options of a filesystem on these devices: its own, and those that name further devices.
 pub fn mount_options(def: &FsDef, options: &ArmOptions, devices: &Devices) -> String {
-    let named = |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
+    let named =
+        |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
     let journal = def.journal.filter(|journal| !journal.mount.is_empty()).zip(devices.journal);
     let journal = journal.map(|(able, device)| named(able.mount, device));
     let members = def.raid.filter(|_| devices.members.len() > 1);

@@ -101,7 +101,7 @@ fn a_failing_mkfs_says_why_in_its_own_words() {
     }
     let place = Place::new();
     let device = place.scratch("small", 16);
-    let options = ArmOptions { mkfs: vec!["-b".into(), "12".into()], mount: String::new() };
+    let options = ArmOptions { mkfs: vec!["-b".into(), "12".into()], ..ArmOptions::default() };
     let error =
         lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("invalid block size"), "{error}");

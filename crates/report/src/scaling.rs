@@ -38,7 +38,9 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
 
 fn grounds(blocks: usize) -> String {
     match blocks {
-        0 | 1 => "There is one value a point, so nothing is known of chance and there are no intervals.".into(),
+        0 | 1 => {
+            "There is one value a point, so nothing is known of chance and there are no intervals.".into()
+        }
         blocks => format!(
             "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
              at the end are within-block ratios with 95% intervals, the peak has that of block bootstrap.",
@@ -91,9 +93,12 @@ fn series(one: &Scaling) -> Value {
             "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
         })),
     });
-    let points = one.series.n.iter().zip(&one.series.x).map(|(n, x)| {
-        json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() })
-    });
+    let points = one
+        .series
+        .n
+        .iter()
+        .zip(&one.series.x)
+        .map(|(n, x)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() }));
     json!({
         "name": one.series.name,
         "sentences": words::sentences(one),

@@ -161,7 +161,10 @@ impl Drop for Conditions {
 pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
     for arm in arms {
         for axis in AXES {
-            if plan.device.backing == Backing::Dir && !axis.of_directories && !arm.level(axis.factor).is_empty() {
+            if plan.device.backing == Backing::Dir
+                && !axis.of_directories
+                && !arm.level(axis.factor).is_empty()
+            {
                 let what = axis.factor;
                 let message = format!("arm {}: a directory is taken as it is; leave out `{what}`", arm.name);
                 return Err(Fatal::Plan(message));

@@ -1,22 +1,27 @@
 //! What carries the filesystems: the device under test, the other disk, and the directories they are in.
 
 use crate::executor::{Fatal, Tell, logged};
+use crate::layout::{Layout, On, Wanted};
 use crate::other::OtherDisk;
 use crate::preflight::{Check, RAM};
 use fsarena_core::event::{Event, Note, NoteKind};
+use fsarena_core::factor::device::Carrier as Made;
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
 use fsarena_sys::image;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::undo::{self, Armed, Journal, Undo};
+use fsarena_sys::zram;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Everything that is made once a run and that its cells share.
 pub struct Carrier {
-    // Dropped in this order: the other disk, the device, then the directories both were in.
+    // Dropped in this order: the other disk, the devices, then the directories all were in.
     other: OtherDisk,
-    device: ScratchDevice,
+    devices: BTreeMap<Wanted, ScratchDevice>,
     target: PathBuf,
     directories: Vec<Armed>,
 }
@@ -34,29 +39,37 @@ impl Carrier {
         run_dir: &Path,
         tell: Tell,
     ) -> Result<Carrier, Fatal> {
-        let images = image_dir(plan, run_dir);
+        let places = Places { plan, run_dir };
         let mounts = run_dir.join("mnt");
         let mut directories = vec![];
-        for dir in [&images, &mounts] {
-            directories.extend(make_dir(journal, dir)?);
+        for dir in places.needed(check).into_iter().chain([mounts.clone()]) {
+            directories.extend(make_dir(journal, &dir)?);
         }
         let target = mounts.join("test");
         std::fs::create_dir_all(&target).map_err(fsarena_sys::Error::io("making", &target))?;
+        let images = places.of_other();
         let other = OtherDisk::make(plan, check, journal, &images, &mounts.join("other"), tell)?;
-        let device = device(kernel, plan, check, journal, &images, tell)?;
-        describe_device(&device, plan, tell)?;
-        Ok(Carrier { other, device, target, directories })
+        let mut devices = BTreeMap::new();
+        for wanted in &check.devices {
+            let device = device(kernel, plan, wanted, journal, &places, tell)?;
+            describe_device(&device, plan, wanted, tell)?;
+            devices.insert(*wanted, device);
+        }
+        Ok(Carrier { other, devices, target, directories })
     }
 
-    /// The device under test.
-    pub fn device(&self) -> &ScratchDevice {
-        &self.device
-    }
-
-    /// Its numbers: major and minor.
-    pub fn numbers(&self) -> (u32, u32) {
-        let device = self.device.device();
-        (device.major, device.minor)
+    /// The devices of an arm.
+    ///
+    /// # Errors
+    /// Where the run was begun without one of them.
+    pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>, Fatal> {
+        let one = |wanted: &Wanted| {
+            let missing =
+                || Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()));
+            self.devices.get(wanted).ok_or_else(missing)
+        };
+        let members = layout.members.iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Devices { members, journal: layout.journal.as_ref().map(one).transpose()? })
     }
 
     /// Where a filesystem on it is mounted.
@@ -75,20 +88,56 @@ impl Carrier {
     /// Where something is still in use; it stays in the undo journal.
     pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
         // Where something fails, the rest is dropped in the same order: the reverse of these lines.
-        let (directories, device) = (self.directories, self.device);
+        let (directories, devices) = (self.directories, self.devices);
         self.other.finish(tell)?;
-        logged(tell, |log| device.release(log))??;
+        for device in devices.into_values() {
+            logged(tell, |log| device.release(log))??;
+        }
         directories.into_iter().try_for_each(|dir| Ok(dir.undo()?))
     }
 }
 
-/// Where the images lie.
-fn image_dir(plan: &Plan, run_dir: &Path) -> PathBuf {
-    let id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match &plan.device.backing {
-        Backing::Loop { path: Some(dir) } => dir.join(format!("fsarena-{id}")),
-        Backing::Ram => Path::new(RAM).join(format!("fsarena-{id}")),
-        _ => run_dir.join("images"),
+/// Where images lie.
+struct Places<'a> {
+    plan: &'a Plan,
+    run_dir: &'a Path,
+}
+
+impl Places<'_> {
+    fn id(&self) -> String {
+        self.run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    fn on_disk(&self) -> PathBuf {
+        match &self.plan.device.backing {
+            Backing::Loop { path: Some(dir) } => dir.join(format!("fsarena-{}", self.id())),
+            _ => self.run_dir.join("images"),
+        }
+    }
+
+    fn in_memory(&self) -> PathBuf {
+        Path::new(RAM).join(format!("fsarena-{}", self.id()))
+    }
+
+    /// Where the other disk's image lies: in memory if the run as a whole does.
+    fn of_other(&self) -> PathBuf {
+        match self.plan.device.backing {
+            Backing::Ram | Backing::Zram => self.in_memory(),
+            _ => self.on_disk(),
+        }
+    }
+
+    fn of(&self, carrier: Made) -> PathBuf {
+        if carrier == Made::Loop { self.on_disk() } else { self.in_memory() }
+    }
+
+    /// Every directory that a run puts images into.
+    fn needed(&self, check: &Check) -> BTreeSet<PathBuf> {
+        let of_device = |wanted: &Wanted| match wanted.on {
+            On::Made(Made::Zram) | On::Erased => None,
+            On::Made(carrier) => Some(self.of(carrier)),
+        };
+        check.devices.iter().filter_map(of_device).chain([self.of_other()]).collect()
     }
 }
 
@@ -102,21 +151,28 @@ fn make_dir(journal: &Journal, dir: &Path) -> Result<Option<Armed>, Fatal> {
     Ok(Some(armed))
 }
 
-/// The device under test.
+/// One device.
 fn device(
     kernel: &Kernel,
     plan: &Plan,
-    check: &Check,
+    wanted: &Wanted,
     journal: &Journal,
-    images: &Path,
+    places: &Places,
     tell: Tell,
 ) -> Result<ScratchDevice, Fatal> {
-    if let Backing::Erase { path, signature } = &plan.device.backing {
-        let written = WrittenLog::open(&undo::state_dir());
-        return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
-    }
+    let carrier = match (wanted.on, &plan.device.backing) {
+        (On::Made(Made::Zram), _) => {
+            return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
+        }
+        (On::Made(carrier), _) => carrier,
+        (On::Erased, Backing::Erase { path, signature }) => {
+            let written = WrittenLog::open(&undo::state_dir());
+            return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
+        }
+        (On::Erased, _) => return Err(Fatal::Plan("nobody named a device to erase".into())),
+    };
     let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
-    let image = image::create(journal, &images.join("test.img"), check.size_bytes, true)?;
+    let image = image::create(journal, &places.of(carrier).join(wanted.image()), wanted.bytes, true)?;
     let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
     if plan.device.direct_io && !device.direct_io() {
         let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
@@ -127,7 +183,7 @@ fn device(
 }
 
 /// What a reader must know of the device to repeat the run.
-fn describe_device(device: &ScratchDevice, plan: &Plan, tell: Tell) -> Result<(), Fatal> {
+fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: Tell) -> Result<(), Fatal> {
     let block = device.device();
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [
@@ -138,11 +194,14 @@ fn describe_device(device: &ScratchDevice, plan: &Plan, tell: Tell) -> Result<()
         fact("rotational", block.rotational().map(|yes| yes.to_string())),
         fact("write cache", block.write_cache()),
         fact("model", block.model()),
-        match &plan.device.backing {
-            Backing::Erase { .. } => None,
-            _ => Some(format!(
-                "loop image, direct I/O {}, discard {}",
-                plan.device.direct_io, plan.device.discard
+        match wanted.on {
+            On::Erased => None,
+            On::Made(Made::Zram) => Some("zram, compressed memory".into()),
+            On::Made(carrier) => Some(format!(
+                "{} image, direct I/O {}, discard {}",
+                carrier.name(),
+                plan.device.direct_io,
+                plan.device.discard
             )),
         },
     ]

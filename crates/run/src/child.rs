@@ -1,5 +1,6 @@
 //! The agent as a child process: started, listened to, and killed with all its own.
 
+use crate::axes::Confine;
 use crate::executor::Fatal;
 use crate::protocol::{Line, Request};
 use fsarena_core::event::{CellEvent, Outcome};
@@ -14,13 +15,15 @@ use std::time::Duration;
 /// How often a signal is looked for while the agent is silent.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Runs one request in an agent of its own process group, and passes on what it says.
+/// Runs one request in an agent of its own process group, confined as the cell's conditions say, and passes on
+/// what it says.
 ///
 /// # Errors
 /// Where the agent cannot be started or does not speak the protocol.
 pub fn run(
     journal: &undo::Journal,
     request: &Request,
+    confine: &Confine,
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<Outcome, Fatal> {
     let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
@@ -28,7 +31,9 @@ pub fn run(
     let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
     let group = journal.arm(group_of(&child))?;
-    let asked = ask(&mut child, request);
+    // It waits for the request, so that it has done nothing yet where it should not run.
+    let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
+    let asked = confined.and_then(|()| ask(&mut child, request));
     let outcome =
         match asked.and_then(|()| child.stdout.take().ok_or_else(|| std::io::Error::other("no stdout"))) {
             Ok(stdout) => listen(stdout, emit),

@@ -1,5 +1,6 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
+use crate::axes::Conditions;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell};
 use crate::other::inputs;
@@ -82,7 +83,12 @@ impl Executor for Directories {
             other: self.other.clone(),
             trace: self.trace,
         };
-        let outcome = child::run(&self.journal, &request, emit);
+        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &[])?;
+        for note in &conditions.notes {
+            emit(CellEvent::Note(note.clone().arm(&cell.arm.name)));
+        }
+        let outcome = child::run(&self.journal, &request, &conditions.confine, emit);
+        conditions.undo()?;
         made.undo()?;
         outcome
     }

@@ -5,6 +5,7 @@
 //! cell can be killed whole and its CPU time is its own.
 
 pub mod agent;
+pub mod axes;
 pub mod bench;
 mod carrier;
 pub mod child;
@@ -12,6 +13,7 @@ pub mod deciding;
 pub mod dir;
 pub mod executor;
 mod forecast;
+pub mod layout;
 pub mod ledger;
 pub mod local;
 mod other;

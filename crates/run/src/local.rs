@@ -1,8 +1,10 @@
 //! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
 
+use crate::axes::{Conditions, Confine};
 use crate::bench::Bench;
 use crate::carrier::Carrier;
 use crate::executor::{Executor, Fatal, Tell};
+use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
 use crate::protocol::{MountRequest, Request};
 use crate::work::workload;
@@ -14,7 +16,7 @@ use fsarena_core::plan::Plan;
 use fsarena_core::sample::Readings;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, ArmFacts};
-use fsarena_fs::lifecycle;
+use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
 use fsarena_sys::undo::{Journal, Undo};
@@ -28,6 +30,7 @@ pub struct Local {
     journal: Journal,
     facts: BTreeMap<String, ArmFacts>,
     trace: bool,
+    size_bytes: u64,
     carrier: Carrier,
 }
 
@@ -50,6 +53,7 @@ impl Local {
             journal: journal.clone(),
             facts: BTreeMap::new(),
             trace: false,
+            size_bytes: check.size_bytes,
             carrier: Carrier::make(kernel, plan, check, journal, run_dir, tell)?,
         })
     }
@@ -65,89 +69,99 @@ impl Local {
         &self,
         cell: &Cell,
         def: &'static FsDef,
+        devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<ArmFacts, String> {
         let words = |error: fsarena_fs::Error| error.to_string();
         let options = lifecycle::options(def, &cell.arm).map_err(words)?;
-        let mut bench = Bench::open(&self.kernel, Some(self.carrier.numbers()), &self.plan.settle, emit);
+        let mut bench = Bench::open(&self.kernel, Some(numbers(devices)), &self.plan.settle, emit);
         bench.settle("mkfs");
-        let device = self.carrier.device();
         let mut formatted = None;
         let work = |log: &mut dyn FnMut(_)| {
-            let done = lifecycle::format(device, def, &options, log)?;
+            let done = lifecycle::format(devices.clone(), def, &options, log)?;
             formatted = Some(done);
             Ok((Readings::default(), 0))
         };
-        let sync = || std::fs::File::open(device.path())?.sync_all();
+        let sync = || devices.all().try_for_each(|device| std::fs::File::open(device.path())?.sync_all());
         bench
             .measure(&agent::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync)
             .map_err(words)?;
         let formatted = formatted.expect("measured without an error");
         let mut log = |record| bench.say(CellEvent::Command(record));
-        let features = lifecycle::describe(device, def, &mut log).unwrap_or_default();
+        let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
         if !self.facts.contains_key(&cell.arm.name) {
             let made = formatted.argv.join(" ");
             let text = if features.is_empty() { made } else { format!("{made}: {features}") };
             bench.say(CellEvent::Note(Note::new(NoteKind::Options, text).step("mkfs").arm(&cell.arm.name)));
         }
+        let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
+        let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
         Ok(ArmFacts {
             arm: cell.arm.name.clone(),
             def,
             options,
             effective: String::new(),
             features,
-            size_bytes: device.size_bytes(),
+            size_bytes,
+            levels: cell.arm.levels.clone(),
         })
     }
 
-    fn mount_request(&self, facts: &ArmFacts) -> MountRequest {
+    fn mount_request(&self, facts: &ArmFacts, devices: &Devices) -> MountRequest {
         MountRequest {
-            source: self.carrier.device().path().to_path_buf(),
+            source: devices.first().to_path_buf(),
             target: self.carrier.target().to_path_buf(),
             fs_type: facts.def.kernel_type.to_string(),
-            options: facts.options.mount.clone(),
+            options: lifecycle::mount_options(facts.def, &facts.options, devices),
         }
     }
 
-    /// The same work on the bare device, without mkfs and mount. Only on an image that fsarena made.
-    fn raw(&self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
-        let device = self.carrier.device();
-        if device.loop_image().is_none() {
+    /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
+    fn raw(
+        &self,
+        cell: &Cell,
+        devices: &Devices,
+        confine: &Confine,
+        emit: &mut dyn FnMut(CellEvent),
+    ) -> Result<Outcome, Fatal> {
+        if !devices.members[0].is_made() {
             return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
         }
-        let request = self.request(cell, None, device.path().to_path_buf());
-        child::run(&self.journal, &request, emit)
+        let request = self.request(cell, devices, None, devices.first().to_path_buf());
+        child::run(&self.journal, &request, confine, emit)
     }
 
-    fn request(&self, cell: &Cell, mount: Option<MountRequest>, root: PathBuf) -> Request {
+    fn request(&self, cell: &Cell, devices: &Devices, mount: Option<MountRequest>, root: PathBuf) -> Request {
         Request {
             cell: cell.clone(),
             settle: self.plan.settle.clone(),
             mount,
             root,
             other: self.carrier.other(),
-            device: Some(self.carrier.numbers()),
+            device: Some(numbers(devices)),
             trace: self.trace,
         }
     }
-}
 
-impl Executor for Local {
-    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
-        if cell.arm.level(factor::FS) == factor::RAW {
-            return self.raw(cell, emit);
-        }
+    /// mkfs to unmount; with what became known of the arm where all was well.
+    fn filesystem(
+        &self,
+        cell: &Cell,
+        devices: &Devices,
+        confine: &Confine,
+        emit: &mut dyn FnMut(CellEvent),
+    ) -> Result<(Outcome, Option<ArmFacts>), Fatal> {
         let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS))?;
-        let mut facts = match self.format(cell, def, emit) {
+        let mut facts = match self.format(cell, def, devices, emit) {
             Ok(facts) => facts,
-            Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-            Err(why) => return Ok(Outcome::Failed { why }),
+            Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
+            Err(why) => return Ok((Outcome::Failed { why }, None)),
         };
-        let request =
-            self.request(cell, Some(self.mount_request(&facts)), self.carrier.target().join("work"));
+        let mount = self.mount_request(&facts, devices);
+        let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
         let mounted = self.journal.arm(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
         let known = self.facts.contains_key(&cell.arm.name);
-        let outcome = child::run(&self.journal, &request, &mut |event| match event {
+        let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 facts.effective = note.text.clone();
                 if !known {
@@ -159,10 +173,68 @@ impl Executor for Local {
         // The agent unmounts by itself; this is for one that could not.
         mount::unmount(self.carrier.target(), &mut |record| emit(CellEvent::Command(record)))?;
         mounted.forget()?;
-        if !known && matches!(outcome, Ok(Outcome::Done)) {
-            self.facts.insert(cell.arm.name.clone(), facts);
+        let outcome = outcome?;
+        let facts = (outcome == Outcome::Done).then_some(facts);
+        Ok((outcome, facts))
+    }
+
+    /// What holds while the cell runs. The error is the arm's own.
+    fn conditions(
+        &self,
+        cell: &Cell,
+        devices: &Devices,
+        emit: &mut dyn FnMut(CellEvent),
+    ) -> Result<Conditions, String> {
+        let blocks: Vec<_> = devices.all().map(|device| device.device()).collect();
+        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &blocks);
+        let conditions = conditions.map_err(|error| error.to_string())?;
+        let changes = changes(cell).into_iter().chain(more_devices(devices)).chain(conditions.notes.clone());
+        changes.for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
+        Ok(conditions)
+    }
+}
+
+/// The numbers of the device that is measured: the first.
+fn numbers(devices: &Devices) -> (u32, u32) {
+    let device = devices.members[0].device();
+    (device.major, device.minor)
+}
+
+/// How the arm's option set differs from what it is named for.
+fn changes(cell: &Cell) -> Option<Note> {
+    let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS)).ok()?;
+    let set = def.option_set(cell.arm.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
+    Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).step("mkfs"))
+}
+
+/// What device readings are of where there are several.
+fn more_devices(devices: &Devices) -> Option<Note> {
+    let others = devices.all().skip(1).map(|device| device.path().display().to_string()).collect::<Vec<_>>();
+    let text = format!(
+        "readings of the device are of {} alone, not of {}",
+        devices.first().display(),
+        others.join(" and ")
+    );
+    (!others.is_empty()).then(|| Note::new(NoteKind::Remark, text).step("device"))
+}
+
+impl Executor for Local {
+    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+        let layout = Layout::of(&self.plan, &cell.arm, self.size_bytes)?;
+        let devices = self.carrier.devices(&layout)?;
+        let conditions = match self.conditions(cell, &devices, emit) {
+            Ok(conditions) => conditions,
+            Err(why) => return Ok(Outcome::Failed { why }),
+        };
+        let (outcome, facts) = match cell.arm.level(factor::FS) {
+            factor::RAW => (self.raw(cell, &devices, &conditions.confine, emit)?, None),
+            _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
+        };
+        conditions.undo()?;
+        if let Some(facts) = facts {
+            self.facts.entry(cell.arm.name.clone()).or_insert(facts);
         }
-        outcome
+        Ok(out_of_memory(outcome, cell))
     }
 
     fn remarks(&self) -> Vec<Note> {
@@ -173,5 +245,18 @@ impl Executor for Local {
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
         self.carrier.finish(tell)
+    }
+}
+
+/// The kernel kills what finds no memory, and says so to nobody but its log.
+fn out_of_memory(outcome: Outcome, cell: &Cell) -> Outcome {
+    match outcome {
+        Outcome::Failed { why }
+            if why.contains("signal: 9") && !cell.arm.level(factor::MEMORY).is_empty() =>
+        {
+            let level = cell.arm.level(factor::MEMORY);
+            Outcome::Failed { why: format!("{why}; memory={level} may be too little for this work") }
+        }
+        outcome => outcome,
     }
 }

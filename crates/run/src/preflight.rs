@@ -4,7 +4,9 @@ mod room;
 
 pub use room::RAM;
 
+use crate::axes;
 use crate::executor::Fatal;
+use crate::layout::{self, Role, Wanted};
 use crate::work::{Work, workload};
 use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
@@ -26,8 +28,10 @@ pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsar
 /// What a run needs.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// Size of the image under test, in bytes; 0 where nothing is formatted.
+    /// Size of the filesystem under test, in bytes; 0 where nothing is formatted.
     pub size_bytes: u64,
+    /// The devices that the arms lie on.
+    pub devices: BTreeSet<Wanted>,
     /// Size of the other disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
     /// Programs that the run executes.
@@ -52,6 +56,7 @@ impl Check {
             Backing::Dir => return format!("{} tasks a cell, in a directory", self.steps),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
+            Backing::Zram => "zram device".into(),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
         format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.steps)
@@ -73,8 +78,10 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
         ));
     }
     bare_devices(plan, arms)?;
-    let Work { room, mut programs, remarks, steps } = Work::of(plan)?;
+    axes::check(kernel, plan, arms)?;
+    let Work { room, mut programs, remarks, steps } = Work::of(plan, arms)?;
     let (mut size_bytes, mut other_bytes) = (0, 0);
+    let mut devices = BTreeSet::new();
     match &backing {
         Backing::Dir => directories(arms, room)?,
         carrier => {
@@ -87,11 +94,16 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
                 Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
                 _ => image_size(plan, needed)?,
             };
-            images(kernel, carrier, runs, (size_bytes, other_bytes))?;
+            devices = layout::wanted(plan, arms, size_bytes)?;
+            let journals = devices.iter().any(|wanted| wanted.role == Role::Journal);
+            let makers = defs.iter().filter_map(|def| def.journal?.make?.first());
+            programs.extend(makers.filter(|_| journals).map(|program| program.to_string()));
+            images(kernel, carrier, runs, &devices, other_bytes)?;
         }
     }
     all_installed(&programs)?;
-    Ok(Check { size_bytes, other_bytes, programs: programs.into_iter().collect(), remarks, steps, backing })
+    let programs = programs.into_iter().collect();
+    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, steps, backing })
 }
 
 fn root_only() -> Result<(), Fatal> {
@@ -113,14 +125,16 @@ fn is_raw(arm: &Arm) -> bool {
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
     let Some(arm) = arms.iter().find(|arm| is_raw(arm)) else { return Ok(()) };
-    if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) {
+    if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
         return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
     }
     if arm.level(factor::OPTIONS) != "default"
-        || [factor::MKFS, factor::MOUNT].iter().any(|id| !arm.level(id).is_empty())
+        || [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID]
+            .iter()
+            .any(|id| !arm.level(id).is_empty())
     {
         return Err(Fatal::Plan(format!(
-            "arm {}: the bare device takes no options of mkfs or mount",
+            "arm {}: the bare device takes no options of mkfs or mount, no journal and no raid",
             arm.name
         )));
     }

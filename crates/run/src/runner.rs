@@ -8,9 +8,9 @@ use crate::stopping::{Next, Stopping};
 use fsarena_core::cell::{Arm, Cell, CellId};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::Exits;
-use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
+use fsarena_core::{factor, matrix};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
@@ -201,6 +201,12 @@ impl Runner<'_> {
                 && note.kind == NoteKind::SettleTimeout
             {
                 note.arm = Some(cell.arm.name.clone());
+            }
+            if let CellEvent::Sample(sample) = &mut what
+                && !cell.arm.level(factor::CLIENTS).is_empty()
+            {
+                // The arms differ in it, so the step is the same for all.
+                factor::clients::without(&mut sample.step.id);
             }
             let repeats = match &what {
                 CellEvent::Note(note) => note.kind != NoteKind::SettleTimeout && !told.insert(note.clone()),

@@ -2,8 +2,10 @@
 
 use crate::agent;
 use crate::executor::Fatal;
-use fsarena_core::cell::{StepInfo, WorkloadPlan};
+use fsarena_core::cell::{Arm, StepInfo, WorkloadPlan};
 use fsarena_core::event::Note;
+use fsarena_core::factor;
+use fsarena_core::matrix::{self, work_of};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_load::workload::{Job, Room, Workload};
 use std::collections::BTreeSet;
@@ -23,21 +25,37 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of a plan.
+    /// The work of a plan, whichever of its arms does it.
     ///
     /// # Errors
     /// A workload that is unknown, or inputs of it that cannot be had.
-    pub fn of(plan: &Plan) -> Result<Work, Fatal> {
+    pub fn of(plan: &Plan, arms: &[Arm]) -> Result<Work, Fatal> {
         let mut all = Work::default();
         for asked in &plan.workloads {
-            let (workload, job) = workload(plan, asked)?;
-            let needs = workload.room(&job)?;
+            let mut ways: Vec<WorkloadPlan> = Vec::new();
+            for arm in arms {
+                let way = work_of(arm, asked);
+                if !ways.contains(&way) {
+                    ways.push(way);
+                }
+            }
+            // The arm that needs most decides; they share the inputs.
+            let mut needs = Room::default();
+            for (at, way) in ways.iter().enumerate() {
+                let (workload, job) = workload(plan, way)?;
+                let room = workload.room(&job)?;
+                needs.bytes = needs.bytes.max(room.bytes);
+                needs.inodes = needs.inodes.max(room.inodes);
+                needs.other_bytes = needs.other_bytes.max(room.other_bytes);
+                all.programs.extend(workload.programs(&job).into_iter().map(String::from));
+                if at == 0 {
+                    all.remarks.extend(workload.remarks(&job));
+                    all.steps += workload.outline(&job).len() as u32;
+                }
+            }
             all.room.bytes = all.room.bytes.max(needs.bytes);
             all.room.inodes = all.room.inodes.max(needs.inodes);
             all.room.other_bytes += needs.other_bytes;
-            all.programs.extend(workload.programs(&job).into_iter().map(String::from));
-            all.remarks.extend(workload.remarks(&job));
-            all.steps += workload.outline(&job).len() as u32;
         }
         Ok(all)
     }
@@ -68,8 +86,16 @@ pub fn outline(plan: &Plan) -> Vec<StepInfo> {
     let around = |steps: &[(&str, &str)]| -> Vec<StepInfo> {
         steps.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
     };
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
-    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job));
+    let arms = matrix::expand(plan);
+    let of_arm = |asked: &WorkloadPlan| arms.first().map_or(asked.clone(), |arm| work_of(arm, asked));
+    let by_clients = arms.iter().any(|arm| !arm.level(factor::CLIENTS).is_empty());
+    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_arm(asked)).ok());
+    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job)).map(|mut step| {
+        if by_clients {
+            factor::clients::without(&mut step.id);
+        }
+        step
+    });
     let before = around(&[("mkfs", "Make the filesystem"), ("mount", "Mount")]);
     before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
 }

@@ -105,8 +105,9 @@ impl Group {
     /// Where the kernel does not take the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
         let path = self.path.join(attribute);
-        std::fs::write(&path, value).map_err(|error| {
-            Error::Unfit { what: path, why: format!("the kernel does not take `{value}`: {error}") }
+        std::fs::write(&path, value).map_err(|error| Error::Unfit {
+            what: path,
+            why: format!("the kernel does not take `{value}`: {error}"),
         })
     }
 
@@ -144,7 +145,12 @@ pub(crate) fn remove(kernel: &Kernel, path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn machine(mounts: &str, own: &str, dirs: &[&str], files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+    fn machine(
+        mounts: &str,
+        own: &str,
+        dirs: &[&str],
+        files: &[(&str, &str)],
+    ) -> (tempfile::TempDir, Kernel) {
         let dir = tempfile::tempdir().unwrap();
         for rel in dirs.iter().chain(&["proc/self"]) {
             std::fs::create_dir_all(dir.path().join(rel)).unwrap();

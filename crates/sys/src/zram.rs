@@ -81,7 +81,12 @@ pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> R
         read => match read.map_err(Error::io("reading", &size))?.trim().parse::<u64>() {
             // The size is set right after it was made; without one it holds nothing.
             Ok(found) if found == size_bytes || found == 0 => {}
-            _ => return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() }),
+            _ => {
+                return Err(Error::NotOurs {
+                    path: device,
+                    why: "it has another size than fsarena gave it".into(),
+                });
+            }
         },
     }
     if let Some(mount) = kernel.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {

@@ -34,7 +34,7 @@ use toml::Spanned;
 #[group(id = "sides")]
 #[command(mut_args(hide_refused))]
 pub struct Args {
-    /// The one side: `factor=level,…` (factors: fs, options, mkfs, mount, dir)
+    /// The one side: `factor=level,…` (`fsarena list factors`)
     #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
     a: arm::Levels,
     /// The other side
@@ -46,7 +46,7 @@ pub struct Args {
 
 /// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = ["fs", "options", "mkfs", "mount", "resume"].contains(&arg.get_id().as_str());
+    let refused = ["fs", "options", "mkfs", "mount", "factor", "resume"].contains(&arg.get_id().as_str());
     if refused { arg.hide(true) } else { arg }
 }
 
@@ -58,6 +58,7 @@ pub fn run(args: Args) -> Outcome {
         ("--options", !run.options.is_empty()),
         ("--mkfs", !run.mkfs.is_empty()),
         ("--mount", !run.mount.is_empty()),
+        ("--factor", !run.factor.is_empty()),
         ("--resume", run.resume.is_some()),
     ] {
         if given {

@@ -80,7 +80,12 @@ pub fn run(args: Args) -> Outcome {
         return published(&args, name);
     }
     if args.what.ends_with(".csv") {
-        return scaling(&args, &args.what, fsarena_report::scaling::file::read(args.what.as_ref())?, FILE_SEED);
+        return scaling(
+            &args,
+            &args.what,
+            fsarena_report::scaling::file::read(args.what.as_ref())?,
+            FILE_SEED,
+        );
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     if args.scaling || (curves::by_clients(&record) && args.explain.is_none() && !args.confirm) {
@@ -137,7 +142,8 @@ fn published(args: &Args, name: &str) -> Outcome {
 }
 
 fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
-    let all: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
+    let all: Vec<_> =
+        curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
     let page = fsarena_report::scaling::page(source, &all, args.tables);
     report::print_page(&page, &args.format)?;
     Ok(ExitCode::Done)

@@ -30,14 +30,23 @@ pub fn parse(level: &str) -> Result<Option<Speed>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || format!("`{level}` is no speed; write `50%`, a governor such as `powersave`, or `1200MHz`");
+    let wrong =
+        || format!("`{level}` is no speed; write `50%`, a governor such as `powersave`, or `1200MHz`");
     if let Some(percent) = level.strip_suffix('%') {
         let percent: f64 = percent.parse().map_err(|_| wrong())?;
-        return if (1.0..100.0).contains(&percent) { Ok(Some(Speed::Share(percent / 100.0))) } else { Err(wrong()) };
+        return if (1.0..100.0).contains(&percent) {
+            Ok(Some(Speed::Share(percent / 100.0)))
+        } else {
+            Err(wrong())
+        };
     }
     if let Some(megahertz) = level.strip_suffix("MHz") {
         let megahertz: u64 = megahertz.parse().map_err(|_| wrong())?;
-        return if (1..=100_000).contains(&megahertz) { Ok(Some(Speed::Frequency(megahertz * 1000))) } else { Err(wrong()) };
+        return if (1..=100_000).contains(&megahertz) {
+            Ok(Some(Speed::Frequency(megahertz * 1000)))
+        } else {
+            Err(wrong())
+        };
     }
     match level.chars().all(|c| c.is_ascii_lowercase()) {
         true => Ok(Some(Speed::Governor(level.into()))),

@@ -29,8 +29,9 @@ pub fn parse(level: &str) -> Result<Option<External>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong =
-        || format!("`{level}` is no place of a journal; write `external`, `external:256MiB` or `external@ram`");
+    let wrong = || {
+        format!("`{level}` is no place of a journal; write `external`, `external:256MiB` or `external@ram`")
+    };
     let (place, on) = match level.split_once('@') {
         Some((place, on)) => (place, super::device::parse(on)?),
         None => (level, None),

@@ -28,7 +28,8 @@ pub fn parse(level: &str) -> Result<Option<Limit>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || format!("`{level}` is no limit; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
+    let wrong =
+        || format!("`{level}` is no limit; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
         let slot = if let Some(rate) = part.strip_suffix("/s") {

@@ -25,7 +25,9 @@ pub fn parse(level: &str) -> Result<Option<u64>, String> {
     }
     match bytes(level) {
         Some(bytes) if bytes >= LEAST => Ok(Some(bytes)),
-        Some(_) => Err(format!("`{level}` is too little: the measuring process itself needs {}", ByteSize(LEAST))),
+        Some(_) => {
+            Err(format!("`{level}` is too little: the measuring process itself needs {}", ByteSize(LEAST)))
+        }
         None => Err(format!("`{level}` is no size; write it like `256MiB`")),
     }
 }

@@ -44,8 +44,11 @@ pub fn parse(level: &str) -> Result<Option<Raid>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong =
-        || format!("`{level}` is no arrangement of devices; write `raid0`, `raid1`, or with 2 to {MOST}: `raid0:3`");
+    let wrong = || {
+        format!(
+            "`{level}` is no arrangement of devices; write `raid0`, `raid1`, or with 2 to {MOST}: `raid0:3`"
+        )
+    };
     let (profile, members) = match level.split_once(':') {
         Some((profile, members)) => (profile, members.parse().map_err(|_| wrong())?),
         None => (level, 2),

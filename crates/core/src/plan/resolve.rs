@@ -135,7 +135,8 @@ impl Resolver<'_> {
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
             // Directories are taken as they are: what would make a filesystem does not apply.
-            factors.retain(|id, _| id == factor::DIR);
+            let around = [factor::DIR, factor::CPUS, factor::CPU_SPEED, factor::MEMORY, factor::CLIENTS];
+            factors.retain(|id, _| around.contains(&id.as_str()));
         } else if file.arms.is_empty() {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);

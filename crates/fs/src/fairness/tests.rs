@@ -2,8 +2,11 @@ use super::*;
 use crate::filesystems;
 
 fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
-    let options =
-        ArmOptions { mkfs: mkfs.iter().map(|word| word.to_string()).collect(), mount: mount.into(), ..ArmOptions::default() };
+    let options = ArmOptions {
+        mkfs: mkfs.iter().map(|word| word.to_string()).collect(),
+        mount: mount.into(),
+        ..ArmOptions::default()
+    };
     ArmFacts {
         arm: format!("{fs} {mount}"),
         def: filesystems::find(fs).unwrap(),
@@ -26,7 +29,10 @@ fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_
     let of = |fs: &str, scheduler: &str| at(arm(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
     let mixed = axes::lint(&[of("ext3", "bfq"), of("xfs", "none")]);
     assert_eq!(mixed.len(), 1);
-    assert!(mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"), "{mixed:?}");
+    assert!(
+        mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
+        "{mixed:?}"
+    );
     let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
     assert!(axes::lint(&crossed).is_empty());
     assert_eq!(axes::lint(&crossed[..3]).len(), 1);

@@ -1,6 +1,9 @@
 //! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef, TUNED_2011, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef,
+    TUNED_2011, Traits, UNIX,
+};
 
 /// Btrfs.
 pub const DEF: FsDef = FsDef {
@@ -18,22 +21,53 @@ pub const DEF: FsDef = FsDef {
             id: "nodatacow",
             mkfs: &[],
             mount: &["nodatacow"],
-            help: "overwrites file data in place; that turns data checksums off", ..PLAIN
+            help: "overwrites file data in place; that turns data checksums off",
+            ..PLAIN
         },
-        OptionSet { id: "nodatasum", mkfs: &[], mount: &["nodatasum"], help: "no checksums of file data", ..PLAIN },
+        OptionSet {
+            id: "nodatasum",
+            mkfs: &[],
+            mount: &["nodatasum"],
+            help: "no checksums of file data",
+            ..PLAIN
+        },
         OptionSet {
             id: "compress-zstd",
             mkfs: &[],
             mount: &["compress=zstd"],
-            help: "compresses file data with zstd", ..PLAIN
+            help: "compresses file data with zstd",
+            ..PLAIN
         },
         OptionSet {
             id: "single",
             mkfs: &["--metadata", "single"],
             mount: &[],
-            help: "one copy of metadata where the default is two", ..PLAIN
+            help: "one copy of metadata where the default is two",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["flushoncommit"], help: "each commit has all data of before it", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &["--metadata", "single"], mount: &["nobarrier", "nodatacow", "commit=120"], help: "no barriers, data in place without checksums, one copy of metadata, a commit every two minutes", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime", "nobarrier", "space_cache=v2"], help: "the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache", raid: "raid0", changes: "space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["flushoncommit"],
+            help: "each commit has all data of before it",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &["--metadata", "single"],
+            mount: &["nobarrier", "nodatacow", "commit=120"],
+            help: "no barriers, data in place without checksums, one copy of metadata, a commit every two minutes",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &[],
+            mount: &["noatime", "nodiratime", "nobarrier", "space_cache=v2"],
+            help: "the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache",
+            raid: "raid0",
+            changes: "space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)",
+            ..PLAIN
+        },
     ],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,

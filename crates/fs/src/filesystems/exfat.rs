@@ -1,6 +1,8 @@
 //! exFAT. mkfs never asks.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
 
 /// exFAT.
 pub const DEF: FsDef = FsDef {
@@ -11,7 +13,24 @@ pub const DEF: FsDef = FsDef {
     force: &[],
     quiet: &[],
     feature_flag: None,
-    options: &[DEFAULT, NOATIME, OptionSet { id: DURABLE, mkfs: &[], mount: &["dirsync"], help: "changes of directories are synchronous", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: exFAT keeps nothing that could be given up", ..PLAIN }],
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["dirsync"],
+            help: "changes of directories are synchronous",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: exFAT keeps nothing that could be given up",
+            ..PLAIN
+        },
+    ],
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },

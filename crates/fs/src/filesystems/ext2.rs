@@ -1,6 +1,9 @@
 //! ext2: no journal, so nothing is ordered and a crash needs fsck.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011,
+    Traits, UNIX,
+};
 
 /// ext2.
 pub const DEF: FsDef = FsDef {
@@ -11,7 +14,32 @@ pub const DEF: FsDef = FsDef {
     force: &["-F"],
     quiet: &[],
     feature_flag: Some("-O"),
-    options: &[DEFAULT, NOATIME, OptionSet { id: DURABLE, mkfs: &[], mount: &["dirsync"], help: "changes of directories are synchronous; no option makes ext2 survive a crash without fsck", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: ext2 keeps nothing that could be given up", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime"], help: "the dbench study of 2011: as mkfs has it, no access times", changes: "none: nodiratime is part of noatime today", ..PLAIN }],
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["dirsync"],
+            help: "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: ext2 keeps nothing that could be given up",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &[],
+            mount: &["noatime", "nodiratime"],
+            help: "the dbench study of 2011: as mkfs has it, no access times",
+            changes: "none: nodiratime is part of noatime today",
+            ..PLAIN
+        },
+    ],
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },

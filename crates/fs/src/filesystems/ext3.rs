@@ -1,6 +1,9 @@
 //! ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, Traits, UNIX,
+};
 
 /// ext3.
 pub const DEF: FsDef = FsDef {
@@ -18,15 +21,39 @@ pub const DEF: FsDef = FsDef {
             id: "writeback",
             mkfs: &[],
             mount: &["data=writeback"],
-            help: "file data may reach the disk after the metadata that names it", ..PLAIN
+            help: "file data may reach the disk after the metadata that names it",
+            ..PLAIN
         },
         OptionSet {
             id: "journal",
             mkfs: &[],
             mount: &["data=journal"],
-            help: "file data goes through the journal too", ..PLAIN
+            help: "file data goes through the journal too",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["data=journal", "barrier=1"], help: "file data goes through the journal too, caches are flushed", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["data=writeback", "barrier=0", "commit=60"], help: "data is not ordered, caches are not flushed, a commit a minute", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime", "data=writeback", "commit=30"], help: "the dbench study of 2011: external journal, data=writeback, commit=30", journal: "external", changes: "nobh is left out: the kernel ignores it since ext4 does the work of ext3 (4.3); so extents of memory, delayed allocation and barriers are those of that driver, and barriers are on, which they were not in 2011", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["data=journal", "barrier=1"],
+            help: "file data goes through the journal too, caches are flushed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["data=writeback", "barrier=0", "commit=60"],
+            help: "data is not ordered, caches are not flushed, a commit a minute",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &[],
+            mount: &["noatime", "nodiratime", "data=writeback", "commit=30"],
+            help: "the dbench study of 2011: external journal, data=writeback, commit=30",
+            journal: "external",
+            changes: "nobh is left out: the kernel ignores it since ext4 does the work of ext3 (4.3); so extents of memory, delayed allocation and barriers are those of that driver, and barriers are on, which they were not in 2011",
+            ..PLAIN
+        },
     ],
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,

@@ -1,6 +1,9 @@
 //! ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, Traits, UNIX,
+};
 
 /// ext4.
 pub const DEF: FsDef = FsDef {
@@ -18,39 +21,67 @@ pub const DEF: FsDef = FsDef {
             id: "writeback",
             mkfs: &[],
             mount: &["data=writeback"],
-            help: "file data may reach the disk after the metadata that names it", ..PLAIN
+            help: "file data may reach the disk after the metadata that names it",
+            ..PLAIN
         },
         OptionSet {
             id: "journal",
             mkfs: &[],
             mount: &["data=journal"],
-            help: "file data goes through the journal too", ..PLAIN
+            help: "file data goes through the journal too",
+            ..PLAIN
         },
         OptionSet {
             id: "nobarrier",
             mkfs: &[],
             mount: &["nobarrier"],
-            help: "does not flush the device's cache: a power cut may lose what was said to be stored", ..PLAIN
+            help: "does not flush the device's cache: a power cut may lose what was said to be stored",
+            ..PLAIN
         },
         OptionSet {
             id: "no-journal",
             mkfs: &["-O", "^has_journal"],
             mount: &[],
-            help: "no journal: a crash needs fsck", ..PLAIN
+            help: "no journal: a crash needs fsck",
+            ..PLAIN
         },
         OptionSet {
             id: "eager",
             mkfs: &["-E", "lazy_itable_init=0,lazy_journal_init=0"],
             mount: &[],
-            help: "mkfs writes all inode tables and the journal, so that nothing is left to do after it", ..PLAIN
+            help: "mkfs writes all inode tables and the journal, so that nothing is left to do after it",
+            ..PLAIN
         },
         OptionSet {
             id: "nodelalloc",
             mkfs: &[],
             mount: &["nodelalloc"],
-            help: "allocates blocks when they are written to the cache, as ext3 does", ..PLAIN
+            help: "allocates blocks when they are written to the cache, as ext3 does",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["data=journal", "barrier=1"], help: "file data goes through the journal too, caches are flushed", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &["-O", "^has_journal"], mount: &["nobarrier"], help: "no journal, and caches are not flushed", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &["-O", "extent", "-E", "lazy_itable_init=0"], mount: &["noatime", "nodiratime", "nobarrier"], help: "the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers", journal: "external", changes: "mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["data=journal", "barrier=1"],
+            help: "file data goes through the journal too, caches are flushed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &["-O", "^has_journal"],
+            mount: &["nobarrier"],
+            help: "no journal, and caches are not flushed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &["-O", "extent", "-E", "lazy_itable_init=0"],
+            mount: &["noatime", "nodiratime", "nobarrier"],
+            help: "the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers",
+            journal: "external",
+            changes: "mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011",
+            ..PLAIN
+        },
     ],
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,

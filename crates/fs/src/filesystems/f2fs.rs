@@ -1,6 +1,8 @@
 //! F2FS, a log-structured filesystem for flash.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
 
 /// F2FS.
 pub const DEF: FsDef = FsDef {
@@ -18,16 +20,37 @@ pub const DEF: FsDef = FsDef {
             id: "checksums",
             mkfs: &["-O", "extra_attr,inode_checksum,sb_checksum"],
             mount: &[],
-            help: "checksums of inodes and superblock", ..PLAIN
+            help: "checksums of inodes and superblock",
+            ..PLAIN
         },
         OptionSet {
             id: "nobarrier",
             mkfs: &[],
             mount: &["nobarrier"],
-            help: "does not flush the device's cache", ..PLAIN
+            help: "does not flush the device's cache",
+            ..PLAIN
         },
-        OptionSet { id: "strict", mkfs: &[], mount: &["fsync_mode=strict"], help: "fsync as POSIX words it", ..PLAIN },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["fsync_mode=strict"], help: "fsync as POSIX words it", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["nobarrier", "fsync_mode=nobarrier"], help: "does not flush the device's cache", ..PLAIN },
+        OptionSet {
+            id: "strict",
+            mkfs: &[],
+            mount: &["fsync_mode=strict"],
+            help: "fsync as POSIX words it",
+            ..PLAIN
+        },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["fsync_mode=strict"],
+            help: "fsync as POSIX words it",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["nobarrier", "fsync_mode=nobarrier"],
+            help: "does not flush the device's cache",
+            ..PLAIN
+        },
     ],
     packages: &["f2fs-tools"],
     min_bytes: 512 * MIB,

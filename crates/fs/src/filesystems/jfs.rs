@@ -1,6 +1,9 @@
 //! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, UNIX,
+};
 
 /// JFS.
 pub const DEF: FsDef = FsDef {
@@ -18,9 +21,32 @@ pub const DEF: FsDef = FsDef {
             id: "iocharset",
             mkfs: &[],
             mount: &["iocharset=utf8"],
-            help: "takes file names as UTF-8", ..PLAIN
+            help: "takes file names as UTF-8",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &[], help: "as it is: JFS has no option that makes it safer", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["nointegrity"], help: "writes no journal: a crash needs fsck, or mkfs", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime"], help: "the dbench study of 2011: external journal", journal: "external", changes: "none", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: JFS has no option that makes it safer",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["nointegrity"],
+            help: "writes no journal: a crash needs fsck, or mkfs",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &[],
+            mount: &["noatime", "nodiratime"],
+            help: "the dbench study of 2011: external journal",
+            journal: "external",
+            changes: "none",
+            ..PLAIN
+        },
     ],
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,

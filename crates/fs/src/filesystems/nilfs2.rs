@@ -1,6 +1,8 @@
 //! NILFS2, a log-structured filesystem of continuous snapshots. Its cleaner runs as a process.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
 
 /// NILFS2.
 pub const DEF: FsDef = FsDef {
@@ -18,16 +20,37 @@ pub const DEF: FsDef = FsDef {
             id: "order-strict",
             mkfs: &[],
             mount: &["order=strict"],
-            help: "writes data in the order of its changes", ..PLAIN
+            help: "writes data in the order of its changes",
+            ..PLAIN
         },
         OptionSet {
             id: "nobarrier",
             mkfs: &[],
             mount: &["nobarrier"],
-            help: "does not flush the device's cache", ..PLAIN
+            help: "does not flush the device's cache",
+            ..PLAIN
         },
-        OptionSet { id: "nogc", mkfs: &[], mount: &["nogc"], help: "no cleaner runs in the background", ..PLAIN },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["order=strict"], help: "writes data in the order of its changes", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["nobarrier", "order=relaxed"], help: "does not flush the device's cache", ..PLAIN },
+        OptionSet {
+            id: "nogc",
+            mkfs: &[],
+            mount: &["nogc"],
+            help: "no cleaner runs in the background",
+            ..PLAIN
+        },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["order=strict"],
+            help: "writes data in the order of its changes",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["nobarrier", "order=relaxed"],
+            help: "does not flush the device's cache",
+            ..PLAIN
+        },
     ],
     packages: &["nilfs-tools"],
     min_bytes: 512 * MIB,

@@ -1,6 +1,8 @@
 //! NTFS through the kernel's ntfs3 driver. Without `--quick` mkfs writes zeroes over the whole device.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
 
 /// NTFS (ntfs3).
 pub const DEF: FsDef = FsDef {
@@ -14,14 +16,34 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet { id: "force", mkfs: &[], mount: &["force"], help: "mounts a volume marked dirty", ..PLAIN },
+        OptionSet {
+            id: "force",
+            mkfs: &[],
+            mount: &["force"],
+            help: "mounts a volume marked dirty",
+            ..PLAIN
+        },
         OptionSet {
             id: "prealloc",
             mkfs: &[],
             mount: &["prealloc"],
-            help: "allocates ahead of growing files", ..PLAIN
+            help: "allocates ahead of growing files",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["dirsync"], help: "changes of directories are synchronous", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: ntfs3 has no option that is faster and less safe", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["dirsync"],
+            help: "changes of directories are synchronous",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: ntfs3 has no option that is faster and less safe",
+            ..PLAIN
+        },
     ],
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,

@@ -1,6 +1,8 @@
 //! Reiser4, never in the mainline kernel. Every operation is a transaction.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX,
+};
 
 /// Reiser4.
 pub const DEF: FsDef = FsDef {
@@ -11,7 +13,24 @@ pub const DEF: FsDef = FsDef {
     force: &["--yes", "--force"],
     quiet: &[],
     feature_flag: None,
-    options: &[DEFAULT, NOATIME, OptionSet { id: DURABLE, mkfs: &[], mount: &[], help: "as it is: every operation is a transaction", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: it keeps nothing that could be given up", ..PLAIN }],
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: every operation is a transaction",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: it keeps nothing that could be given up",
+            ..PLAIN
+        },
+    ],
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },

@@ -1,6 +1,9 @@
 //! ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, UNIX,
+};
 
 /// ReiserFS.
 pub const DEF: FsDef = FsDef {
@@ -18,21 +21,46 @@ pub const DEF: FsDef = FsDef {
             id: "notail",
             mkfs: &[],
             mount: &["notail"],
-            help: "does not pack the ends of small files into the tree", ..PLAIN
+            help: "does not pack the ends of small files into the tree",
+            ..PLAIN
         },
         OptionSet {
             id: "writeback",
             mkfs: &[],
             mount: &["data=writeback"],
-            help: "file data may reach the disk after the metadata that names it", ..PLAIN
+            help: "file data may reach the disk after the metadata that names it",
+            ..PLAIN
         },
         OptionSet {
             id: "journal",
             mkfs: &[],
             mount: &["data=journal"],
-            help: "file data goes through the journal too", ..PLAIN
+            help: "file data goes through the journal too",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["data=journal", "barrier=flush"], help: "file data goes through the journal too, caches are flushed", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["data=writeback", "barrier=none"], help: "data is not ordered, caches are not flushed", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &[], mount: &["noatime", "nodiratime"], help: "the dbench study of 2011: external journal", journal: "external", changes: "none", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["data=journal", "barrier=flush"],
+            help: "file data goes through the journal too, caches are flushed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["data=writeback", "barrier=none"],
+            help: "data is not ordered, caches are not flushed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &[],
+            mount: &["noatime", "nodiratime"],
+            help: "the dbench study of 2011: external journal",
+            journal: "external",
+            changes: "none",
+            ..PLAIN
+        },
     ],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,

@@ -1,6 +1,8 @@
 //! FAT32. No owners, no links, files under 4 GiB.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
 
 /// FAT32.
 pub const DEF: FsDef = FsDef {
@@ -18,9 +20,23 @@ pub const DEF: FsDef = FsDef {
             id: "flush",
             mkfs: &[],
             mount: &["flush"],
-            help: "writes back soon after a file is closed", ..PLAIN
+            help: "writes back soon after a file is closed",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["flush"], help: "writes back soon after a file is closed", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &[], help: "as it is: FAT keeps nothing that could be given up", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["flush"],
+            help: "writes back soon after a file is closed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: FAT keeps nothing that could be given up",
+            ..PLAIN
+        },
     ],
     packages: &["dosfstools"],
     min_bytes: 512 * MIB,

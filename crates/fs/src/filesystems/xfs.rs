@@ -1,6 +1,9 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
-use crate::def::{DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX};
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, Traits, UNIX,
+};
 
 /// XFS.
 pub const DEF: FsDef = FsDef {
@@ -18,21 +21,46 @@ pub const DEF: FsDef = FsDef {
             id: "nocrc",
             mkfs: &["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"],
             mount: &[],
-            help: "the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it", ..PLAIN
+            help: "the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it",
+            ..PLAIN
         },
         OptionSet {
             id: "noreflink",
             mkfs: &["-m", "reflink=0"],
             mount: &[],
-            help: "cannot share blocks between files", ..PLAIN
+            help: "cannot share blocks between files",
+            ..PLAIN
         },
         OptionSet {
             id: "logbufs",
             mkfs: &[],
             mount: &["logbufs=8", "logbsize=256k"],
-            help: "more and larger log buffers in memory", ..PLAIN
+            help: "more and larger log buffers in memory",
+            ..PLAIN
         },
-        OptionSet { id: DURABLE, mkfs: &[], mount: &["wsync"], help: "changes of directories are synchronous", ..PLAIN }, OptionSet { id: FAST_UNSAFE, mkfs: &[], mount: &["logbufs=8", "logbsize=256k"], help: "larger log buffers: more is lost in a crash. XFS flushes caches whatever is asked (nobarrier went in 4.19)", ..PLAIN }, OptionSet { id: TUNED_2011, mkfs: &["-l", "lazy-count=1", "-d", "agcount=16"], mount: &["noatime", "nodiratime", "logbufs=8", "logbsize=262144"], help: "the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers", journal: "external:256MiB", changes: "metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole", ..PLAIN },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["wsync"],
+            help: "changes of directories are synchronous",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["logbufs=8", "logbsize=256k"],
+            help: "larger log buffers: more is lost in a crash. XFS flushes caches whatever is asked (nobarrier went in 4.19)",
+            ..PLAIN
+        },
+        OptionSet {
+            id: TUNED_2011,
+            mkfs: &["-l", "lazy-count=1", "-d", "agcount=16"],
+            mount: &["noatime", "nodiratime", "logbufs=8", "logbsize=262144"],
+            help: "the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers",
+            journal: "external:256MiB",
+            changes: "metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole",
+            ..PLAIN
+        },
     ],
     packages: &["xfsprogs"],
     min_bytes: 300 * MIB,

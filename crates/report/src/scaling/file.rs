@@ -22,15 +22,21 @@ pub fn read(path: &Path) -> Result<Vec<Series>, ImportError> {
     let failed = |source| ImportError::Read { origin: origin.clone(), source };
     let size = path.metadata().map_err(failed)?.len();
     if size > MAX_BYTES {
-        return Err(ImportError::fault(&origin, Fault::whole(format!("{size} bytes are too many for a curve"))));
+        return Err(ImportError::fault(
+            &origin,
+            Fault::whole(format!("{size} bytes are too many for a curve")),
+        ));
     }
     let bytes = std::fs::read(path).map_err(failed)?;
     parse(&bytes).map_err(|fault| ImportError::fault(&origin, fault))
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
-    let mut reader =
-        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).comment(Some(b'#')).from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .trim(csv::Trim::All)
+        .comment(Some(b'#'))
+        .from_reader(bytes);
     let mut records = Vec::new();
     for record in reader.records() {
         records.push(record.map_err(|error| Fault::whole(error.to_string()))?);
@@ -76,7 +82,9 @@ impl Columns {
         let heads: Vec<String> = first.iter().map(str::to_ascii_lowercase).collect();
         let called = |words: &[&str]| {
             // A unit may follow: `throughput_mb_per_s`.
-            let is = |head: &String| words.iter().any(|word| head == word || head.starts_with(&format!("{word}_")));
+            let is = |head: &String| {
+                words.iter().any(|word| head == word || head.starts_with(&format!("{word}_")))
+            };
             heads.iter().position(is)
         };
         let clients = called(&CLIENTS).ok_or_else(|| {
@@ -84,8 +92,7 @@ impl Columns {
         })?;
         let block = called(&["block"]);
         let numeric = |at: usize| records[1..].iter().all(|record| record.get(at).is_some_and(number));
-        let others: Vec<usize> =
-            (0..heads.len()).filter(|at| *at != clients && Some(*at) != block).collect();
+        let others: Vec<usize> = (0..heads.len()).filter(|at| *at != clients && Some(*at) != block).collect();
         let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or_else(|| {
             let numbers: Vec<usize> = others.iter().copied().filter(|at| numeric(*at)).collect();
             <[usize; 1]>::try_from(numbers).ok().map(|[only]| only)
@@ -125,7 +132,8 @@ mod tests {
         assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
         assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are blocks");
         let named =
-            parse(b"fs,clients,block,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n").unwrap();
+            parse(b"fs,clients,block,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
+                .unwrap();
         assert_eq!(named.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
         assert_eq!(by_type[0].x, [[5.0], [9.0]]);

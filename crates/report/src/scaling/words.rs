@@ -58,7 +58,12 @@ fn formula(law: &Law) -> String {
     match *law {
         Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
         Law::Amdahl { lambda, sigma } => {
-            format!("{0}·N/(1 + {1}·(N−1)), never above {2}", three(lambda), three(sigma), three(lambda / sigma))
+            format!(
+                "{0}·N/(1 + {1}·(N−1)), never above {2}",
+                three(lambda),
+                three(sigma),
+                three(lambda / sigma)
+            )
         }
         Law::Usl { lambda, sigma, kappa } => {
             format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
@@ -179,8 +184,9 @@ mod tests {
 
     #[test]
     fn a_curve_is_named_with_its_ends() {
-        let power: Vec<(f64, f64)> =
-            [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0].map(|n: f64| (n, 0.34 * n.powf(0.29))).into();
+        let power: Vec<(f64, f64)> = [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+            .map(|n: f64| (n, 0.34 * n.powf(0.29)))
+            .into();
         let said = said(&power);
         assert!(said[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"), "{said:?}");
         assert_eq!(said[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");

@@ -56,6 +56,7 @@ pub fn backing(backing: &Backing) -> String {
         Backing::Loop { path: None } => "loop images".into(),
         Backing::Loop { path: Some(path) } => format!("loop images in {}", path.display()),
         Backing::Ram => "loop images in memory".into(),
+        Backing::Zram => "zram devices (compressed memory)".into(),
         Backing::Erase { path, .. } => format!("the device {}", path.display()),
         Backing::Dir => "existing directories".into(),
     }

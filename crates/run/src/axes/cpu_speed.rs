@@ -50,7 +50,8 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
             }
         }
         Some(Speed::Frequency(khz)) => {
-            let (low, high) = (read(&policies[0], "cpuinfo_min_freq"), read(&policies[0], "cpuinfo_max_freq"));
+            let (low, high) =
+                (read(&policies[0], "cpuinfo_min_freq"), read(&policies[0], "cpuinfo_max_freq"));
             let (least, most) = (low.parse().unwrap_or(0), high.parse().unwrap_or(u64::MAX));
             match (least..=most).contains(&khz) {
                 true => Ok(()),

@@ -11,9 +11,14 @@ pub const AXIS: Axis = Axis { factor: factor::DEVICE, of_directories: false, che
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = factor::device::parse(asked.arm.level(factor::DEVICE)).unwrap_or_default();
-    let zram = level == Some(Carrier::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
+    let zram =
+        level == Some(Carrier::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
     match zram && !zram::offered(asked.kernel) {
-        true => Err(lacking(asked, factor::DEVICE, "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)")),
+        true => Err(lacking(
+            asked,
+            factor::DEVICE,
+            "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)",
+        )),
         false => Ok(()),
     }
 }

@@ -29,7 +29,11 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     let able = found.is_some_and(|found| found.unified || found.root.join(WRITE_BYTES).exists());
     match able {
         true => Ok(()),
-        false => Err(lacking(asked, factor::LIMIT, "this kernel throttles no I/O (cgroup io.max or blkio.throttle)")),
+        false => Err(lacking(
+            asked,
+            factor::LIMIT,
+            "this kernel throttles no I/O (cgroup io.max or blkio.throttle)",
+        )),
     }
 }
 
@@ -48,7 +52,8 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
     } else {
         let mut groups = vec![controller.root.clone(), controller.own.clone()];
         groups.dedup();
-        for (group, device) in groups.iter().flat_map(|group| stage.devices.iter().map(move |d| (group, *d))) {
+        for (group, device) in groups.iter().flat_map(|group| stage.devices.iter().map(move |d| (group, *d)))
+        {
             for (file, most) in [
                 (WRITE_BYTES, limit.bytes_per_s),
                 (READ_BYTES, limit.bytes_per_s),

@@ -22,7 +22,9 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     if def.raid.is_none() {
         let why = match asked.kernel.path("proc/mdstat").exists() {
             true => format!("{fs} stripes nothing by itself, and fsarena assembles no md arrays; take btrfs"),
-            false => format!("{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs"),
+            false => {
+                format!("{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs")
+            }
         };
         return Err(lacking(asked, factor::RAID, why));
     }

@@ -1,13 +1,16 @@
 //! How large the images are, and whether there is room for them.
 
 use crate::executor::Fatal;
+use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
+use fsarena_core::factor::device::Carrier;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::state_dir;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
@@ -52,26 +55,61 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
     }
 }
 
-/// Images go into a directory that exists, not onto a filesystem under test, and there is room for them.
-pub fn images(kernel: &Kernel, carrier: &Backing, runs: &Path, sizes: (u64, u64)) -> Result<(), Fatal> {
-    let (size, other) = sizes;
-    let (dir, needed) = match carrier {
-        Backing::Loop { path: Some(dir) } => (dir.as_path(), size + other),
-        Backing::Ram => (Path::new(RAM), size + other),
-        Backing::Erase { .. } => (existing(runs), other),
-        Backing::Loop { path: None } | Backing::Dir => (existing(runs), size + other),
+/// Images go into directories that exist, not onto a filesystem under test, and there is room for them; what is
+/// compressed in memory has room there uncompressed.
+pub fn images(
+    kernel: &Kernel,
+    carrier: &Backing,
+    runs: &Path,
+    devices: &BTreeSet<Wanted>,
+    other: u64,
+) -> Result<(), Fatal> {
+    let sum =
+        |on: Carrier| devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|w| w.bytes).sum::<u64>();
+    let other_in_memory = matches!(carrier, Backing::Ram | Backing::Zram);
+    let (beside, below) = if other_in_memory { (other, 0) } else { (0, other) };
+    let on_disk = match carrier {
+        Backing::Loop { path: Some(dir) } => dir.as_path(),
+        _ => existing(runs),
     };
-    image_dir(kernel, dir)?;
-    let free = fsarena_sys::image::free_bytes(dir)?;
-    if free < needed {
-        return Err(Fatal::Missing(format!(
-            "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or \
-             put them elsewhere: --on loop:DIR",
-            ByteSize(needed),
-            ByteSize(free)
-        )));
+    let zram = sum(Carrier::Zram);
+    for (dir, needed) in [(on_disk, sum(Carrier::Loop) + below), (Path::new(RAM), sum(Carrier::Ram) + beside)]
+    {
+        if needed > 0 {
+            image_dir(kernel, dir)?;
+            let zram = if dir == Path::new(RAM) { zram } else { 0 };
+            room(dir, needed + zram)?;
+        }
     }
-    Ok(())
+    match available(kernel).filter(|available| zram > *available) {
+        None => Ok(()),
+        Some(free) => Err(Fatal::Missing(format!(
+            "too little memory for zram devices: {} needed where nothing can be compressed, {} available; take a \
+             smaller --scale",
+            ByteSize(zram),
+            ByteSize(free)
+        ))),
+    }
+}
+
+fn room(dir: &Path, needed: u64) -> Result<(), Fatal> {
+    let free = fsarena_sys::image::free_bytes(dir)?;
+    if free >= needed {
+        return Ok(());
+    }
+    Err(Fatal::Missing(format!(
+        "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or put them \
+         elsewhere: --on loop:DIR",
+        ByteSize(needed),
+        ByteSize(free)
+    )))
+}
+
+/// Memory that can be had without swapping, in bytes.
+fn available(kernel: &Kernel) -> Option<u64> {
+    let text = kernel.read("proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The directory, or the nearest above it that exists.

@@ -47,9 +47,7 @@ impl Peak {
             at: series.n[top],
             interval: middle(draws).filter(|_| series.blocks() > 1),
             throughput: means[top].exp(),
-            at_end: (top != last)
-                .then(|| Ratio::of(log_ratios(&series.x[top], &series.x[last]).d))
-                .flatten(),
+            at_end: (top != last).then(|| Ratio::of(log_ratios(&series.x[top], &series.x[last]).d)).flatten(),
         }
     }
 }

@@ -73,7 +73,12 @@ mod tests {
             let step = f64::from(block) / 7.0;
             let two = 190.0;
             let four = two * (1.01 + 0.07 * step);
-            rows.extend([(1.0, block, 100.0), (2.0, block, two), (4.0, block, four), (8.0, block, four * 1.01)]);
+            rows.extend([
+                (1.0, block, 100.0),
+                (2.0, block, two),
+                (4.0, block, four),
+                (8.0, block, four * 1.01),
+            ]);
         }
         let saturation = Saturation::of(&Series::new("s", &rows).unwrap()).unwrap();
         assert_eq!((saturation.from, saturation.at), (Some(2.0), Some(4.0)));

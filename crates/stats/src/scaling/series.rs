@@ -124,8 +124,7 @@ pub(super) mod tests {
 
     #[test]
     fn rows_come_in_any_order_and_repeats_are_means() {
-        let series =
-            Series::new("s", &[(4.0, 7, 8.0), (1.0, 2, 2.0), (1.0, 7, 3.0), (1.0, 7, 5.0)]).unwrap();
+        let series = Series::new("s", &[(4.0, 7, 8.0), (1.0, 2, 2.0), (1.0, 7, 3.0), (1.0, 7, 5.0)]).unwrap();
         assert_eq!((series.n.as_slice(), series.blocks()), ([1.0, 4.0].as_slice(), 2));
         assert_eq!(series.x[0], [2.0, 4.0]);
         assert!(series.x[1][0].is_nan() && series.x[1][1] == 8.0);

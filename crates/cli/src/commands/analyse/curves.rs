@@ -42,9 +42,12 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Vec<Series>, F
     }
     let several = rows.keys().map(|(_, step)| step).collect::<std::collections::BTreeSet<_>>().len() > 1;
     let name = |(arm, step): &(String, String)| if several { format!("{arm} {step}") } else { arm.clone() };
-    let curves: Result<Vec<Series>, _> = rows.iter().map(|(key, rows)| Series::new(&name(key), rows)).collect();
+    let curves: Result<Vec<Series>, _> =
+        rows.iter().map(|(key, rows)| Series::new(&name(key), rows)).collect();
     match curves? {
-        curves if curves.is_empty() => Err(no_curve(&format!("run {} varies no clients or threads", record.id))),
+        curves if curves.is_empty() => {
+            Err(no_curve(&format!("run {} varies no clients or threads", record.id)))
+        }
         curves => Ok(curves),
     }
 }

@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 22] = [
+const FIXED: [&str; 23] = [
+    "factor",
     "plan",
     "on",
     "fs",
@@ -56,7 +57,7 @@ pub struct Args {
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `dir:PATH` (an existing
+    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH` (an existing
     /// directory as it is, no root needed; repeat it to compare directories)
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
     pub on: Vec<On>,
@@ -72,6 +73,11 @@ pub struct Args {
     /// Further mount options, comma-separated; repeat it to compare several
     #[arg(long, value_name = "OPTIONS", help_heading = "What is compared")]
     pub mount: Vec<String>,
+
+    /// Levels of any factor to compare, such as `scheduler=none,bfq` or `journal=,external` (`fsarena list factors`);
+    /// repeatable
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "What is compared")]
+    pub factor: Vec<(String, Vec<String>)>,
 
     /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
@@ -153,6 +159,8 @@ pub enum On {
     Loop(Option<PathBuf>),
     /// A loop image in memory.
     Ram,
+    /// A zram device: compressed memory.
+    Zram,
     /// A directory as it is.
     Dir(PathBuf),
 }
@@ -162,9 +170,10 @@ impl On {
         match text.split_once(':') {
             None if text == "loop" => Ok(On::Loop(None)),
             None if text == "ram" => Ok(On::Ram),
+            None if text == "zram" => Ok(On::Zram),
             Some(("loop", dir)) if !dir.is_empty() => Ok(On::Loop(Some(dir.into()))),
             Some(("dir", dir)) if !dir.is_empty() => Ok(On::Dir(dir.into())),
-            _ => Err("it is `loop`, `loop:DIR`, `ram` or `dir:PATH`".into()),
+            _ => Err("it is `loop`, `loop:DIR`, `ram`, `zram` or `dir:PATH`".into()),
         }
     }
 }
@@ -174,6 +183,20 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
         .into_iter()
         .find(|scale| scale.name() == text)
         .ok_or_else(|| format!("it is one of {}", Scale::ALL.map(Scale::name).join(", ")))
+}
+
+/// `FACTOR=LEVEL,…`. A level of mount options has commas of its own: for that there is `--mount`.
+fn parse_factor(text: &str) -> Result<(String, Vec<String>), String> {
+    match text.split_once('=') {
+        Some((id, levels)) if factor::find(id).is_some() => {
+            Ok((id.into(), levels.split(',').map(String::from).collect()))
+        }
+        Some((id, _)) => {
+            let known: Vec<&str> = factor::FACTORS.iter().map(|factor| factor.id).collect();
+            Err(format!("`{id}` is no factor; there are {}", known.join(", ")))
+        }
+        None => Err("write it FACTOR=LEVEL,LEVEL".into()),
+    }
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
@@ -197,6 +220,7 @@ impl Args {
                 factors.push((id.to_string(), levels.clone()));
             }
         }
+        factors.extend(self.factor.iter().cloned());
         let (backing, directories) = self.backing()?;
         let tree = self.tree.as_deref().map(absolute_text).transpose()?;
         if !directories.is_empty() {
@@ -266,6 +290,7 @@ impl Args {
                     return Ok((Some(Backing::Loop { path }), vec![]));
                 }
                 On::Ram => return Ok((Some(Backing::Ram), vec![])),
+                On::Zram => return Ok((Some(Backing::Zram), vec![])),
             }
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))

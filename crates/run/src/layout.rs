@@ -1,0 +1,156 @@
+//! Which devices an arm's filesystem lies on. A run makes each of them once, and the cells of all arms that want
+//! the same one share it.
+
+use fsarena_core::cell::Arm;
+use fsarena_core::factor::device::Carrier;
+use fsarena_core::factor::{self, RAW};
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_fs::{Error, filesystems, lifecycle};
+use std::collections::BTreeSet;
+
+/// What carries one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum On {
+    /// Something that fsarena makes.
+    Made(Carrier),
+    /// The device that the user named for erasing.
+    Erased,
+}
+
+/// What a device is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A whole filesystem.
+    Whole,
+    /// One of several, by its number from 1.
+    Member(usize),
+    /// A journal or log.
+    Journal,
+}
+
+/// A device that some arm wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// What carries it.
+    pub on: On,
+    /// What it is for.
+    pub role: Role,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// The devices of one arm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Those with data.
+    pub members: Vec<Wanted>,
+    /// That of the journal, where it has one.
+    pub journal: Option<Wanted>,
+}
+
+impl Wanted {
+    /// The name of its image: `test.img`, `raid-1-of-512MiB.img`.
+    pub fn image(&self) -> String {
+        let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
+        match self.role {
+            Role::Whole => "test.img".into(),
+            Role::Member(number) => format!("member-{number}-{size}.img"),
+            Role::Journal => format!("journal-{size}.img"),
+        }
+    }
+
+    /// Whether it lies in memory.
+    pub fn in_memory(&self) -> bool {
+        matches!(self.on, On::Made(Carrier::Ram | Carrier::Zram))
+    }
+}
+
+impl Layout {
+    /// The devices of an arm whose filesystem is to hold so many bytes.
+    ///
+    /// # Errors
+    /// An unknown filesystem or option set.
+    pub fn of(plan: &Plan, arm: &Arm, bytes: u64) -> Result<Layout, Error> {
+        let level = factor::device::parse(arm.level(factor::DEVICE)).map_err(Error::Options)?;
+        let on = level.map_or_else(|| of_run(&plan.device.backing), On::Made);
+        let whole = || vec![Wanted { on, role: Role::Whole, bytes }];
+        if arm.level(factor::FS) == RAW {
+            return Ok(Layout { members: whole(), journal: None });
+        }
+        let def = filesystems::find(arm.level(factor::FS))?;
+        let options = lifecycle::options(def, arm)?;
+        let members = options.raid.map_or_else(whole, |raid| {
+            let bytes = raid.member_bytes(bytes);
+            (1..=raid.members).map(|number| Wanted { on, role: Role::Member(number), bytes }).collect()
+        });
+        let journal = lifecycle::journal_bytes(def, &options).map(|bytes| {
+            let own = options.journal.and_then(|journal| journal.on).map(On::Made);
+            // One erased device cannot carry both.
+            let beside = if on == On::Erased { On::Made(Carrier::Loop) } else { on };
+            Wanted { on: own.unwrap_or(beside), role: Role::Journal, bytes }
+        });
+        Ok(Layout { members, journal })
+    }
+
+    /// All of them, those with data first.
+    pub fn all(&self) -> impl Iterator<Item = &Wanted> {
+        self.members.iter().chain(&self.journal)
+    }
+}
+
+fn of_run(backing: &Backing) -> On {
+    match backing {
+        Backing::Loop { .. } | Backing::Dir => On::Made(Carrier::Loop),
+        Backing::Ram => On::Made(Carrier::Ram),
+        Backing::Zram => On::Made(Carrier::Zram),
+        Backing::Erase { .. } => On::Erased,
+    }
+}
+
+/// Every device that the arms of a run want.
+///
+/// # Errors
+/// An unknown filesystem or option set.
+pub fn wanted(plan: &Plan, arms: &[Arm], bytes: u64) -> Result<BTreeSet<Wanted>, Error> {
+    let mut all = BTreeSet::new();
+    for arm in arms {
+        all.extend(Layout::of(plan, arm, bytes)?.all());
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::tests::empty;
+
+    fn arm(levels: &[(&str, &str)]) -> Arm {
+        Arm { name: "a".into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
+    }
+
+    #[test]
+    fn arms_share_what_they_want_alike() {
+        // That plan's images lie in memory.
+        let plan = empty(&["ext4"], &[]).plan;
+        let arms = [
+            arm(&[("fs", "ext4")]),
+            arm(&[("fs", "ext4"), ("journal", "external:64MiB")]),
+            arm(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
+            arm(&[("fs", "btrfs"), ("raid", "raid0")]),
+        ];
+        let all: Vec<(On, Role, u64)> =
+            wanted(&plan, &arms, 1 << 30).unwrap().iter().map(|w| (w.on, w.role, w.bytes >> 20)).collect();
+        use Carrier::{Loop, Ram, Zram};
+        assert_eq!(
+            all,
+            [
+                (On::Made(Loop), Role::Journal, 64),
+                (On::Made(Ram), Role::Whole, 1024),
+                (On::Made(Ram), Role::Member(1), 512),
+                (On::Made(Ram), Role::Member(2), 512),
+                (On::Made(Ram), Role::Journal, 64),
+                (On::Made(Zram), Role::Whole, 1024),
+            ]
+        );
+    }
+}
