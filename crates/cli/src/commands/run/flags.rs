@@ -77,7 +77,7 @@ pub struct Args {
     /// Levels of any factor to compare, such as `scheduler=none,bfq` or `journal=,external` (`fsarena list factors`);
     /// repeatable
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "What is compared")]
-    pub factor: Vec<(String, Vec<String>)>,
+    pub factor: Vec<Levels>,
 
     /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
@@ -152,6 +152,9 @@ pub struct Args {
     pub runs: Runs,
 }
 
+/// A factor and its levels.
+pub type Levels = (String, Vec<String>);
+
 /// Where a run takes place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum On {
@@ -186,7 +189,7 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
 }
 
 /// `FACTOR=LEVEL,…`. A level of mount options has commas of its own: for that there is `--mount`.
-fn parse_factor(text: &str) -> Result<(String, Vec<String>), String> {
+fn parse_factor(text: &str) -> Result<Levels, String> {
     match text.split_once('=') {
         Some((id, levels)) if factor::find(id).is_some() => {
             Ok((id.into(), levels.split(',').map(String::from).collect()))
