@@ -15,6 +15,9 @@ pub struct Series {
     pub x: Vec<Vec<f64>>,
 }
 
+/// A number of clients, a block, a throughput.
+pub type Row = (f64, u32, f64);
+
 /// Why some rows are no series.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -48,7 +51,7 @@ impl Series {
     ///
     /// # Errors
     /// A value that is not above 0, or fewer than two numbers of clients.
-    pub fn new(name: &str, rows: &[(f64, u32, f64)]) -> Result<Series, Error> {
+    pub fn new(name: &str, rows: &[Row]) -> Result<Series, Error> {
         for (n, _, x) in rows {
             for (what, value) in [("number of clients", *n), ("throughput", *x)] {
                 if !(value > 0.0 && value.is_finite()) {

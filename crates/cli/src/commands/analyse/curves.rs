@@ -7,7 +7,7 @@ use fsarena_core::factor;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::grid;
-use fsarena_stats::scaling::series::Series;
+use fsarena_stats::scaling::series::{Row, Series};
 use std::collections::BTreeMap;
 
 /// What is looked at where nobody says, the first that the run has.
@@ -30,7 +30,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Vec<Series>, F
     };
     let dropped = grid::dropped(record);
     let steps: Vec<String> = record.steps.iter().map(|step| rest_of(&step.id)).collect();
-    let mut rows: BTreeMap<(String, String), Vec<(f64, u32, f64)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(String, String), Vec<Row>> = BTreeMap::new();
     for (sample, value) in values.into_iter().enumerate() {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let at = record.samples.step[sample] as usize;
@@ -54,7 +54,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Vec<Series>, F
 
 /// The curves of published figures; none where they are not by clients.
 pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Failure> {
-    let mut rows: BTreeMap<&str, Vec<(f64, u32, f64)>> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for figure in &published.rows {
         if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
             rows.entry(&figure.arm).or_default().push((n, 0, figure.value));
