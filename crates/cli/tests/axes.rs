@@ -41,11 +41,11 @@ impl Held {
 
     /// The levels as the kernel shows them.
     fn assert_in_force(&self) {
-        let scheduler = read(&format!("/sys/block/{}/queue/scheduler", self.device));
+        let scheduler = read(format!("/sys/block/{}/queue/scheduler", self.device));
         assert!(scheduler.contains("[bfq]"), "{scheduler}");
-        let groups = read(&format!("/proc/{}/cgroup", self.agent));
+        let groups = read(format!("/proc/{}/cgroup", self.agent));
         assert!(groups.contains("/fsarena-"), "{groups}");
-        let status = read(&format!("/proc/{}/status", self.agent));
+        let status = read(format!("/proc/{}/status", self.agent));
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
         assert!(!throttled(&self.device).is_empty());
         assert!(!groups_of(&self.run).is_empty());

@@ -6,6 +6,7 @@ mod claims;
 pub mod error;
 pub mod file;
 pub mod resolve;
+pub mod round;
 
 pub use claims::COMPOSITE;
 
@@ -33,6 +34,9 @@ pub struct Plan {
     /// What is claimed: the run answers whether it is so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
+    /// Which round of a study it is, where that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<round::Round>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
     /// Where the arms live.
@@ -152,6 +156,7 @@ pub(crate) mod tests {
             scale: Scale::Tiny,
             seed: 1,
             claims: vec![],
+            round: None,
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },

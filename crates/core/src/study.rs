@@ -73,6 +73,11 @@ pub const STUDIES: &[Study] = &[
         figures: None,
         tasks: &[],
         source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
+        name: "gus3",
+        plan: include_str!("../../../studies/gus3/plan.toml"),
+        figures: Some(include_str!("../../../studies/gus3/published.csv")),
+        tasks: &[("clients", "dbench-like")],
+        source: "gus3, dbench on eight filesystems under four I/O schedulers (2011): charts, and shares stated in words",
         device_bytes_per_s: None,
     },
 ];

@@ -52,7 +52,11 @@ fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
-    Ok(check(&conclusion::of(study)?, &study.published()?, record))
+    let mut conclusions = conclusion::of(study)?;
+    if let Some(round) = &record.plan.round {
+        conclusions.list.retain(|one| one.round.as_ref().is_none_or(|name| *name == round.name));
+    }
+    Ok(check(&conclusions, &study.published()?, record))
 }
 
 impl Report {

@@ -6,6 +6,7 @@ pub mod claims;
 pub mod conclusions;
 pub mod head;
 pub mod matrix;
+pub mod normalised;
 pub mod notes;
 pub mod pair;
 pub mod pictures;

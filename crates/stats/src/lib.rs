@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod bca;
+pub mod best;
 pub mod comparison;
 pub mod composite;
 pub mod conclusion;

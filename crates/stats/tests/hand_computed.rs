@@ -24,6 +24,7 @@ fn plan() -> Plan {
         scale: Scale::Tiny,
         seed: 1,
         claims: vec![],
+        round: None,
         factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),
         device: DevicePlan {
             backing: Backing::Loop { path: None },

@@ -46,7 +46,8 @@ pub struct Args {
 
 /// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = ["fs", "options", "mkfs", "mount", "factor", "resume"].contains(&arg.get_id().as_str());
+    let refused =
+        ["fs", "options", "mkfs", "mount", "factor", "resume", "after"].contains(&arg.get_id().as_str());
     if refused { arg.hide(true) } else { arg }
 }
 
@@ -60,6 +61,7 @@ pub fn run(args: Args) -> Outcome {
         ("--mount", !run.mount.is_empty()),
         ("--factor", !run.factor.is_empty()),
         ("--resume", run.resume.is_some()),
+        ("--after", run.after.is_some()),
     ] {
         if given {
             return Err(refusal(flag));
@@ -71,6 +73,7 @@ pub fn run(args: Args) -> Outcome {
 fn refusal(flag: &str) -> Failure {
     let message = match flag {
         "--resume" => "a run of two sides is resumed as any other: fsarena run --resume RUN".to_string(),
+        "--after" => "two sides are one run, without rounds".to_string(),
         flag => format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")),
     };
     Failure::new(ExitCode::Usage, message)

@@ -2,6 +2,7 @@
 
 mod flags;
 mod resume;
+mod rounds;
 mod session;
 
 pub use flags::Args;
@@ -22,14 +23,29 @@ use std::path::Path;
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
 pub fn run(args: Args) -> Outcome {
+    if args.resume.is_none() {
+        let (origin, file) = read_plan(&args)?;
+        if !file.0.rounds.is_empty() {
+            handle_signals()?;
+            args.check_outputs()?;
+            return rounds::run(&args, &origin, &file, &Kernel::host());
+        }
+        if args.after.is_some() {
+            return Err(Failure::new(ExitCode::Usage, format!("--after: {origin} has no rounds")));
+        }
+    }
     run_plan(args, load)
+}
+
+fn handle_signals() -> Result<(), Failure> {
+    fsarena_sys::cancel::install()
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
 }
 
 /// Runs the plan that `load` makes of the arguments, where they name no run to go on with.
 pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Failure>) -> Outcome {
     let kernel = Kernel::host();
-    fsarena_sys::cancel::install()
-        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    handle_signals()?;
     args.check_outputs()?;
     let (plan, run) = match &args.resume {
         Some(name) => {
@@ -45,17 +61,34 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Fa
         }
         None => (load(&args, &kernel)?, None),
     };
+    let round = plan.round.is_some().then(|| plan.clone());
+    let (code, run) = once(&args, &kernel, plan, run)?;
+    if let Some((plan, run)) = round.zip(run) {
+        rounds::hint(&args, &plan, &run);
+    }
+    Ok(code)
+}
+
+/// Runs one plan, as a new run or on with one, and answers. The run, where there is one.
+fn once(
+    args: &Args,
+    kernel: &Kernel,
+    plan: Plan,
+    run: Option<RunDir>,
+) -> Result<(ExitCode, Option<RunDir>), Failure> {
     let arms = matrix::expand(&plan);
-    let check = preflight::check(&kernel, &plan, &arms, &args.runs.runs)?;
+    let check = preflight::check(kernel, &plan, &arms, &args.runs.runs)?;
     if args.dry_run {
-        return flags::print_plan(&plan, &arms, &check);
+        return Ok((flags::print_plan(&plan, &arms, &check)?, None));
     }
     let run = match run {
         Some(run) => run,
         None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
     };
     let progress = Progress::new(args.quiet).open_ended(plan.stop.open_ended());
-    session::Session { kernel, plan, arms, check, run, progress }.go(&args)
+    let again = RunDir::open(run.path())?;
+    let code = session::Session { kernel: kernel.clone(), plan, arms, check, run, progress }.go(args)?;
+    Ok((code, Some(again)))
 }
 
 /// Runs a plan and stores it, without an answer of its own. A signal ends it with what was measured until then.

@@ -49,6 +49,9 @@ pub struct PlanFile {
     /// How far the published figures of a study can be trusted.
     #[serde(default)]
     pub published: PublishedFile,
+    /// Rounds, each a run, the later ones of what an earlier one found best.
+    #[serde(default, rename = "round")]
+    pub rounds: Vec<RoundFile>,
     /// What the author of a study concluded.
     #[serde(default, rename = "conclusion")]
     pub conclusions: Vec<ConclusionFile>,
@@ -122,10 +125,38 @@ pub struct ConclusionFile {
     pub says: String,
     /// The set of published figures that it is about.
     pub set: Option<String>,
+    /// The round that it is about; any where nothing is said.
+    pub round: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all steps.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of those that can be checked: `11`, `"50%"`.
     pub at_least: Option<Spanned<toml::Value>>,
+}
+
+/// `[[round]]` as written; see [`crate::plan::round`].
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoundFile {
+    /// Its name.
+    pub name: String,
+    /// What it asks; what the whole plan asks where nothing is said.
+    #[serde(default)]
+    pub question: String,
+    /// What varies in it, before what varies in all rounds.
+    #[serde(default)]
+    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    /// Settings of the workloads in it.
+    #[serde(default)]
+    pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    /// The factor of which each arm keeps the best level of an earlier round.
+    pub best: Option<String>,
+    /// That round.
+    pub of: Option<String>,
+    /// The metric that says what is best; `throughput` where nothing is said.
+    pub by: Option<String>,
+    /// What differs at one scale.
+    #[serde(default)]
+    pub scales: BTreeMap<Scale, ScaleFile>,
 }
 
 /// `[settle]` as written.

@@ -92,6 +92,9 @@ impl Resolver<'_> {
             return self
                 .bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
+        if let Some(fault) = file.rounds_fault() {
+            return Err(PlanError::flag(self.origin, fault));
+        }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
         let mut plan = Plan {
@@ -102,6 +105,7 @@ impl Resolver<'_> {
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
             claims: vec![],
+            round: None,
             factors: self.factors(file)?,
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
@@ -140,8 +144,25 @@ impl Resolver<'_> {
         } else if file.arms.is_empty() {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
+            if factors.get(factor::FS) == Some(&self.words.available) {
+                self.leave_out_without_options(&mut factors);
+            }
         }
         Ok(factors)
+    }
+
+    /// Whoever asks for whatever there is gets what has the option sets that he asks for.
+    fn leave_out_without_options(&self, factors: &mut BTreeMap<String, Vec<String>>) {
+        let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
+        let has_all = |fs: &String| {
+            let known = self.words.filesystems.iter().find(|(id, _)| id == fs);
+            known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
+        };
+        if let Some(levels) = factors.get_mut(factor::FS)
+            && levels.iter().any(has_all)
+        {
+            levels.retain(has_all);
+        }
     }
 
     fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {

@@ -6,6 +6,8 @@ use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{
     answer, circumstances, claims, conclusions, head, notes, pair, pictures, ranking, reached, tasks, totals,
+    answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, tasks,
+    totals,
 };
 use std::io::Write;
 
@@ -37,6 +39,7 @@ impl Exporter for Markdown {
             tasks::add(&mut document, report, analysis, at == 0);
             tasks::add_medians(&mut document, report, analysis);
         }
+        normalised::add(&mut document, report);
         reached::add(&mut document, report);
         ranking::add(&mut document, report);
         conclusions::add(&mut document, report, true);

@@ -4,7 +4,7 @@ use crate::document::{Document, terminal};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, claims, conclusions, head, notes, pair, ranking, reached, tasks};
+use crate::sections::{answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, tasks};
 use std::io::Write;
 
 /// Tables and the answer, for the terminal.
@@ -31,6 +31,7 @@ impl Exporter for Term {
         for analysis in report.analyses.iter().take(1) {
             tasks::add(&mut document, report, analysis, true);
         }
+        normalised::add(&mut document, report);
         reached::add(&mut document, report);
         notes::add(&mut document, report);
         notes::add_remarks(&mut document, report);

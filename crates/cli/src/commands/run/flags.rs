@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 23] = [
+const FIXED: [&str; 24] = [
+    "after",
     "factor",
     "plan",
     "on",
@@ -134,6 +135,9 @@ pub struct Args {
     /// Go on with a run that was cut short
     #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "The run")]
     pub resume: Option<String>,
+    /// Go on with the rounds of a study that come after this run of one of them
+    #[arg(long, value_name = "RUN", help_heading = "The run")]
+    pub after: Option<String>,
     /// Say what would be run, and run nothing
     #[arg(long, help_heading = "The run")]
     pub dry_run: bool,

@@ -1,0 +1,122 @@
+//! Where arms differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
+//! best one, and as a share of the best filesystem under the same.
+
+use super::label;
+use crate::document::{Cell, Document, Table};
+use crate::number::three;
+use crate::report::Report;
+use fsarena_core::factor::SCHEDULER;
+use fsarena_core::sample::Direction;
+use fsarena_stats::analyse::StepAnalysis;
+use fsarena_stats::best::without;
+
+/// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
+pub fn add(document: &mut Document, report: &Report) {
+    let Some(analysis) = report.analyses.first() else { return };
+    let grid = Grid::of(report);
+    if grid.schedulers.len() < 2 || analysis.metric.direction == Direction::Neutral {
+        return;
+    }
+    document.heading(2, format!("Normalised, by {}", analysis.metric.id));
+    for step in analysis.tasks() {
+        let values = grid.values(step);
+        let name = label(&step.step);
+        for (title, shares) in [
+            ("to each filesystem's best scheduler", to_best_of_rows(&values, analysis.metric.direction)),
+            ("to the best filesystem under each scheduler", {
+                transposed(&to_best_of_rows(&transposed(&values), analysis.metric.direction))
+            }),
+        ] {
+            document.text(format!("{name}: {title}."));
+            document.table(grid.table(&shares));
+        }
+    }
+    document.text(
+        "Shares of medians; 1.00 is the best of its row in the first table of each pair and of its column in the \
+         second. What is the best of several by chance is not told from what is: the answer has the intervals.",
+    );
+}
+
+/// Arms by what they are besides their scheduler, and by scheduler.
+struct Grid {
+    names: Vec<String>,
+    schedulers: Vec<String>,
+    /// `at[name][scheduler]`: an arm of the run.
+    at: Vec<Vec<Option<usize>>>,
+}
+
+impl Grid {
+    fn of(report: &Report) -> Grid {
+        let arms = &report.record.arms;
+        let distinct = |all: Vec<String>| {
+            let mut kept: Vec<String> = Vec::new();
+            all.into_iter().for_each(|one| {
+                if !kept.contains(&one) {
+                    kept.push(one)
+                }
+            });
+            kept
+        };
+        let schedulers = distinct(arms.iter().map(|arm| arm.level(SCHEDULER).to_string()).collect());
+        let rests: Vec<_> = arms.iter().map(|arm| without(arm, SCHEDULER).name).collect();
+        let names = distinct(rests.clone());
+        let find = |name: &String, scheduler: &String| {
+            (0..arms.len()).find(|at| rests[*at] == *name && arms[*at].level(SCHEDULER) == scheduler)
+        };
+        let at = names.iter().map(|name| schedulers.iter().map(|s| find(name, s)).collect()).collect();
+        Grid { names, schedulers, at }
+    }
+
+    fn values(&self, step: &StepAnalysis) -> Vec<Vec<Option<f64>>> {
+        let median = |at: &Option<usize>| step.comparison.arms.get((*at)?)?.median;
+        self.at.iter().map(|row| row.iter().map(median).collect()).collect()
+    }
+
+    fn table(&self, shares: &[Vec<Option<f64>>]) -> Table {
+        let shown =
+            |scheduler: &String| if scheduler.is_empty() { "as it is".into() } else { scheduler.clone() };
+        let mut table =
+            Table::figures(std::iter::once(String::new()).chain(self.schedulers.iter().map(shown)).collect());
+        for (name, row) in self.names.iter().zip(shares) {
+            let cells = row.iter().map(|share| match share {
+                None => "–".into(),
+                Some(share) if *share == 1.0 => Cell::from("1.00").strong(),
+                Some(share) => three(*share).into(),
+            });
+            table.rows.push(std::iter::once(name.as_str().into()).chain(cells).collect());
+        }
+        table
+    }
+}
+
+/// Each value over the best of its row; of times the best over each.
+fn to_best_of_rows(values: &[Vec<Option<f64>>], direction: Direction) -> Vec<Vec<Option<f64>>> {
+    let share = |row: &Vec<Option<f64>>| {
+        let known = || row.iter().flatten().copied();
+        let lower = direction == Direction::Lower;
+        let best = if lower { known().fold(f64::INFINITY, f64::min) } else { known().fold(0.0, f64::max) };
+        let of = |value: f64| if lower { best / value } else { value / best };
+        row.iter().map(|value| value.map(of)).collect()
+    };
+    values.iter().map(share).collect()
+}
+
+fn transposed(values: &[Vec<Option<f64>>]) -> Vec<Vec<Option<f64>>> {
+    let columns = values.first().map_or(0, Vec::len);
+    (0..columns).map(|at| values.iter().map(|row| row[at]).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_best_of_rows_and_columns() {
+        let values = vec![vec![Some(2.0), Some(4.0)], vec![Some(8.0), None]];
+        let rows = to_best_of_rows(&values, Direction::Higher);
+        assert_eq!(rows, [[Some(0.5), Some(1.0)], [Some(1.0), None]]);
+        let columns = transposed(&to_best_of_rows(&transposed(&values), Direction::Higher));
+        assert_eq!(columns, [[Some(0.25), Some(1.0)], [Some(1.0), None]]);
+        assert_eq!(to_best_of_rows(&values, Direction::Lower)[0], [Some(1.0), Some(0.5)]);
+    }
+}
