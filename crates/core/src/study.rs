@@ -73,6 +73,9 @@ pub const STUDIES: &[Study] = &[
         figures: None,
         tasks: &[],
         source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
+        device_bytes_per_s: None,
+    },
+    Study {
         name: "gus3",
         plan: include_str!("../../../studies/gus3/plan.toml"),
         figures: Some(include_str!("../../../studies/gus3/published.csv")),

@@ -6,8 +6,8 @@
 pub mod argv;
 pub mod attribute;
 pub mod cancel;
-pub mod cpu;
 pub mod cgroup;
+pub mod cpu;
 pub mod device;
 mod error;
 pub mod host;

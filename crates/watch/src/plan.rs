@@ -69,6 +69,7 @@ impl Watch {
             scale: Scale::Quick,
             seed: 0,
             claims: vec![],
+            round: None,
             factors: Default::default(),
             device: DevicePlan {
                 backing: Backing::Dir,

@@ -16,7 +16,9 @@ impl Squid {
     pub fn new(at: &str, patience: Duration) -> Result<Squid, Error> {
         let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
         if at.contains('/') {
-            return Err(Error::Usage(format!("{at:?} is no HOST:PORT of a squid, which is asked by plain http")));
+            return Err(Error::Usage(format!(
+                "{at:?} is no HOST:PORT of a squid, which is asked by plain http"
+            )));
         }
         let url = format!("http://{at}/squid-internal-mgr/counters");
         Page::new(&url, patience).map(Squid)
