@@ -28,6 +28,8 @@ Examples:
   fsarena report latest --format md            any stored run, rendered again
   fsarena compare latest published:piszcz-II   who won then, who wins here
   fsarena analyse published:engel              which cells of a matrix are not as they should be
+  fsarena analyse curve.csv                    how throughput scales with clients
+  fsarena run --fs ext4 --factor memory=256MiB,1GiB   any axis of the machine: fsarena list factors
   fsarena load --rw randread --direct          the load engine alone, in fio's words
   fsarena compare a.csv b.csv                  samples of any tool
   fsarena watch --squid localhost:3128 --service squid --path /var/spool/squid

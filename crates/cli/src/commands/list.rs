@@ -239,11 +239,30 @@ impl Row for NamedRow {
     }
 }
 
-fn factors() -> Vec<NamedRow> {
-    FACTORS
-        .iter()
-        .map(|factor| NamedRow { name: factor.id, default: factor.default, help: factor.help })
-        .collect()
+#[derive(Serialize)]
+struct FactorRow {
+    name: &'static str,
+    default: &'static str,
+    levels: &'static str,
+    help: &'static str,
+}
+
+impl Row for FactorRow {
+    const HEADS: &'static [&'static str] = &["FACTOR", "DEFAULT", "LEVELS, FOR EXAMPLE", "HELP"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![self.name.into(), self.default.into(), self.levels.into(), self.help.into()]
+    }
+}
+
+fn factors() -> Vec<FactorRow> {
+    let row = |factor: &fsarena_core::factor::FactorDef| FactorRow {
+        name: factor.id,
+        default: factor.default,
+        levels: factor.example,
+        help: factor.help,
+    };
+    FACTORS.iter().map(row).collect()
 }
 
 fn exporters() -> Vec<NamedRow> {
