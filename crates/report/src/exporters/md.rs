@@ -5,9 +5,8 @@ use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, notes, pair, pictures, ranking, reached, tasks, totals,
-    answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, tasks,
-    totals,
+    answer, circumstances, claims, conclusions, head, normalised, notes, pair, pictures, ranking, reached,
+    tasks, totals,
 };
 use std::io::Write;
 
