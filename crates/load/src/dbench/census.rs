@@ -45,8 +45,6 @@ pub struct Census {
     pub directories: u64,
     /// The most bytes of all files at one time.
     pub most_bytes: u64,
-    /// A handle that is left open, and the line that opened it; only where all handles are literal.
-    pub left_open: Option<(i64, u32)>,
 }
 
 impl Census {
@@ -68,7 +66,7 @@ impl Census {
                 _ => {}
             }
         }
-        played.finish()
+        played.census
     }
 
     /// Operations of all kinds.
@@ -87,8 +85,6 @@ type Size = Option<i64>;
 
 struct Open {
     handle: i64,
-    line: u32,
-    literal: bool,
     name: Vec<u8>,
     reads: u64,
     writes: u64,
@@ -120,12 +116,6 @@ impl Played<'_> {
         self.census.most_bytes = self.census.most_bytes.max(self.bytes.max(0) as u64);
     }
 
-    fn finish(mut self) -> Census {
-        let left = self.open.iter().find(|open| open.literal).map(|open| (open.handle, open.line));
-        self.census.left_open = left;
-        self.census
-    }
-
     fn name(&self, id: NameId, strings: &[Vec<u8>; STRINGS]) -> Vec<u8> {
         let mut name = vec![];
         self.program.names.compose(id, b"client1", strings, &mut name);
@@ -135,9 +125,8 @@ impl Played<'_> {
     fn operation(&mut self, kind: Kind, one: &Instruction, numbers: [i64; 4], strings: &[Vec<u8>; STRINGS]) {
         match kind {
             Kind::NtCreateX => {
-                let literal = self.program.number(one, 2).is_ok();
                 let name = self.name(one.names[0], strings);
-                self.create(name, one.line, literal, numbers);
+                self.create(name, numbers);
             }
             Kind::Close => self.close(numbers[0]),
             Kind::Rename => {
@@ -163,13 +152,7 @@ impl Played<'_> {
         }
     }
 
-    fn create(
-        &mut self,
-        name: Vec<u8>,
-        line: u32,
-        literal: bool,
-        [options, disposition, handle, _]: [i64; 4],
-    ) {
+    fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: [i64; 4]) {
         if options & DIRECTORY != 0 {
             if self.files.insert(name.clone(), None).is_none() {
                 self.census.directories += 1;
@@ -180,7 +163,7 @@ impl Played<'_> {
                 self.bytes -= std::mem::take(size);
             }
         }
-        self.open.push(Open { handle, line, literal, name, reads: 0, writes: 0, ended: None });
+        self.open.push(Open { handle, name, reads: 0, writes: 0, ended: None });
     }
 
     fn remove(&mut self, name: &[u8]) {
@@ -267,6 +250,5 @@ Deltree \"\\client1\" NT_STATUS_OK
         assert_eq!((census.read_bytes, census.written_bytes), (8292, 4197));
         assert_eq!((census.sequential_reads, census.writes_within), (1, 1));
         assert_eq!((census.idle_opens, census.reading_opens), (1, 1));
-        assert_eq!(census.left_open, None);
     }
 }

@@ -2,7 +2,6 @@
 //! its size or its first long line; memory stays bounded whatever the file is.
 
 use super::Program;
-use super::census::Census;
 use super::error::Error;
 use super::parse::{LONGEST_LINE, Parser};
 use flate2::bufread::MultiGzDecoder;
@@ -107,9 +106,7 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
             return Err(at(number, format!("more than {MOST_LINES} lines are too many to play")));
         }
     }
-    let program = parser.finish().map_err(|(line, why)| at(line, why))?;
-    whole(path, &program)?;
-    Ok(program)
+    parser.finish().map_err(|(line, why)| at(line, why))
 }
 
 /// Where a line that never ends is no text, that is what to say.
@@ -127,18 +124,6 @@ fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
             Error::Line { path: path.into(), line, why: format!("the packed file is damaged: {source}") }
         }
         _ => Error::Read { path: path.into(), source },
-    }
-}
-
-/// A file that ends between two lines is cut short where handles are left open: every pass would leave them.
-fn whole(path: &Path, program: &Program) -> Result<(), Error> {
-    match Census::of(program).left_open {
-        Some((handle, line)) => Err(Error::Line {
-            path: path.into(),
-            line,
-            why: format!("handle {handle} is opened here and never closed: is the file cut short?"),
-        }),
-        None => Ok(()),
     }
 }
 

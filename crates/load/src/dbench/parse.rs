@@ -17,6 +17,11 @@ pub struct Parser {
     pub builder: Builder,
     /// A REPEAT whose operation comes next: its line and its count.
     repeat: Option<(u32, i64)>,
+    /// Handles that are open, and the lines that opened them.
+    open: Vec<(i64, u32)>,
+    // Memory that is used again for every line.
+    names: [Vec<u8>; 2],
+    numbers: Vec<Number>,
 }
 
 impl Parser {
@@ -50,10 +55,15 @@ impl Parser {
     /// # Errors
     /// What is missing, with the line.
     pub fn finish(self) -> Result<super::Program, (u32, String)> {
-        match self.repeat {
-            Some((line, _)) => Err((line, "nothing follows this REPEAT".into())),
-            None => self.builder.finish(),
+        if let Some((line, _)) = self.repeat {
+            return Err((line, "nothing follows this REPEAT".into()));
         }
+        // A file that was cut short between two lines: every pass would leave them open.
+        if let Some((handle, line)) = self.open.first() {
+            let why = format!("handle {handle} is opened here and never closed: is the file cut short?");
+            return Err((*line, why));
+        }
+        self.builder.finish()
     }
 
     /// What is no operation. Gives whether it was such a line.
@@ -117,8 +127,11 @@ impl Parser {
         operation: &[u8],
         words: Words,
     ) -> Result<(), String> {
-        let words = words.take(MOST_WORDS + 1).collect::<Result<Vec<&[u8]>, String>>()?;
-        let Some((status, words)) = words.split_last() else {
+        let (mut all, mut count) = ([&b""[..]; MOST_WORDS], 0);
+        for (place, word) in all.iter_mut().zip(words) {
+            (*place, count) = (word?, count + 1);
+        }
+        let Some((status, words)) = all[..count].split_last() else {
             return Err(format!("`{}` stands alone: an operation ends with a status", shown(operation)));
         };
         // dbench 4.0 has this among its operations, and does not count it.
@@ -130,19 +143,40 @@ impl Parser {
         }
         let Some(kind) = Kind::find(operation) else { return Err(unknown(operation)) };
         let expected = expected(status)?;
-        let names = kind.def().names.min(words.len());
-        let (names, numbers) = words.split_at(names);
-        let names: Vec<Vec<u8>> = names.iter().map(|name| slashes(name)).collect();
-        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
-        let numbers = numbers.iter().map(|word| Number::parse(word)).collect::<Result<Vec<_>, _>>()?;
+        let (names, numbers) = words.split_at(kind.def().names.min(words.len()));
+        self.numbers.clear();
+        for word in numbers {
+            self.numbers.push(Number::parse(word)?);
+        }
+        self.numbers.truncate(NUMBERS);
         if let Some(ns) = time {
             self.builder.control(line, Action::At, &[ns])?;
         }
         if let Some((at, count)) = self.repeat.take() {
             self.builder.control(at, Action::Repeat, &[count])?;
         }
-        let kept = numbers.len().min(NUMBERS);
-        self.builder.operation(line, kind, &names, &numbers[..kept], expected)
+        let mut slashed = [&b""[..]; 2];
+        for ((slashed, name), room) in slashed.iter_mut().zip(names).zip(&mut self.names) {
+            *slashed = slashes(name, room);
+        }
+        self.builder.operation(line, kind, &slashed[..names.len()], &self.numbers, expected)?;
+        self.follow(line, kind, expected);
+        Ok(())
+    }
+
+    /// Notes which handles are open, where they are literal.
+    fn follow(&mut self, line: u32, kind: Kind, expected: Expected) {
+        match (kind, self.numbers.as_slice()) {
+            (Kind::NtCreateX, [_, _, Number::Literal(handle), ..]) if expected == Expected::Success => {
+                self.open.push((*handle, line));
+            }
+            (Kind::Close, [Number::Literal(handle), ..]) => {
+                if let Some(at) = self.open.iter().rposition(|(open, _)| open == handle) {
+                    self.open.swap_remove(at);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -180,8 +214,10 @@ fn expected(status: &[u8]) -> Result<Expected, String> {
     }
 }
 
-fn slashes(name: &[u8]) -> Vec<u8> {
-    name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect()
+fn slashes<'b>(name: &[u8], into: &'b mut Vec<u8>) -> &'b [u8] {
+    into.clear();
+    into.extend(name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }));
+    into
 }
 
 fn integers(rest: &[u8]) -> Result<Vec<i64>, String> {
