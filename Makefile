@@ -11,7 +11,7 @@ all: build
 build:
 	$(CARGO) build --release --bin fsarena
 
-# mkfs programs of every filesystem this kernel mounts: through apt when root, else says what to install.
+# mkfs programs of every filesystem this kernel mounts, and squid: through apt when root, else says what to install.
 setup: build
 	$(FSARENA) doctor --install
 

@@ -70,7 +70,7 @@ pub const STUDIES: &[Study] = &[
     Study {
         name: "wilton",
         plan: include_str!("../../../studies/wilton/plan.toml"),
-        figures: None,
+        figures: Some(include_str!("../../../studies/wilton/published.csv")),
         tasks: &[],
         source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
         device_bytes_per_s: None,

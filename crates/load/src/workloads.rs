@@ -7,6 +7,7 @@ mod dbench_tool;
 mod fileio;
 mod fio;
 mod proxy_cache;
+mod squid;
 mod sysbench;
 mod tree;
 mod webproxy;
@@ -22,6 +23,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &fileio::FILEIO,
     &fio::FIO,
     &proxy_cache::ProxyCache,
+    &squid::SquidWorkload,
     &sysbench::SYSBENCH,
     &tree::Tree,
     &webproxy::Webproxy,

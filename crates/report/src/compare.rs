@@ -3,11 +3,13 @@
 
 mod cost;
 mod order;
+mod proxies;
 mod published;
 mod runs;
 mod samples;
 mod watches;
 
+pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;
 pub use samples::compare_samples;

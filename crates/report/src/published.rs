@@ -1,6 +1,6 @@
 //! Published figures as tables; their totals come from the figures. And what their author concluded from them.
 
-mod samples;
+pub(crate) mod samples;
 
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;

@@ -5,7 +5,9 @@ use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{compare_published, compare_runs, compare_samples, compare_watches, is_watch};
+use fsarena_report::compare::{
+    compare_published, compare_runs, compare_samples, compare_services, compare_watches, is_watch,
+};
 use fsarena_report::import;
 use fsarena_report::page::Page;
 use fsarena_store::RunDir;
@@ -24,9 +26,10 @@ pub struct Args {
     /// A run (its id, the beginning of it, its directory, `latest`), or a file of samples
     #[arg(value_name = "A")]
     run: String,
-    /// Another run, `published:NAME` (`fsarena list studies`), or another file of samples
+    /// Another run, `published:NAME` (`fsarena list studies`), or another file of samples; none where A is the
+    /// published samples of services: `published:wilton`
     #[arg(value_name = "B")]
-    with: String,
+    with: Option<String>,
     /// Further watches
     #[arg(value_name = "C")]
     more: Vec<String>,
@@ -55,32 +58,50 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares.
 pub fn run(args: Args) -> Outcome {
-    if let Some(records) = watches(&args)? {
-        report::print_page(&compare_watches(&records)?, &args.format)?;
-        return Ok(ExitCode::Done);
-    }
-    let page = match (is_file(&args.run), is_file(&args.with)) {
-        (true, true) => of_files(&args)?,
-        (false, false) => of_runs(&args)?,
-        (true, false) => return Err(mixed(&args.run, &args.with)),
-        (false, true) => return Err(mixed(&args.with, &args.run)),
+    let page = match &args.with {
+        None => alone(&args.run)?,
+        Some(with) => match watches(&args, with)? {
+            Some(records) => compare_watches(&records)?,
+            None => two(&args, with)?,
+        },
     };
     report::print_page(&page, &args.format)?;
     Ok(ExitCode::Done)
 }
 
+/// Published samples are compared among themselves.
+fn alone(name: &str) -> Result<Page, Failure> {
+    match name.strip_prefix("published:") {
+        Some(name) => Ok(compare_services(&show::published(name)?)?),
+        None => Err(Failure::new(
+            ExitCode::Usage,
+            format!("{name} is compared with what? Name another run or file"),
+        )),
+    }
+}
+
+fn two(args: &Args, with: &str) -> Result<Page, Failure> {
+    match (is_file(&args.run), is_file(with)) {
+        (true, true) => of_files(args, with),
+        (false, false) => of_runs(args, with),
+        (true, false) => Err(mixed(&args.run, with)),
+        (false, true) => Err(mixed(with, &args.run)),
+    }
+}
+
 /// The runs, where the first of them is a watch or there are more than two.
-fn watches(args: &Args) -> Result<Option<Vec<RunRecord>>, Failure> {
-    let names: Vec<&String> = [&args.run, &args.with].into_iter().chain(&args.more).collect();
-    if names.iter().any(|name| is_file(name) || name.starts_with("published:")) && args.more.is_empty() {
+fn watches(args: &Args, with: &str) -> Result<Option<Vec<RunRecord>>, Failure> {
+    let others = || std::iter::once(with).chain(args.more.iter().map(String::as_str));
+    let no_run = |name: &str| is_file(name) || name.starts_with("published:");
+    if args.more.is_empty() && (no_run(&args.run) || no_run(with)) {
         return Ok(None);
     }
-    let read = |name: &&String| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
-    let first: RunRecord = read(&names[0])?;
+    let read = |name: &str| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
+    let first: RunRecord = read(&args.run)?;
     if args.more.is_empty() && !is_watch(&first) {
         return Ok(None);
     }
-    let others = names[1..].iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+    let others = others().map(read).collect::<Result<Vec<_>, Failure>>()?;
     Ok(Some(std::iter::once(first).chain(others).collect()))
 }
 
@@ -89,19 +110,19 @@ fn is_file(name: &str) -> bool {
     Path::new(name).is_file()
 }
 
-fn of_files(args: &Args) -> Result<Page, Failure> {
+fn of_files(args: &Args, with: &str) -> Result<Page, Failure> {
     let read = |name: &str| import::read(Path::new(name), args.from.as_deref());
-    let (a, b) = (read(&args.run)?, read(&args.with)?);
+    let (a, b) = (read(&args.run)?, read(with)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin)?)
 }
 
-fn of_runs(args: &Args) -> Result<Page, Failure> {
+fn of_runs(args: &Args, with: &str) -> Result<Page, Failure> {
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
     let metric = args.metric.as_deref().unwrap_or("elapsed");
-    if let Some(name) = args.with.strip_prefix("published:") {
+    if let Some(name) = with.strip_prefix("published:") {
         return Ok(compare_published(&record, &show::published(name)?, metric)?);
     }
-    let other = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.with)?)?;
+    let other = fsarena_store::read(&RunDir::find(&args.runs.runs, with)?)?;
     Ok(compare_runs(&record, &other, metric)?)
 }
 

@@ -11,11 +11,14 @@ use fsarena_sys::argv::Argv;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Say what this machine can do, and how it could do more
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Install the missing mkfs programs of all filesystems that this kernel mounts, with apt-get (root)
+    /// Install the missing mkfs programs of all filesystems that this kernel mounts, and squid, with apt-get (root).
+    /// Services are installed and not started
     #[arg(long)]
     install: bool,
     /// How to print it
@@ -74,13 +77,14 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn install(kernel: &Kernel) -> Outcome {
-    let packages = checks::missing_packages(&survey(kernel)?);
+    let mut packages = checks::missing_packages(&survey(kernel)?);
+    packages.extend(checks::missing_services());
     if packages.is_empty() {
         return Ok(ExitCode::Done);
     }
     let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !rustix::process::geteuid().is_root() {
-        let message = format!("these mkfs programs are missing; install them as root: {line}");
+        let message = format!("these programs are missing; install them as root: {line}");
         return Err(Failure::new(ExitCode::Missing, message));
     }
     let _ = writeln!(std::io::stderr(), "installing: {}", packages.join(" "));
@@ -90,8 +94,31 @@ fn install(kernel: &Kernel) -> Outcome {
     };
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
+    let _quiet = NoServices::begin();
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
     args.extend(packages.iter().copied());
     apt(&args).expect(&mut log).map_err(failed)?;
     Ok(ExitCode::Done)
+}
+
+/// Keeps apt-get from starting what it installs (policy-rc.d, as Debian Policy 9.3.3 has it), until it is dropped.
+/// Where there is a policy already, that one holds.
+struct NoServices(Option<&'static Path>);
+
+impl NoServices {
+    fn begin() -> NoServices {
+        let path = Path::new("/usr/sbin/policy-rc.d");
+        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(path);
+        let written = made.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
+        NoServices(written.is_ok().then_some(path))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            // What is left would keep later packages from starting their services.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }

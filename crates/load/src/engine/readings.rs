@@ -259,7 +259,8 @@ impl Outcome {
     }
 }
 
-fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>) {
+/// Sets what is read of latencies in nanoseconds, under names that begin so.
+pub(crate) fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>) {
     if latency.is_empty() {
         return;
     }

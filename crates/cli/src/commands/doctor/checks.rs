@@ -13,6 +13,7 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
     findings.extend(filesystems(survey));
     findings.push(commands());
     findings.push(load_tools());
+    findings.push(services());
     findings.push(room(runs));
     findings.push(memory(kernel));
     findings.push(cpu_accounting(kernel));
@@ -97,11 +98,12 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
 fn commands() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let absent = |program: &&str| find_program(&path, program).is_none();
+    let elsewhere = |program: &str| LOAD_TOOLS.contains(&program) || SERVICES.contains(&program);
     let mut missing = Vec::new();
     for workload in fsarena_load::workloads::WORKLOADS {
         let settings = fsarena_core::setting::Settings::defaults(workload.def().settings);
         let programs = workload.programs(&Job { settings, scale: Default::default(), seed: 0 });
-        missing.extend(programs.into_iter().filter(|program| !LOAD_TOOLS.contains(program)).filter(absent));
+        missing.extend(programs.into_iter().filter(|program| !elsewhere(program)).filter(absent));
     }
     missing.extend(["mount", "umount", "losetup", "wipefs"].into_iter().filter(absent));
     if missing.is_empty() {
@@ -113,6 +115,24 @@ fn commands() -> Finding {
 
 /// What `--engine` can put in the place of fsarena's own load engine.
 const LOAD_TOOLS: [&str; 2] = ["sysbench", "fio"];
+
+/// Services that workloads run themselves. Their packages bear their names.
+const SERVICES: [&str; 1] = ["squid"];
+
+/// Those of them that are not here.
+pub fn missing_services() -> Vec<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    SERVICES.into_iter().filter(|program| find_program(&path, program).is_none()).collect()
+}
+
+fn services() -> Finding {
+    let missing = missing_services();
+    if missing.is_empty() {
+        return finding("services", State::Ok, SERVICES.join(" "), "");
+    }
+    let fix = format!("apt-get install {}, for the workload squid", missing.join(" "));
+    finding("services", State::Limited, format!("no {}", missing.join(" ")), fix)
+}
 
 fn load_tools() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();

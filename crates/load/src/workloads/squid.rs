@@ -1,0 +1,260 @@
+//! The real squid with its cache on the filesystem under test, between clients and an origin of our own, on
+//! loopback.
+//!
+//! Objects are those of PolyMix-4, popularity is Zipf's. First the cache is filled; then squid and the filesystem
+//! are restarted and the first rate is asked for from cold; then each rate in turn. Squid, the kernel's threads and
+//! the clients are charged apart.
+
+mod client;
+mod origin;
+mod process;
+mod settings;
+mod wire;
+
+use crate::engine::readings::set_latency;
+use crate::step::{Action, Before, Call, Error, Step};
+use crate::web::account::Account;
+use crate::web::contents;
+use crate::web::readings;
+use crate::web::requests::Demand;
+use crate::workload::{Job, Place, Room, Workload};
+use client::{Asking, Tally};
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::WorkloadDef;
+use fsarena_sys::cpu;
+use process::{Ground, Squid};
+use settings::{Chosen, Load};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The workload.
+pub struct SquidWorkload;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "squid",
+    help: "the real squid with its cache on the filesystem under test: fill, restart from cold, and serve at set rates",
+    settings: settings::SETTINGS,
+};
+
+/// What one step after the other works with.
+#[derive(Clone)]
+struct Stage {
+    chosen: Chosen,
+    ground: Ground,
+    /// Runs from the cold step to the last.
+    running: Arc<Mutex<Option<Squid>>>,
+}
+
+fn filling() -> StepInfo {
+    StepInfo { id: StepId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+}
+
+impl Workload for SquidWorkload {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+        std::iter::once(filling()).chain(settings::loads(job).into_iter().map(Load::info)).collect()
+    }
+
+    fn room(&self, job: &Job) -> Result<Room, Error> {
+        let chosen = Chosen::of(job);
+        let files = 2 * chosen.cache_bytes() / contents::MEAN_BYTES;
+        let directories = u64::from(chosen.levels.0 * (chosen.levels.1 + 1));
+        let bytes = 2 * chosen.cache_bytes() + 4096 * (files + directories);
+        Ok(Room { bytes, inodes: files + directories, other_bytes: 16 << 20 })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec!["squid"]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+        let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
+        let stage = Stage { chosen: Chosen::of(job), ground, running: Arc::default() };
+        let loads = settings::loads(job);
+        let fill = stage.clone();
+        let mut steps = vec![stage.step(filling(), Before::Warm, move || fill.fill())];
+        for (at, load) in loads.iter().copied().enumerate() {
+            let (this, last) = (stage.clone(), at + 1 == loads.len());
+            let before = if load.cold { Before::Remount } else { Before::Warm };
+            steps.push(stage.step(load.info(), before, move || this.serve(load, last)));
+        }
+        Ok(steps)
+    }
+
+    fn remarks(&self, job: &Job) -> Vec<Note> {
+        let chosen = Chosen::of(job);
+        let text = format!(
+            "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
+             {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a step's \
+             elapsed time and in no figure for a request",
+            chosen.store,
+            chosen.cache_mib,
+            100.0 * chosen.recurrence,
+            chosen.zipf
+        );
+        vec![Note::new(NoteKind::Remark, text)]
+    }
+}
+
+impl Stage {
+    fn step(
+        &self,
+        info: StepInfo,
+        before: Before,
+        run: impl FnOnce() -> Result<Readings, Error> + Send + 'static,
+    ) -> Step {
+        let words = ["squid".to_string(), info.id.to_string(), self.ground.cache.display().to_string()];
+        Step { info, before, prepare: vec![], work: vec![Action::Call(Call::new(words, run))] }
+    }
+
+    /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
+    fn fill(&self) -> Result<Readings, Error> {
+        self.ground.make(&self.chosen)?;
+        let squid = Squid::start(&self.ground, &self.chosen)?;
+        let objects = self.objects_to_fill();
+        let clients = self.chosen.clients;
+        let found =
+            self.measure(&squid, |asking| Box::pin(async move { asking.fill(clients, objects).await }));
+        let stopped = squid.stop();
+        found.and_then(|found| stopped.map(|()| found))
+    }
+
+    /// Asks for a while; the first load starts squid and the last one stops it.
+    fn serve(&self, load: Load, last: bool) -> Result<Readings, Error> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let squid = match running.take() {
+            Some(squid) => squid,
+            None => Squid::start(&self.ground, &self.chosen)?,
+        };
+        let (seconds, clients, seed) = (self.chosen.seconds, self.chosen.clients, self.chosen.seed);
+        let found = self.measure(&squid, |asking| {
+            Box::pin(async move {
+                match load.rate {
+                    0 => asking.unpaced(clients, seconds, seed).await,
+                    rate => asking.paced(rate as f64, seconds, seed).await,
+                }
+            })
+        })?;
+        match last {
+            true => squid.stop()?,
+            false => *running = Some(squid),
+        }
+        Ok(found)
+    }
+
+    fn objects_to_fill(&self) -> u64 {
+        let (mut bytes, limit) = (0, self.chosen.cache_bytes());
+        let fits = |number: &u64| {
+            let object = contents::object(self.chosen.seed, *number);
+            bytes += if object.cachable { object.bytes } else { 0 };
+            bytes <= limit
+        };
+        (0..self.chosen.popular()).take_while(fits).count() as u64
+    }
+
+    /// Asks, with an origin beside, and charges everybody.
+    fn measure(
+        &self,
+        squid: &Squid,
+        ask: impl FnOnce(Rc<Asking>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>,
+    ) -> Result<Readings, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Error::io("start the clients"))?;
+        let local = tokio::task::LocalSet::new();
+        let own = std::process::id() as i32;
+        let demand = Rc::new(Demand::new(self.chosen.popular(), self.chosen.zipf, self.chosen.recurrence));
+        let account = Account::begin();
+        let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
+        let (tally, took) = local.block_on(&runtime, async {
+            let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+            let listener = listener.await.map_err(Error::io("start the origin"))?;
+            let address = listener.local_addr().map_err(Error::io("start the origin"))?;
+            let origin = tokio::task::spawn_local(origin::serve(listener, self.chosen.seed));
+            let asking = Asking::new(squid.address, address, self.chosen.seed, demand);
+            let begun = Instant::now();
+            ask(asking.clone()).await;
+            let took = begun.elapsed();
+            origin.abort();
+            Ok::<_, Error>((asking.into_tally(), took))
+        })?;
+        let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
+        let mut found = self.readings(&tally, took)?;
+        account.end(&self.ground.cache, &mut found)?;
+        // After the sync: what squid still wrote is part of what serving cost.
+        let ticks = squid.ticks();
+        let used = squid.cpu_ns().saturating_sub(before.0);
+        split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
+        found.set(readings::CLIENT_CPU, client_ns as f64);
+        Ok(found)
+    }
+
+    fn readings(&self, tally: &Tally, took: Duration) -> Result<Readings, Error> {
+        let requests = tally.latency.len();
+        if requests == 0 {
+            let why = tally.why.as_deref().unwrap_or("none was due");
+            return Err(Error::Unfit(format!("no request was answered: {why}")));
+        }
+        let mut found = Readings::default();
+        found.set(reading::REQUESTS, requests as f64);
+        found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
+        found.set(readings::HIT_RATIO, tally.hits as f64 / requests as f64);
+        found.set(readings::SERVED, tally.bytes as f64);
+        found.set(readings::FAILED, tally.failed as f64);
+        set_latency(&mut found, "all_", &tally.latency);
+        set_latency(&mut found, "corrected_", &tally.corrected);
+        Ok(found)
+    }
+}
+
+/// Exact CPU time, split as the ticks say; whole seconds of it meet a hundred of them.
+fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
+    let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
+    found.set(reading::SERVICE_USER, used_ns as f64 * share);
+    found.set(reading::SERVICE_SYSTEM, used_ns as f64 * (1.0 - share));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job(rates: &[i64]) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        let rates = rates.iter().copied().map(Value::Int).collect();
+        settings.0.insert("rates".into(), Value::List(rates));
+        Job { settings, scale: Scale::Tiny, seed: 3 }
+    }
+
+    #[test]
+    fn steps_are_the_filling_the_cold_start_and_each_rate() {
+        let outline = SquidWorkload.outline(&job(&[50, 0]));
+        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
+        assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
+        assert!(SquidWorkload.room(&job(&[1])).unwrap().bytes > 64 << 20);
+    }
+
+    #[test]
+    fn cpu_is_split_by_ticks() {
+        let mut found = Readings::default();
+        split(&mut found, 1000, (1, 3));
+        assert_eq!(
+            (found.get("service_user_ns"), found.get("service_system_ns")),
+            (Some(250.0), Some(750.0))
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! The clients: requests that arrive when they are due, or one after the other.
+
+use super::wire;
+use crate::web::contents;
+use crate::web::requests::Demand;
+use fsarena_core::schedule::mix;
+use hdrhistogram::Histogram;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution, Exp};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// A request that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The most requests that are under way at once. What is due beyond them waits, and its latency says so.
+const MOST: usize = 1000;
+
+/// Who asks whom for what.
+pub struct Asking {
+    /// Squid.
+    pub proxy: SocketAddr,
+    /// The origin that it asks.
+    pub origin: SocketAddr,
+    /// The seed of the objects.
+    pub world: u64,
+    /// What is asked for.
+    pub demand: Rc<Demand>,
+    idle: RefCell<Vec<BufReader<TcpStream>>>,
+    tally: RefCell<Tally>,
+}
+
+/// What came of it.
+pub struct Tally {
+    /// Nanoseconds from the start of a request to its last byte.
+    pub latency: Histogram<u64>,
+    /// The same from when it was due.
+    pub corrected: Histogram<u64>,
+    /// Answers from the cache.
+    pub hits: u64,
+    /// Bytes of objects.
+    pub bytes: u64,
+    /// Requests that failed, and why the first did.
+    pub failed: u64,
+    /// Why the first failed.
+    pub why: Option<String>,
+}
+
+impl Asking {
+    /// Clients that have not asked yet.
+    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Rc<Demand>) -> Rc<Asking> {
+        let tally = Tally {
+            latency: crate::engine::histogram(),
+            corrected: crate::engine::histogram(),
+            hits: 0,
+            bytes: 0,
+            failed: 0,
+            why: None,
+        };
+        Rc::new(Asking { proxy, origin, world, demand, idle: RefCell::default(), tally: RefCell::new(tally) })
+    }
+
+    /// What came of all requests so far.
+    pub fn into_tally(self: Rc<Asking>) -> Tally {
+        let now = Tally {
+            latency: crate::engine::histogram(),
+            corrected: crate::engine::histogram(),
+            hits: 0,
+            bytes: 0,
+            failed: 0,
+            why: None,
+        };
+        self.tally.replace(now)
+    }
+
+    /// Asks at a rate, Poisson, for so many seconds; then waits for what is under way.
+    pub async fn paced(self: &Rc<Self>, rate: f64, seconds: f64, seed: u64) {
+        let gaps = Exp::new(rate).expect("a rate is above 0");
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7));
+        let mut draws = self.demand.draws(seed, 0);
+        let (start, mut due) = (Instant::now(), gaps.sample(&mut rng));
+        let mut under_way = JoinSet::new();
+        while due < seconds {
+            let intended = start + Duration::from_secs_f64(due);
+            sleep_until(intended).await;
+            while under_way.len() >= MOST {
+                under_way.join_next().await;
+            }
+            while under_way.try_join_next().is_some() {}
+            let late = Instant::now().duration_since(intended);
+            // Timers have a resolution of a millisecond; what is later than that was held up.
+            let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
+            let (this, number) = (self.clone(), self.demand.next(&mut draws));
+            under_way.spawn_local(async move { this.request(number, waited).await });
+            due += gaps.sample(&mut rng);
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    /// Asks with so many connections, each one request after the other, for so many seconds.
+    pub async fn unpaced(self: &Rc<Self>, clients: usize, seconds: f64, seed: u64) {
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        let mut all = JoinSet::new();
+        for client in 0..clients {
+            let this = self.clone();
+            let mut draws = self.demand.draws(seed, client as u64);
+            all.spawn_local(async move {
+                while Instant::now() < until {
+                    this.request(this.demand.next(&mut draws), Duration::ZERO).await;
+                }
+            });
+        }
+        while all.join_next().await.is_some() {}
+    }
+
+    /// Asks for the first so many objects once each.
+    pub async fn fill(self: &Rc<Self>, clients: usize, objects: u64) {
+        let next = Rc::new(Cell::new(0));
+        let mut all = JoinSet::new();
+        for _ in 0..clients {
+            let (this, next) = (self.clone(), next.clone());
+            all.spawn_local(async move {
+                while next.get() < objects {
+                    let number = next.replace(next.get() + 1);
+                    this.request(number, Duration::ZERO).await;
+                }
+            });
+        }
+        while all.join_next().await.is_some() {}
+    }
+
+    async fn request(&self, number: u64, waited: Duration) {
+        let begun = Instant::now();
+        let asked = timeout(PATIENCE, self.ask(number)).await;
+        let took = begun.elapsed();
+        let mut tally = self.tally.borrow_mut();
+        match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok((hit, bytes)) => {
+                tally.latency.saturating_record(took.as_nanos() as u64);
+                tally.corrected.saturating_record((took + waited).as_nanos() as u64);
+                tally.hits += u64::from(hit);
+                tally.bytes += bytes;
+            }
+            Err(error) => {
+                tally.failed += 1;
+                tally.why.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+
+    /// One request, on an idle connection where there is one. Whether it was a hit, and its bytes.
+    async fn ask(&self, number: u64) -> io::Result<(bool, u64)> {
+        let idle = self.idle.borrow_mut().pop();
+        let reused = idle.is_some();
+        let first = match idle {
+            Some(stream) => self.ask_on(stream, number).await,
+            None => self.ask_anew(number).await,
+        };
+        match first {
+            // Squid may close an idle connection just as it is used again.
+            Err(error) if reused && is_closed(&error) => self.ask_anew(number).await,
+            done => done,
+        }
+    }
+
+    async fn ask_anew(&self, number: u64) -> io::Result<(bool, u64)> {
+        let stream = TcpStream::connect(self.proxy).await?;
+        stream.set_nodelay(true)?;
+        self.ask_on(BufReader::new(stream), number).await
+    }
+
+    async fn ask_on(&self, mut stream: BufReader<TcpStream>, number: u64) -> io::Result<(bool, u64)> {
+        let origin = self.origin;
+        let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let head = wire::head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let expected = contents::object(self.world, number).bytes;
+        if head.status() != Some(200) || head.length != Some(expected) {
+            let what =
+                format!("object {number} of {expected} bytes: {:?}, {:?} bytes", head.first, head.length);
+            return Err(io::Error::other(what));
+        }
+        let copied = tokio::io::copy(&mut (&mut stream).take(expected), &mut tokio::io::sink()).await?;
+        if copied != expected {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !head.last {
+            self.idle.borrow_mut().push(stream);
+        }
+        Ok((head.hit, expected))
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}

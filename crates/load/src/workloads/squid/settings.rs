@@ -1,0 +1,145 @@
+//! The settings of `squid`, and what they come to.
+
+use crate::web::contents::MEAN_BYTES;
+use crate::workload::Job;
+use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::setting::{Default, Kind, SettingDef};
+
+/// The settings.
+pub const SETTINGS: &[SettingDef] = &[
+    SettingDef {
+        id: "store",
+        kind: Kind::Choice(&["aufs", "ufs", "rock"]),
+        default: Default::Text("aufs"),
+        help: "how squid keeps objects: files by threads, files by itself, or one database",
+    },
+    SettingDef {
+        id: "rates",
+        kind: Kind::Ints { min: 0, max: 100_000 },
+        default: Default::Ints(&[50, 100, 200]),
+        help: "requests a second, Poisson, one step each; 0 for as many as the clients can ask",
+    },
+    SettingDef {
+        id: "seconds",
+        kind: Kind::Float { min: 0.1, max: 86_400.0 },
+        default: Default::Float(5.0),
+        help: "how long each step asks",
+    },
+    SettingDef {
+        id: "clients",
+        kind: Kind::Int { min: 1, max: 1000 },
+        default: Default::Int(32),
+        help: "connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000",
+    },
+    SettingDef {
+        id: "cache_bytes",
+        kind: Kind::Int { min: 1 << 20, max: 1 << 42 },
+        default: Default::Int(32 << 20),
+        help: "size of the cache, in whole MiB",
+    },
+    SettingDef {
+        id: "l1",
+        kind: Kind::Int { min: 1, max: 256 },
+        default: Default::Int(16),
+        help: "directories of the first level (not rock)",
+    },
+    SettingDef {
+        id: "l2",
+        kind: Kind::Int { min: 1, max: 256 },
+        default: Default::Int(256),
+        help: "directories in each of them (not rock)",
+    },
+    SettingDef {
+        id: "recurrence",
+        kind: Kind::Float { min: 0.0, max: 1.0 },
+        default: Default::Float(0.7),
+        help: "share of requests for popular objects; the rest asks for what nobody asked for before",
+    },
+    SettingDef {
+        id: "zipf",
+        kind: Kind::Float { min: 0.0, max: 2.0 },
+        default: Default::Float(0.8),
+        help: "exponent of popularity",
+    },
+];
+
+/// What one cell does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// `aufs`, `ufs`, `rock`.
+    pub store: String,
+    /// Seconds of each step.
+    pub seconds: f64,
+    /// Connections of fill and unpaced steps.
+    pub clients: usize,
+    /// Size of the cache in MiB.
+    pub cache_mib: u64,
+    /// Directories of the first and the second level.
+    pub levels: (u32, u32),
+    /// Share of popular requests.
+    pub recurrence: f64,
+    /// Exponent of popularity.
+    pub zipf: f64,
+    /// The seed of objects and requests.
+    pub seed: u64,
+}
+
+impl Chosen {
+    /// Of a job.
+    pub fn of(job: &Job) -> Chosen {
+        let settings = &job.settings;
+        Chosen {
+            store: settings.text("store").into(),
+            seconds: settings.float("seconds"),
+            clients: settings.int("clients") as usize,
+            cache_mib: (settings.int("cache_bytes") as u64).div_ceil(1 << 20),
+            levels: (settings.int("l1") as u32, settings.int("l2") as u32),
+            recurrence: settings.float("recurrence"),
+            zipf: settings.float("zipf"),
+            seed: job.seed,
+        }
+    }
+
+    /// Bytes of the cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache_mib << 20
+    }
+
+    /// Objects that are asked for again and again: twice what fits, so that they compete for the room.
+    pub fn popular(&self) -> u64 {
+        (2 * self.cache_bytes() / MEAN_BYTES).max(16)
+    }
+}
+
+/// One step that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Whether it comes right after a remount and a restart.
+    pub cold: bool,
+    /// Requests a second; 0 for as many as can be.
+    pub rate: i64,
+}
+
+impl Load {
+    /// How reports name it.
+    pub fn info(self) -> StepInfo {
+        let (name, title) = match self.cold {
+            true => ("cold", "Serve after a restart, from a cold page cache"),
+            false => ("serve", "Serve"),
+        };
+        let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
+        StepInfo {
+            id: StepId { name: name.into(), params: [("rate".to_string(), rate)].into() },
+            title: title.into(),
+            number: None,
+            in_composite: true,
+        }
+    }
+}
+
+/// The steps that ask, in their order; the first rate also comes cold.
+pub fn loads(job: &Job) -> Vec<Load> {
+    let rates = job.settings.ints("rates");
+    let cold = rates.first().map(|rate| Load { cold: true, rate: *rate });
+    cold.into_iter().chain(rates.iter().map(|rate| Load { cold: false, rate: *rate })).collect()
+}

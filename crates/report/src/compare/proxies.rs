@@ -1,0 +1,207 @@
+//! Published samples of services: what a request cost on each, and what its author concluded from that.
+
+use super::cost::{self, Resource, Service};
+use crate::document::{Cell, Document, Table};
+use crate::error::Error;
+use crate::number::{self, three};
+use crate::page::Page;
+use crate::published::samples;
+use crate::sections::conclusions;
+use fsarena_core::conclusion;
+use fsarena_core::published::{Derived, Published};
+use fsarena_core::study;
+use fsarena_stats::conclusion::{Answer, then};
+use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::recompute::recompute;
+use serde_json::{Value, json};
+
+/// The study's own table from its raw columns, the cost of a request with intervals, and the author's
+/// conclusions held against the samples alone.
+///
+/// # Errors
+/// Where the figures are no samples of services, or the study has a fault.
+pub fn compare_services(published: &Published) -> Result<Page, Error> {
+    if published.derived.is_empty() {
+        return Err(Error::Watch {
+            run: format!("published:{}", published.name()),
+            what: "has no samples of services; give a run to compare it with".into(),
+        });
+    }
+    let mut document = Document::default();
+    document.heading(1, format!("published:{}", published.name()));
+    document.text("The author's table, worked out again from its raw columns.");
+    let recomputed = recompute(published);
+    published.derived.iter().for_each(|made| again(&mut document, published, made));
+    samples::check(&mut document, &recomputed);
+
+    let alone = without_summaries(published);
+    let services: Vec<Service> = alone.arms().into_iter().map(|arm| service(&alone, arm)).collect();
+    let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
+    cost::tables(&mut document, &services, &resources);
+    let pairs = cost::pairs(&services, &resources);
+    cost::pair_table(&mut document, &pairs);
+    let paired = paired(&alone);
+    paired_table(&mut document, &paired);
+    let concluded = concluded(&alone)?;
+    conclusions::add_then(&mut document, &concluded);
+    document.text(format!(
+        "Each of the {} samples is a block: the services were sampled at the same times, so what the time of day did \
+         to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
+         what the machines themselves differed by is in every figure.",
+        alone.samples().len()
+    ));
+    let mut json = cost::json(&services, &resources, &pairs);
+    json["published"] = json!(published.name());
+    json["recomputed"] = samples::json(&recomputed);
+    json["paired"] = paired.iter().map(Paired::json).collect();
+    json["conclusions"] = conclusions::json_then(&concluded);
+    Ok(Page { document, json })
+}
+
+/// One of the author's tables: sample by service.
+fn again(document: &mut Document, published: &Published, made: &Derived) {
+    document.heading(2, format!("{} = {} / {}", made.metric, made.above, made.below));
+    let mut table = Table::figures(vec!["sample".into()]);
+    table.header.extend(published.arms().iter().map(|arm| arm.to_string()));
+    for sample in published.samples() {
+        let cells = published.arms().into_iter().map(|arm| {
+            let value = |metric: &str| published.sampled(sample, arm, metric).map(|figure| figure.value);
+            match (value(&made.above), value(&made.below)) {
+                (Some(above), Some(below)) if below > 0.0 => Cell::from(format!("{:.2}", above / below)),
+                _ => "–".into(),
+            }
+        });
+        table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
+    }
+    document.table(table);
+}
+
+/// The samples that are no averages of others.
+fn without_summaries(published: &Published) -> Published {
+    let mut alone = published.clone();
+    alone.rows.retain(|row| !row.sample.contains("average"));
+    alone
+}
+
+fn series(published: &Published, arm: &str, metric: &str) -> Vec<f64> {
+    let value = |sample: &str| published.sampled(sample, arm, metric).map_or(f64::NAN, |figure| figure.value);
+    published.samples().into_iter().map(value).collect()
+}
+
+fn service(published: &Published, arm: &str) -> Service {
+    let below = published.derived.first().map_or("", |made| made.below.as_str());
+    Service {
+        name: arm.into(),
+        load: series(published, arm, below),
+        spent: published.derived.iter().map(|made| series(published, arm, &made.above)).collect(),
+    }
+}
+
+fn resource(made: &Derived) -> Resource {
+    Resource {
+        id: format!("{}_percent", made.above),
+        title: format!("{}, %", made.above),
+        shown: three,
+        // What such studies had was /proc/stat.
+        tick_sampled: true,
+    }
+}
+
+/// Two services on one resource, sample by sample.
+struct Paired<'a> {
+    metric: &'a str,
+    a: &'a str,
+    b: &'a str,
+    ratio: Ratio,
+}
+
+fn paired(published: &Published) -> Vec<Paired<'_>> {
+    let mut all = vec![];
+    for made in &published.derived {
+        let per_request = |arm: &str| -> Vec<f64> {
+            let (above, below) = (series(published, arm, &made.above), series(published, arm, &made.below));
+            above.iter().zip(&below).map(|(above, below)| above / below).collect()
+        };
+        let arms = published.arms();
+        for (i, a) in arms.iter().enumerate() {
+            for b in &arms[i + 1..] {
+                if let Some(ratio) = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d) {
+                    all.push(Paired { metric: &made.metric, a, b, ratio });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn paired_table(document: &mut Document, paired: &[Paired]) {
+    document.heading(2, "Sample by sample");
+    let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"].map(String::from).to_vec());
+    for one in paired {
+        let Ratio { value, low, high, .. } = one.ratio;
+        let verdict = match one.ratio.separated() {
+            false => "not told apart".to_string(),
+            true if value > 1.0 => format!("{} costs more", one.b),
+            true => format!("{} costs less", one.b),
+        };
+        table.rows.push(vec![
+            one.metric.into(),
+            format!("{} over {}", one.b, one.a).into(),
+            Cell::two(three(value), number::interval(low, high)),
+            verdict.into(),
+        ]);
+    }
+    document.table(table);
+    document.text(
+        "Hodges–Lehmann ratios within samples, with exact 95% intervals, not corrected for their number.",
+    );
+}
+
+impl Paired<'_> {
+    fn json(&self) -> Value {
+        json!({
+            "metric": self.metric,
+            "a": self.a,
+            "b": self.b,
+            "ratio_b_to_a": {"value": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high},
+            "samples": self.ratio.blocks,
+            "told_apart": self.ratio.separated(),
+        })
+    }
+}
+
+/// The author's conclusions, and what the samples carry.
+fn concluded(published: &Published) -> Result<Vec<(String, Answer)>, Error> {
+    let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
+    let conclusions = conclusion::of(study)?;
+    let sets = [published.clone()];
+    let of_set = conclusions.list.iter().filter(|one| one.set == published.set);
+    Ok(of_set.map(|one| (one.says.clone(), then(one, &sets, &conclusions.trust))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxies_of_the_study() {
+        let set = study::find("wilton").unwrap().published().unwrap().remove(0);
+        let page = compare_services(&set).unwrap();
+        // By awk over the ten samples: Σ iowait / Σ requests of xfs is 55.5/432.6.
+        let xfs = &page.json["services"][1];
+        assert_eq!(xfs["name"], "xfs");
+        let iowait =
+            xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
+        let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
+        assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
+        assert_eq!(page.json["recomputed"]["misfits"].as_array().unwrap().len(), 2);
+        let outcome = |words: &str| {
+            let all = page.json["conclusions"].as_array().unwrap();
+            let one = all.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
+            one["then"]["outcome"].as_str().unwrap_or("none").to_string()
+        };
+        assert_eq!(outcome("xfs is lowest"), "held");
+        assert_ne!(outcome("system time"), "held", "the ten samples do not carry it");
+    }
+}
