@@ -27,9 +27,9 @@ use fsarena_core::setting::WorkloadDef;
 use fsarena_sys::cpu;
 use process::{Ground, Squid};
 use settings::{Chosen, Load};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpListener};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The workload.
@@ -46,6 +46,8 @@ const DEF: WorkloadDef = WorkloadDef {
 struct Stage {
     chosen: Chosen,
     ground: Ground,
+    /// Where the origin listens. The port is part of every object's name, so all steps have the same.
+    origin: Arc<OnceLock<TcpListener>>,
     /// Runs from the cold step to the last.
     running: Arc<Mutex<Option<Squid>>>,
 }
@@ -81,7 +83,8 @@ impl Workload for SquidWorkload {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
         let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
-        let stage = Stage { chosen: Chosen::of(job), ground, running: Arc::default() };
+        let stage =
+            Stage { chosen: Chosen::of(job), ground, origin: Arc::default(), running: Arc::default() };
         let loads = settings::loads(job);
         let fill = stage.clone();
         let mut steps = vec![stage.step(filling(), Before::Warm, move || fill.fill())];
@@ -131,7 +134,7 @@ impl Stage {
         found.and_then(|found| stopped.map(|()| found))
     }
 
-    /// Asks for a while; the first load starts squid and the last one stops it.
+    /// Asks for a while; the first load starts squid and the last one ends it.
     fn serve(&self, load: Load, last: bool) -> Result<Readings, Error> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = match running.take() {
@@ -147,9 +150,9 @@ impl Stage {
                 }
             })
         })?;
-        match last {
-            true => squid.stop()?,
-            false => *running = Some(squid),
+        // After the last nobody reads its index again, so it need not end in its own way, which takes seconds.
+        if !last {
+            *running = Some(squid);
         }
         Ok(found)
     }
@@ -176,12 +179,13 @@ impl Stage {
             .map_err(Error::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
+        let listener = self.listener().map_err(Error::io("start the origin"))?;
         let demand = Rc::new(Demand::new(self.chosen.popular(), self.chosen.zipf, self.chosen.recurrence));
         let account = Account::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
-            let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-            let listener = listener.await.map_err(Error::io("start the origin"))?;
+            let listener =
+                tokio::net::TcpListener::from_std(listener).map_err(Error::io("start the origin"))?;
             let address = listener.local_addr().map_err(Error::io("start the origin"))?;
             let origin = tokio::task::spawn_local(origin::serve(listener, self.chosen.seed));
             let asking = Asking::new(squid.address, address, self.chosen.seed, demand);
@@ -192,7 +196,7 @@ impl Stage {
             Ok::<_, Error>((asking.into_tally(), took))
         })?;
         let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
-        let mut found = self.readings(&tally, took)?;
+        let mut found = Stage::readings(&tally, took)?;
         account.end(&self.ground.cache, &mut found)?;
         // After the sync: what squid still wrote is part of what serving cost.
         let ticks = squid.ticks();
@@ -202,7 +206,16 @@ impl Stage {
         Ok(found)
     }
 
-    fn readings(&self, tally: &Tally, took: Duration) -> Result<Readings, Error> {
+    fn listener(&self) -> std::io::Result<TcpListener> {
+        if let Some(listener) = self.origin.get() {
+            return listener.try_clone();
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        self.origin.get_or_init(|| listener).try_clone()
+    }
+
+    fn readings(tally: &Tally, took: Duration) -> Result<Readings, Error> {
         let requests = tally.latency.len();
         if requests == 0 {
             let why = tally.why.as_deref().unwrap_or("none was due");

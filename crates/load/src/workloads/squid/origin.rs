@@ -36,8 +36,10 @@ async fn connection(stream: TcpStream, world: u64, noise: &[u8]) -> io::Result<(
         let object = contents::object(world, number);
         let caching = if object.cachable { "public, max-age=86400" } else { "no-store" };
         let answer = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
+            "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
              Cache-Control: {caching}\r\nLast-Modified: Sat, 01 Jan 2005 00:00:00 GMT\r\n\r\n",
+            // Without a date squid takes an object to be stale at once.
+            jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
             object.bytes
         );
         stream.write_all(answer.as_bytes()).await?;
