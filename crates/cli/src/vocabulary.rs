@@ -44,3 +44,19 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
     let of_loads = engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).copied();
     TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).chain(of_loads)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_answer_by_metrics_that_exist() {
+        let known: Vec<&str> =
+            METRICS.iter().map(|metric| metric.id).chain(readings().map(|reading| reading.id)).collect();
+        for workload in WORKLOADS {
+            for metric in workload.metrics() {
+                assert!(known.contains(metric), "{}: {metric}", workload.def().id);
+            }
+        }
+    }
+}

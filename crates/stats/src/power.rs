@@ -79,7 +79,11 @@ impl fmt::Display for Forecast {
             return write!(f, "{budget} are {blocks} blocks, and a verdict takes 8: allow {least}");
         };
         let wanted = percent(self.wanted);
-        write!(f, "in {budget} this machine can resolve about {}; ", percent(resolves))?;
+        let least = match resolves >= 1.0 {
+            true => format!("a factor of {}", digits(1.0 + resolves)),
+            false => percent(resolves),
+        };
+        write!(f, "in {budget} this machine can resolve about {least}; ")?;
         match self.wanted_s {
             Some(seconds) => write!(f, "for {wanted} allow {}", duration(seconds)),
             None => write!(f, "{wanted} would take more than 400 blocks"),
@@ -87,13 +91,16 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// Two digits that count.
 fn percent(fraction: f64) -> String {
-    let percent = 100.0 * fraction;
-    let digits = (1.0 - percent.abs().max(1e-9).log10().floor()).clamp(0.0, 4.0) as usize;
-    let text = format!("{percent:.digits$}");
+    format!("{}%", digits(100.0 * fraction))
+}
+
+/// Two digits that count.
+fn digits(value: f64) -> String {
+    let digits = (1.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 4.0) as usize;
+    let text = format!("{value:.digits$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}%")
+    text.to_string()
 }
 
 /// A time that was given: in whole minutes or hours where it is such.
@@ -151,6 +158,12 @@ mod tests {
             "in 10 minutes this machine can resolve about 0.98%; for 1% allow 10 minutes"
         );
         assert_eq!(said(100.0, 0.01), "100 seconds are 3 blocks, and a verdict takes 8: allow 4 minutes");
+        let loud = pilot.map(|d| 100.0 * d);
+        let text = forecast(&loud, 30.0, 600.0, 0.01).unwrap().to_string();
+        assert!(
+            text.starts_with("in 10 minutes this machine can resolve about a factor of 2.6; 1% would"),
+            "{text}"
+        );
         assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 blocks"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);

@@ -54,6 +54,9 @@ pub struct Args {
     /// Run the flagged cells again on fresh blocks, as a run of its own, and say which findings they confirm
     #[arg(long, conflicts_with = "explain")]
     confirm: bool,
+    /// Hold the findings against fresh blocks that --confirm has run and stored
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["confirm", "explain"])]
+    fresh: Option<String>,
     /// Blocks of --confirm; under 8 nothing can be confirmed
     #[arg(long, value_name = "N", default_value_t = 8, requires = "confirm")]
     blocks: u32,
@@ -103,9 +106,15 @@ pub fn run(args: Args) -> Outcome {
     }
     let (matrix, mut analysis) = of_run(&args, &record)?;
     let mut source = format!("run {}", record.id);
-    if args.confirm && !analysis.findings.is_empty() {
-        handle_signals()?;
-        let fresh = confirm::fresh(&args, &record, &matrix, &analysis.findings)?;
+    let fresh = match &args.fresh {
+        Some(run) => Some(fsarena_store::read(&RunDir::find(&args.runs.runs, run)?)?),
+        None if args.confirm && !analysis.findings.is_empty() => {
+            handle_signals()?;
+            Some(confirm::fresh(&args, &record, &matrix, &analysis.findings)?)
+        }
+        None => None,
+    };
+    if let Some(fresh) = fresh {
         fsarena_stats::matrix::confirm::confirm(
             &mut analysis.findings,
             &matrix,
@@ -118,7 +127,7 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn published(args: &Args, name: &str) -> Outcome {
-    if args.confirm || args.explain.is_some() {
+    if args.confirm || args.fresh.is_some() || args.explain.is_some() {
         let message = format!(
             "published:{name} was measured on a machine of long ago, so no cell of it can be run again here; run \
              the study first (`fsarena list studies`), and analyse that run"

@@ -85,6 +85,10 @@ impl Workload for Dbench {
         self.def
     }
 
+    fn metrics(&self) -> &'static [&'static str] {
+        &["throughput"]
+    }
+
     fn outline(&self, job: &Job) -> Vec<StepInfo> {
         Chosen::of(job).clients.into_iter().map(|clients| self.info(clients)).collect()
     }

@@ -147,6 +147,10 @@ impl Workload for ProxyCache {
         &DEF
     }
 
+    fn metrics(&self) -> &'static [&'static str] {
+        &["cpu_per_request", "iowait_per_request"]
+    }
+
     fn outline(&self, job: &Job) -> Vec<StepInfo> {
         std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
     }

@@ -70,6 +70,10 @@ impl Workload for Webproxy {
         &DEF
     }
 
+    fn metrics(&self) -> &'static [&'static str] {
+        &[readings::FLOWOPS]
+    }
+
     fn outline(&self, _: &Job) -> Vec<StepInfo> {
         vec![info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")]
     }

@@ -27,13 +27,15 @@ pub fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust) -> Opt
     }
 }
 
-/// Judges a claim by samples.
+/// Judges a claim by samples. What was watched is one step without a name: a claim leaves it out or calls it the
+/// composite, and its parameters, which tell steps of a run apart, say nothing here.
 fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
     let series = |quantity: &Quantity, arm: &str| -> Option<Vec<f64>> {
         let value =
             |sample: &&str| set.sampled(sample, arm, &quantity.metric).map_or(f64::NAN, |row| row.value);
         let values: Vec<f64> = set.samples().iter().map(value).collect();
-        (quantity.step.is_none() && values.iter().any(|value| !value.is_nan())).then_some(values)
+        let whole = quantity.step.as_deref().is_none_or(|step| step == COMPOSITE);
+        (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
     };
     match &claim.relation {
         Relation::Pair(pair) => {
@@ -207,6 +209,8 @@ mod tests {
         assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
         assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
         assert_eq!(said("elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("composite.elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
         assert_eq!(said("elapsed: a < b", 7), Some(Undecided), "under 8 nothing is decided");
         assert_eq!(said("system: a < b", 8), None);
     }
