@@ -103,7 +103,9 @@ fn table(published: &Published, metric: &str) -> Table {
         let figures: Vec<Option<&Figure>> =
             arms.iter().map(|arm| published.figure(&task.step_id(), arm, metric)).collect();
         let least = figures.iter().flatten().map(|f| f.value).fold(f64::INFINITY, f64::min);
-        let mut row: Vec<Cell> = vec![format!("{} {}", task.task, task.title).into()];
+        let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
+        let mut row: Vec<Cell> = vec![format!("{} {}{told}", task.task, task.title).into()];
         row.extend(figures.iter().map(|figure| match figure {
             Some(figure) => {
                 best_if(exact(figure.value, figure.unit), adds_up(figure.unit) && figure.value == least)
