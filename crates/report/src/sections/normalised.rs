@@ -14,7 +14,9 @@ use fsarena_stats::best::without;
 pub fn add(document: &mut Document, report: &Report) {
     let Some(analysis) = report.analyses.first() else { return };
     let grid = Grid::of(report);
-    if grid.schedulers.len() < 2 || analysis.metric.direction == Direction::Neutral {
+    // Where each filesystem has a scheduler of its own there is nothing to set side by side.
+    let crossed = grid.at.iter().any(|row| row.iter().flatten().count() > 1);
+    if !crossed || analysis.metric.direction == Direction::Neutral {
         return;
     }
     document.heading(2, format!("Normalised, by {}", analysis.metric.id));
