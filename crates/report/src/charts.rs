@@ -15,6 +15,7 @@ mod heatmaps;
 mod latency;
 mod narrowing;
 mod raw;
+mod requests;
 mod spent;
 mod strips;
 mod timeline;
@@ -32,6 +33,7 @@ pub trait Kind: Sync {
 pub const KINDS: &[&dyn Kind] = &[
     &bars::Bars,
     &raw::Raw,
+    &requests::Requests,
     &heatmaps::HeatMaps,
     &curves::Curves,
     &strips::Strips,

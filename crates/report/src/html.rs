@@ -196,13 +196,13 @@ impl Page<'_> {
         safe::lines(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// The outcome that a cell of words begins with.
-    fn outcome(&self, text: &str) -> Option<&'static str> {
+    /// The outcome that a cell of words begins with, and what follows it.
+    fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
         const OUTCOMES: [Outcome; 4] =
             [Outcome::Held, Outcome::Refuted, Outcome::Undecided, Outcome::Equivalent];
-        OUTCOMES.into_iter().map(Outcome::name).find(|name| {
-            text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([',', ' ']))
-        })
+        let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
+        let found = OUTCOMES.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
+        found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']))
     }
 }
 

@@ -65,6 +65,13 @@ impl Line {
         let (alpha, beta, both) = self.covariance;
         (self.overhead + self.slope * load, alpha + 2.0 * load * both + load * load * beta)
     }
+
+    /// What is spent at a load, with its 95% interval. None without degrees of freedom.
+    pub fn interval(&self, load: f64) -> Option<Estimate> {
+        let (value, variance) = self.at(load);
+        let reach = t_quantile(self.freedom)? * variance.max(0.0).sqrt();
+        Some(Estimate { value, low: value - reach, high: value + reach })
+    }
 }
 
 #[cfg(test)]

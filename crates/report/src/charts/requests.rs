@@ -1,0 +1,166 @@
+//! What a request costs: bars for each arm, and what was spent over the load, with the line that fits it.
+
+use super::{Kind, Seen};
+use crate::number::{three, with_unit};
+use crate::plot::colour::theme;
+use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Shape};
+use fsarena_core::metric;
+use fsarena_core::sample::Unit;
+use fsarena_stats::cost::Windows;
+use fsarena_stats::cost::line::Line;
+use fsarena_stats::cost::per_request::PerRequest;
+
+/// Costs of a request.
+pub struct Requests;
+
+/// The metrics that are a cost of a request.
+const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
+/// Requests a second.
+const LOAD: &str = "request_rate";
+
+/// The windows of one arm: loads and spendings, both a second.
+struct Service {
+    arm: usize,
+    load: Vec<f64>,
+    spent: Vec<f64>,
+}
+
+impl Service {
+    fn windows(&self) -> Windows<'_> {
+        Windows { load: &self.load, spent: &self.spent }
+    }
+}
+
+impl Kind for Requests {
+    fn id(&self) -> &'static str {
+        "requests"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let costs: Vec<(&str, Vec<Service>)> = (COSTS.into_iter())
+            .map(|id| (id, services(seen, id)))
+            .filter(|(_, services)| !services.is_empty())
+            .collect();
+        if costs.is_empty() {
+            return vec![];
+        }
+        let arms = || {
+            (0..seen.record().arms.len())
+                .filter(|arm| costs.iter().any(|(_, of)| of.iter().any(|s| s.arm == *arm)))
+        };
+        let chart = |id: &str,
+                     title: &str,
+                     about: &str,
+                     panel: fn(&Seen, &str, &[Service]) -> Panel,
+                     shapes: bool| Chart {
+            columns: if costs.len() > 1 { 2 } else { 1 },
+            panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
+            legend: seen.legend(arms(), shapes),
+            ..Chart::new(id, title, about)
+        };
+        vec![
+            chart(
+                "requests",
+                "What a request costs",
+                "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
+                 Whiskers are 95% intervals with as many windows as are independent.",
+                bars,
+                false,
+            ),
+            chart(
+                "requests-load",
+                "Spending over load",
+                "Every point is one window: requests a second, and what was spent a second. The line is the least-squares \
+                 fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a fixed overhead.",
+                scatter,
+                true,
+            ),
+        ]
+    }
+}
+
+fn services(seen: &Seen, cost: &str) -> Vec<Service> {
+    let (Some((_, loads)), Some((_, grid))) = (seen.grid(LOAD), seen.grid(cost)) else { return vec![] };
+    let service = |arm: usize| {
+        let mut service = Service { arm, load: vec![], spent: vec![] };
+        // Block by block: neighbours in time stay neighbours.
+        for block in 0..grid.blocks.len() {
+            for (loads, costs) in loads.values.iter().zip(&grid.values) {
+                let (load, cost) = (loads[arm][block], costs[arm][block]);
+                if load > 0.0 && cost.is_finite() {
+                    service.load.push(load);
+                    service.spent.push(load * cost);
+                }
+            }
+        }
+        service
+    };
+    (0..seen.record().arms.len()).map(service).filter(|service| service.load.len() > 1).collect()
+}
+
+fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
+    let mut marks = vec![];
+    let mut furthest = 0f64;
+    for (row, service) in services.iter().enumerate() {
+        let Some(ratio) = PerRequest::of(service.windows()) else { continue };
+        let at = Axis::slot(row);
+        let colour = seen.colours[service.arm];
+        marks.push(Mark::Box { x: (0.0, ratio.value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 });
+        let mut end = ratio.value;
+        if let Some(estimate) = ratio.estimate() {
+            let most = estimate.high.min(ratio.value * 2.5);
+            marks.push(Mark::Across { x: (estimate.low, most), y: at, open: estimate.high > most });
+            end = end.max(most);
+        }
+        furthest = furthest.max(end);
+        marks.push(Mark::Words {
+            at: (end, at),
+            shift: (6, 0),
+            text: with_unit(ratio.value, Unit::Seconds),
+            colour: theme::SOFT,
+            anchor: Anchor::Start,
+            strong: false,
+        });
+    }
+    let names: Vec<String> = services.iter().map(|service| seen.name(service.arm).to_string()).collect();
+    Panel {
+        title: cost.to_string(),
+        x: Axis::from_zero("a request", furthest * 1.3, Unit::Seconds),
+        y: Axis::names(&names),
+        marks,
+        height: 66 + 18 * names.len() as u32,
+    }
+}
+
+fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
+    let most = |of: fn(&Service) -> &Vec<f64>| {
+        services.iter().flat_map(of).fold(0f64, |most, value| most.max(*value))
+    };
+    let (load, spent) = (most(|service| &service.load) * 1.05, most(|service| &service.spent) * 1.1);
+    let mut marks = vec![];
+    for service in services {
+        let colour = seen.colours[service.arm];
+        if let Some(line) = Line::of(service.windows()) {
+            const STEPS: u32 = 24;
+            let at = |step: u32| load * f64::from(step) / f64::from(STEPS);
+            let band = (0..=STEPS).filter_map(|step| {
+                let spent = line.interval(at(step))?;
+                Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
+            });
+            marks.push(Mark::Band { points: band.collect(), colour });
+            let points = [0.0, load].map(|load| (load, line.at(load).0.max(0.0))).to_vec();
+            marks.push(Mark::Line { points, colour, width: 1.5 });
+        }
+        let shape = Shape::of_series(service.arm);
+        let points = service.load.iter().copied().zip(service.spent.iter().copied());
+        marks.extend(points.map(|at| Mark::Dot { at, colour, shape }));
+    }
+    let resource = metric::find(cost).map_or("", |_| cost.trim_end_matches("_per_request"));
+    Panel {
+        title: resource.to_string(),
+        x: Axis::linear("requests a second", 0.0, load, three),
+        y: Axis::from_zero("spent a second", spent, Unit::Seconds),
+        marks,
+        height: 230,
+    }
+}
