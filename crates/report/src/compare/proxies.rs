@@ -195,7 +195,7 @@ mod tests {
             xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
-        assert_eq!(page.json["recomputed"]["misfits"].as_array().unwrap().len(), 2);
+        assert_eq!(page.json["recomputed"]["do_not_follow"].as_array().unwrap().len(), 2);
         let outcome = |words: &str| {
             let all = page.json["conclusions"].as_array().unwrap();
             let one = all.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
