@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long it may take to come up, and to go.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How its service name begins; the process id follows. Its shared memory bears that name.
+const NAME: &str = "fsarena";
 /// The user that Debian's squid runs as.
 const USER: &str = "proxy";
 
@@ -165,12 +167,27 @@ impl Drop for Squid {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let _ = self.child.wait();
+        forget_shared_memory();
+    }
+}
+
+/// Removes the shared memory of squids that were killed: this process's own, and those of processes that are gone.
+/// A squid that ends in its own way has removed it.
+fn forget_shared_memory() {
+    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once("-cf__"));
+        let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
+        if owner == std::process::id() || cpu::process_ns(owner as i32).is_none() {
+            // Another run may have been quicker.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
 /// squid with these arguments, as its own user where we are root, and killed when this process ends.
 fn command(config: &Path, args: &[&str]) -> Command {
-    let name = format!("fsarena{}", std::process::id());
+    let name = format!("{NAME}{}", std::process::id());
     let mut command = Command::new("squid");
     command.args(args).arg("-f").arg(config).args(["-n", &name]).stdin(Stdio::null()).envs(argv::mark());
     if let Some((user, group)) = user() {
