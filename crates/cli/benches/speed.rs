@@ -37,7 +37,7 @@ fn large_report(dir: &Path) {
     let made = Command::new(env!("CARGO")).args(args).arg(&runs).arg(ROWS).stdout(Stdio::null()).status();
     assert!(made.is_ok_and(|status| status.success()), "the large run could not be made");
     let run = std::fs::read_dir(&runs).expect("runs").next().expect("one run").expect("readable").path();
-    for format in ["term", "md", "csv"] {
+    for format in ["term", "md", "csv", "html"] {
         let mut report = || {
             let mut command = command(FSARENA, &["report", "--format", format]);
             command.arg(&run);
@@ -51,8 +51,49 @@ fn large_report(dir: &Path) {
         let (ours, peer) = pair(5, &mut report, &mut peer);
         row(&format!("report of {ROWS} rows, {format} / python reads, s"), ours, peer);
     }
-    let peak = peak_memory_mb(command(FSARENA, &["report"]).arg(&run));
-    println!("{:<44} {peak:>10.1}", "peak memory of that report, MB");
+    for format in ["term", "html"] {
+        let peak = peak_memory_mb(command(FSARENA, &["report", "--format", format]).arg(&run));
+        println!("{:<44} {peak:>10.1}", format!("peak memory of that report, {format}, MB"));
+    }
+    first_paint(dir, &run);
+}
+
+/// When Chromium shows the first of a page, where it is installed.
+fn first_paint(dir: &Path, run: &Path) {
+    let page = dir.join("page.html");
+    let export = format!("html={}", page.display());
+    let mut write = command(FSARENA, &["report", "--format", "csv", "--export", &export]);
+    write.arg(run);
+    seconds(write);
+    let size = page.metadata().expect("a page").len() as f64 / 1e6;
+    println!("{:<44} {size:>10.2}", "its page, MB");
+    let probe = dir.join("probe.html");
+    // The page with one more script, which its policy would not allow.
+    let text = std::fs::read_to_string(&page).expect("a page");
+    let ask = "<script>new PerformanceObserver(l=>{const e=l.getEntriesByName('first-contentful-paint')[0];if(e)document.title='paint '+e.startTime}).observe({type:'paint',buffered:true})</script></body>";
+    let text = text.replacen("http-equiv=\"Content-Security-Policy\"", "name=\"no-policy\"", 1);
+    std::fs::write(&probe, text.replace("</body>", ask)).expect("a probe");
+    let profile = format!("--user-data-dir={}", dir.join("profile").display());
+    let flags =
+        ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+    let shown = Command::new("chromium")
+        .args(flags)
+        .args([profile.as_str(), "--virtual-time-budget=4000", "--dump-dom"])
+        .arg(format!("file://{}", probe.display()))
+        .stderr(Stdio::null())
+        .output();
+    let Ok(shown) = shown else {
+        println!("first paint of the page: skipped, it needs chromium");
+        return;
+    };
+    let dom = String::from_utf8_lossy(&shown.stdout);
+    let paint =
+        dom.split_once("<title>paint ").and_then(|(_, rest)| rest.split('<').next()?.parse::<f64>().ok());
+    println!(
+        "{:<44} {:>10}",
+        "first paint of that page, ms",
+        paint.map_or("unknown".into(), |ms| format!("{ms:.0}"))
+    );
 }
 
 /// The share of a run that is neither timed, mkfs, mount nor settling.
