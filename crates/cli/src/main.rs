@@ -14,6 +14,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 fn main() -> std::process::ExitCode {
+    if fsarena_run::inside::is_here() {
+        fsarena_run::inside::main();
+    }
     look_in_sbin();
     let args = args::Cli::parse();
     let result = commands::dispatch(args);

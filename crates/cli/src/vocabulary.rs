@@ -1,33 +1,37 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
 use fsarena_core::factor;
-use fsarena_core::metric::{LIFECYCLE, METRICS, TIMER};
-use fsarena_core::plan::resolve::Vocabulary;
+use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, TIMER};
+use fsarena_core::plan::resolve::{Overrides, Vocabulary};
+use fsarena_core::plan::{Backing, GuestPlan};
 use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_load::{dbench, engine, web};
 use fsarena_probe::probes;
+use fsarena_run::preflight::guests;
 use fsarena_run::work;
 use fsarena_sys::kernel::Kernel;
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
 ///
+/// For guests these are the ones that their kernels can mount.
+///
 /// # Errors
 /// Where the kernel does not say what it can mount.
-pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
+pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
+    let available = match &over.backing {
+        Some(Backing::Guest(guest)) => in_guests(guest, over),
+        _ => here(kernel)?,
+    };
     Ok(Vocabulary {
         filesystems: FILESYSTEMS
             .iter()
             .map(|def| (def.id.to_string(), def.options.iter().map(|set| set.id.to_string()).collect()))
             .chain([(factor::RAW.to_string(), vec!["default".to_string()])])
             .collect(),
-        available: survey(kernel)?
-            .into_iter()
-            .filter(|found| found.usable())
-            .map(|found| found.def.id.to_string())
-            .collect(),
+        available,
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: METRICS
             .iter()
@@ -39,10 +43,32 @@ pub fn collect(kernel: &Kernel) -> Result<Vocabulary, fsarena_sys::Error> {
     })
 }
 
+fn here(kernel: &Kernel) -> Result<Vec<String>, fsarena_sys::Error> {
+    let found = survey(kernel)?.into_iter().filter(|found| found.usable());
+    Ok(found.map(|found| found.def.id.to_string()).collect())
+}
+
+/// The filesystems of the guests' kernels. Where these cannot be found all are named: the preflight then says why.
+fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<String> {
+    let asked = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
+    let levels = asked.map_or(vec![String::new()], |(_, levels)| levels.clone());
+    let ids = match guests::kernels(guest, levels.iter().map(String::as_str)) {
+        Ok(kernels) => guests::available(&kernels),
+        Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
+    };
+    ids.into_iter().map(String::from).collect()
+}
+
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
     let of_loads = engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).copied();
-    TIMER.iter().copied().chain(probes::readings()).chain(LIFECYCLE.iter().copied()).chain(of_loads)
+    TIMER
+        .iter()
+        .copied()
+        .chain(probes::readings())
+        .chain(LIFECYCLE.iter().copied())
+        .chain(INSTRUCTIONS.iter().copied())
+        .chain(of_loads)
 }
 
 #[cfg(test)]

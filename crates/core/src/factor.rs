@@ -56,6 +56,8 @@ pub const MEMORY: &str = "memory";
 pub const CLIENTS: &str = "clients";
 /// The directory benchmarked in place of a formatted filesystem.
 pub const DIR: &str = "dir";
+/// The kernel that a guest boots.
+pub const KERNEL: &str = "kernel";
 
 /// Every factor, in the order in which arm names spell their levels.
 pub const FACTORS: &[FactorDef] = &[
@@ -103,6 +105,13 @@ pub const FACTORS: &[FactorDef] = &[
         help: "existing directory that is benchmarked as it is, without mkfs or mount",
         check: any,
     },
+    FactorDef {
+        id: KERNEL,
+        default: "",
+        example: "debian:6.1, ./bzImage",
+        help: "kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version",
+        check: any,
+    },
 ];
 
 /// Words that only the filesystem itself can judge.
@@ -117,7 +126,7 @@ pub fn find(id: &str) -> Option<&'static FactorDef> {
 
 /// The factors that change the machine around a filesystem, and not the filesystem.
 pub fn axes() -> impl Iterator<Item = &'static FactorDef> {
-    FACTORS.iter().filter(|factor| ![FS, OPTIONS, MKFS, MOUNT, DIR].contains(&factor.id))
+    FACTORS.iter().filter(|factor| ![FS, OPTIONS, MKFS, MOUNT, DIR, KERNEL].contains(&factor.id))
 }
 
 /// A size in bytes: `256MiB`, `20MB`.

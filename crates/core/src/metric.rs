@@ -50,6 +50,14 @@ pub mod reading {
     pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
     /// Whether the load was steady: 1 or 0.
     pub const STEADY: &str = "steady_ratio";
+    /// Instructions of the process tree in user space, in a guest that counts them.
+    pub const USER_INSTRUCTIONS: &str = "user_instructions";
+    /// Instructions of the kernel on behalf of the process tree.
+    pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
+    /// Instructions of all tasks of the guest.
+    pub const GUEST_INSTRUCTIONS: &str = "guest_instructions";
+    /// Instructions of the process tree over the durable time.
+    pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
     /// Bytes that a user without privileges can still write.
     pub const USABLE: &str = "usable_bytes";
     /// Size of the device.
@@ -160,6 +168,29 @@ pub const METRICS: &[MetricDef] = &[
         direction: Direction::Lower,
         help: "CPU time of the whole machine until the data was durable",
         from: |get| seconds(get, reading::MACHINE_CPU),
+    },
+    MetricDef {
+        id: "instructions",
+        unit: Unit::Count,
+        direction: Direction::Lower,
+        help: "instructions of all tasks of a guest that counts them, until the data was durable: no time, no caches, no memory, no device, no waiting",
+        from: |get| get(reading::GUEST_INSTRUCTIONS),
+    },
+    MetricDef {
+        id: "process_instructions",
+        unit: Unit::Count,
+        direction: Direction::Lower,
+        help: "instructions of the process tree alone, in user space and in the kernel, until its command returned",
+        from: |get| Some(get(reading::USER_INSTRUCTIONS)? + get(reading::KERNEL_INSTRUCTIONS)?),
+    },
+    MetricDef {
+        id: "background_instructions",
+        unit: Unit::Count,
+        direction: Direction::Lower,
+        help: "instructions of the guest beyond the process tree, until the data was durable: the filesystem's own threads",
+        from: |get| {
+            Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0))
+        },
     },
     MetricDef {
         id: "iops",
@@ -298,6 +329,31 @@ pub const LIFECYCLE: &[ReadingDef] = &[
 /// The share of an operation that its generator may take: above it the generator measures itself, and the
 /// result is called client-bound.
 pub const CLIENT_BOUND: f64 = 0.10;
+
+/// The readings of a guest that counts instructions. They stand in the place of all times: its clock advances by
+/// a nanosecond an instruction.
+pub const INSTRUCTIONS: &[ReadingDef] = &[
+    instructions(
+        reading::USER_INSTRUCTIONS,
+        "instructions of the process tree in user space; the sum with those of the kernel is exact, the split is sampled at ticks",
+    ),
+    instructions(
+        reading::KERNEL_INSTRUCTIONS,
+        "instructions of the kernel for the process tree; the sum with those in user space is exact, the split is sampled at ticks",
+    ),
+    instructions(
+        reading::GUEST_INSTRUCTIONS,
+        "instructions of all tasks of the guest until the data was durable; interrupts while it idles are not among them",
+    ),
+    instructions(
+        reading::TREE_INSTRUCTIONS_DURABLE,
+        "instructions of the process tree until the data was durable",
+    ),
+];
+
+const fn instructions(id: &'static str, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit: Unit::Count, direction: Direction::Lower, help }
+}
 
 /// Who did the I/O that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

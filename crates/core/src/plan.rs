@@ -77,6 +77,55 @@ pub enum Backing {
     },
     /// Existing directories, one an arm; nothing is formatted or mounted.
     Dir,
+    /// Image files in a guest kernel: no root, no device of this machine.
+    Guest(GuestPlan),
+}
+
+/// How guests are run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestPlan {
+    /// What emulates them.
+    pub emulator: Emulator,
+    /// The modules of kernels that are named by their path; where installed ones are where this is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modules: Option<PathBuf>,
+    /// Their memory.
+    pub memory: ByteSize,
+    /// The longest silence in seconds after which a guest is taken for hung.
+    pub patience_s: f64,
+}
+
+/// What emulates a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Emulator {
+    /// QEMU, by the CPU's own virtualisation where that works, else by translation.
+    Qemu,
+    /// User Mode Linux.
+    Uml,
+    /// QEMU with instruction counting: its time is instructions, not seconds.
+    Exact,
+}
+
+impl Emulator {
+    /// All of them.
+    pub const ALL: [Emulator; 3] = [Emulator::Qemu, Emulator::Uml, Emulator::Exact];
+
+    /// The word of `--on`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Emulator::Qemu => "qemu",
+            Emulator::Uml => "uml",
+            Emulator::Exact => "exact",
+        }
+    }
+}
+
+impl GuestPlan {
+    /// Guests as they are where nobody says more.
+    pub fn of(emulator: Emulator) -> GuestPlan {
+        GuestPlan { emulator, modules: None, memory: ByteSize::gib(1), patience_s: 600.0 }
+    }
 }
 
 /// The devices of a run.

@@ -3,8 +3,9 @@
 use crate::def::FsDef;
 use crate::filesystems::FILESYSTEMS;
 use fsarena_sys::kernel::Kernel;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+pub use fsarena_sys::program::find as find_program;
 
 /// What one filesystem lacks here, if anything.
 #[derive(Debug, Clone)]
@@ -42,15 +43,6 @@ pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> 
     Ok(FILESYSTEMS.iter().map(look).collect())
 }
 
-/// Looks for a program as execvp(3) does.
-pub fn find_program(path: &std::ffi::OsStr, program: &str) -> Option<PathBuf> {
-    std::env::split_paths(path).map(|dir| dir.join(program)).find(|file| executable(file))
-}
-
-fn executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,15 +56,5 @@ mod tests {
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
         assert_eq!(mountable, ["xfs"]);
         assert!(survey.iter().all(|a| a.mkfs.is_some() == a.missing_packages.is_empty()));
-    }
-
-    #[test]
-    fn only_executable_files_are_programs() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("mkfs.test");
-        std::fs::write(&file, "").unwrap();
-        assert_eq!(find_program(dir.path().as_os_str(), "mkfs.test"), None);
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(find_program(dir.path().as_os_str(), "mkfs.test"), Some(file));
     }
 }

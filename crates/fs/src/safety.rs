@@ -21,16 +21,18 @@ const BY_ID: &str = "/dev/disk/by-id";
 /// A device that fsarena may overwrite.
 #[derive(Debug)]
 pub struct ScratchDevice {
-    device: BlockDevice,
     backing: Backing,
 }
 
 #[derive(Debug)]
 enum Backing {
     /// Dropped in this order: the image goes when nothing carries it any more.
-    Loop(LoopDevice, Image),
-    Zram(Zram),
+    Loop(LoopDevice, Image, BlockDevice),
+    Zram(Zram, BlockDevice),
+    /// The file itself, for a guest.
+    File(Image),
     Erase {
+        device: BlockDevice,
         id: PathBuf,
         written: WrittenLog,
     },
@@ -52,7 +54,7 @@ impl ScratchDevice {
             return Err(refused(device.path(), why, "Run `fsarena recover`"));
         }
         let block = BlockDevice::open(&Kernel::host(), device.path())?;
-        Ok(ScratchDevice { device: block, backing: Backing::Loop(device, image) })
+        Ok(ScratchDevice { backing: Backing::Loop(device, image, block) })
     }
 
     /// A zram device that fsarena made.
@@ -61,7 +63,12 @@ impl ScratchDevice {
     /// Where the kernel does not know it.
     pub fn from_zram(zram: Zram) -> Result<ScratchDevice, Error> {
         let block = BlockDevice::open(&Kernel::host(), zram.path())?;
-        Ok(ScratchDevice { device: block, backing: Backing::Zram(zram) })
+        Ok(ScratchDevice { backing: Backing::Zram(zram, block) })
+    }
+
+    /// An image file as it is, which a guest will take for a disk. That fsarena made it is what an [`Image`] says.
+    pub fn from_image(image: Image) -> ScratchDevice {
+        ScratchDevice { backing: Backing::File(image) }
     }
 
     /// A device that the user named for erasing, by its stable name, with the one signature given up.
@@ -79,33 +86,52 @@ impl ScratchDevice {
         check_unused(kernel, &device, path)?;
         check_signatures(&device, path, signature_given_up, written)?;
         check_exclusive(&device, path)?;
-        Ok(ScratchDevice { device, backing: Backing::Erase { id: path.into(), written: written.clone() } })
+        let written = written.clone();
+        Ok(ScratchDevice { backing: Backing::Erase { device, id: path.into(), written } })
     }
 
-    /// The device node.
+    /// The device node, or the file.
     pub fn path(&self) -> &Path {
-        &self.device.path
+        match &self.backing {
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Erase { device, .. } => {
+                &device.path
+            }
+            Backing::File(image) => image.path(),
+        }
     }
 
-    /// The device, for its facts.
-    pub fn device(&self) -> &BlockDevice {
-        &self.device
+    /// The device, for its facts; none where it is a file.
+    pub fn device(&self) -> Option<&BlockDevice> {
+        match &self.backing {
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Erase { device, .. } => {
+                Some(device)
+            }
+            Backing::File(_) => None,
+        }
+    }
+
+    /// The image, where it is a file as it is.
+    pub fn file(&self) -> Option<&Image> {
+        match &self.backing {
+            Backing::File(image) => Some(image),
+            Backing::Loop(..) | Backing::Zram(..) | Backing::Erase { .. } => None,
+        }
     }
 
     /// Its size in bytes.
     pub fn size_bytes(&self) -> u64 {
         match &self.backing {
-            Backing::Loop(_, image) => image.size_bytes(),
-            Backing::Zram(zram) => zram.size_bytes(),
-            Backing::Erase { .. } => self.device.size_bytes().unwrap_or(0),
+            Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
+            Backing::Zram(zram, _) => zram.size_bytes(),
+            Backing::Erase { device, .. } => device.size_bytes().unwrap_or(0),
         }
     }
 
     /// The loop device and its image, where it is one.
     pub fn loop_image(&self) -> Option<(&LoopDevice, &Image)> {
         match &self.backing {
-            Backing::Loop(device, image) => Some((device, image)),
-            Backing::Zram(_) | Backing::Erase { .. } => None,
+            Backing::Loop(device, image, _) => Some((device, image)),
+            Backing::Zram(..) | Backing::File(_) | Backing::Erase { .. } => None,
         }
     }
 
@@ -120,11 +146,12 @@ impl ScratchDevice {
     /// Where it is still in use; it then stays in the undo journal.
     pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         match self.backing {
-            Backing::Loop(device, image) => {
+            Backing::Loop(device, image, _) => {
                 device.detach(log)?;
                 image.remove()?;
             }
-            Backing::Zram(zram) => zram.remove()?,
+            Backing::File(image) => image.remove()?,
+            Backing::Zram(zram, _) => zram.remove()?,
             Backing::Erase { .. } => {}
         }
         Ok(())
@@ -133,8 +160,8 @@ impl ScratchDevice {
     /// Notes what mkfs has just written to an erased device as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
-            Backing::Loop(..) | Backing::Zram(_) => Ok(()),
-            Backing::Erase { id, written } => written.note(id, &signatures(self.path())?),
+            Backing::Loop(..) | Backing::Zram(..) | Backing::File(_) => Ok(()),
+            Backing::Erase { id, written, .. } => written.note(id, &signatures(self.path())?),
         }
     }
 }

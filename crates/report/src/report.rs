@@ -43,11 +43,13 @@ pub struct Report {
 const LOADS: [&[&str]; 2] = [&["throughput"], &["iops"]];
 /// … and of tasks, which end when they are done.
 const TASKS: &[&str] = &["elapsed", "durable"];
+/// Of guests that count instructions, which know no time.
+const COUNTED: &[&str] = &["instructions"];
 
 fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
     let counted =
         |id| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value: &f64| !value.is_nan()));
-    LOADS.into_iter().find(|metrics| counted(metrics[0])).unwrap_or(TASKS)
+    [COUNTED].into_iter().chain(LOADS).find(|metrics| counted(metrics[0])).unwrap_or(TASKS)
 }
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {

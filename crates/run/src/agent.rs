@@ -155,7 +155,7 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
     let info = lifecycle("mount", "Mount");
     let mut space = Readings::default();
     let work = |log: &mut dyn FnMut(_)| {
-        let peak = target::mount(mount, log)?.max_rss_bytes;
+        let peak = target::mount(mount, log)?;
         if let Ok(usable) = target::usable_bytes(&mount.target) {
             space.set(reading::USABLE, usable as f64);
         }
@@ -164,7 +164,7 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
         {
             space.set(reading::DEVICE_SIZE, size as f64);
         }
-        Ok::<_, fsarena_sys::argv::Error>((space, peak))
+        Ok::<_, fsarena_sys::Error>((space, peak))
     };
     bench
         .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))

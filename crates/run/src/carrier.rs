@@ -184,7 +184,7 @@ fn device(
 
 /// What a reader must know of the device to repeat the run.
 fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: Tell) -> Result<(), Fatal> {
-    let block = device.device();
+    let Some(block) = device.device() else { return Ok(()) };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [
         Some(device.path().display().to_string()),

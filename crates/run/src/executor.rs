@@ -35,6 +35,9 @@ pub enum Fatal {
     /// Formatting and its guard.
     #[error(transparent)]
     Filesystem(#[from] fsarena_fs::Error),
+    /// Guest kernels and their emulators.
+    #[error(transparent)]
+    Guest(#[from] fsarena_guest::Error),
     /// The workload's own inputs.
     #[error(transparent)]
     Workload(#[from] fsarena_load::step::Error),
@@ -57,6 +60,7 @@ impl Exits for Fatal {
         match self {
             Fatal::System(error) => error.exit_code(),
             Fatal::Filesystem(error) => error.exit_code(),
+            Fatal::Guest(error) => error.exit_code(),
             Fatal::Workload(fsarena_load::step::Error::Command(error)) => error.exit_code(),
             Fatal::Workload(fsarena_load::step::Error::Dbench(error)) => error.exit_code(),
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,

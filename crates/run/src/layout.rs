@@ -100,7 +100,7 @@ impl Layout {
 
 fn of_run(backing: &Backing) -> On {
     match backing {
-        Backing::Loop { .. } | Backing::Dir => On::Made(Carrier::Loop),
+        Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => On::Made(Carrier::Loop),
         Backing::Ram => On::Made(Carrier::Ram),
         Backing::Zram => On::Made(Carrier::Zram),
         Backing::Erase { .. } => On::Erased,

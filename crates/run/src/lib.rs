@@ -13,6 +13,8 @@ pub mod deciding;
 pub mod dir;
 pub mod executor;
 mod forecast;
+pub mod guest;
+pub mod inside;
 pub mod layout;
 pub mod ledger;
 pub mod local;

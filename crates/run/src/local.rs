@@ -74,7 +74,7 @@ impl Local {
     ) -> Result<ArmFacts, String> {
         let words = |error: fsarena_fs::Error| error.to_string();
         let options = lifecycle::options(def, &cell.arm).map_err(words)?;
-        let mut bench = Bench::open(&self.kernel, Some(numbers(devices)), &self.plan.settle, emit);
+        let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.settle, emit);
         bench.settle("mkfs");
         let mut formatted = None;
         let work = |log: &mut dyn FnMut(_)| {
@@ -113,6 +113,7 @@ impl Local {
             target: self.carrier.target().to_path_buf(),
             fs_type: facts.def.kernel_type.to_string(),
             options: lifecycle::mount_options(facts.def, &facts.options, devices),
+            by_call: false,
         }
     }
 
@@ -138,7 +139,7 @@ impl Local {
             mount,
             root,
             other: self.carrier.other(),
-            device: Some(numbers(devices)),
+            device: numbers(devices),
             trace: self.trace,
         }
     }
@@ -185,7 +186,7 @@ impl Local {
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Conditions, String> {
-        let blocks: Vec<_> = devices.all().map(|device| device.device()).collect();
+        let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &blocks);
         let conditions = conditions.map_err(|error| error.to_string())?;
         let changes = changes(cell).into_iter().chain(more_devices(devices)).chain(conditions.notes.clone());
@@ -195,9 +196,8 @@ impl Local {
 }
 
 /// The numbers of the device that is measured: the first.
-fn numbers(devices: &Devices) -> (u32, u32) {
-    let device = devices.members[0].device();
-    (device.major, device.minor)
+fn numbers(devices: &Devices) -> Option<(u32, u32)> {
+    devices.members[0].device().map(|device| (device.major, device.minor))
 }
 
 /// How the arm's option set differs from what it is named for.

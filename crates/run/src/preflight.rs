@@ -1,7 +1,9 @@
 //! Everything that can be known to fail, found before anything is made.
 
+pub mod guests;
 mod room;
 
+pub use guests::Kernels;
 pub use room::RAM;
 
 use crate::axes;
@@ -40,6 +42,8 @@ pub struct Check {
     pub remarks: Vec<Note>,
     /// Timed steps of all workloads.
     pub steps: u32,
+    /// The kernels of guests, where there are any.
+    pub kernels: Kernels,
     /// What carries the filesystems.
     backing: Backing,
 }
@@ -47,7 +51,13 @@ pub struct Check {
 impl Check {
     /// Samples of one cell, lifecycle included: for progress.
     pub fn steps_per_cell(&self) -> u32 {
-        self.steps + if self.backing == Backing::Dir { 0 } else { 3 }
+        self.steps
+            + match self.backing {
+                Backing::Dir => 0,
+                // mkfs is the host's: no time of a guest.
+                Backing::Guest(_) => 2,
+                _ => 3,
+            }
     }
 
     /// For people: what it takes.
@@ -57,6 +67,7 @@ impl Check {
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
             Backing::Zram => "zram device".into(),
+            Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
         format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.steps)
@@ -69,7 +80,7 @@ impl Check {
 /// A filesystem, program, directory or room that is missing, with what to do.
 pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<Check, Fatal> {
     let backing = plan.device.backing.clone();
-    if backing != Backing::Dir {
+    if !matches!(backing, Backing::Dir | Backing::Guest(_)) {
         root_only()?;
     }
     if arms.is_empty() {
@@ -78,12 +89,23 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
         ));
     }
     bare_devices(plan, arms)?;
+    kernels_are_guests(plan, arms)?;
+    let mut kernels = Kernels::default();
     axes::check(kernel, plan, arms)?;
     let Work { room, mut programs, remarks, steps } = Work::of(plan, arms)?;
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();
     match &backing {
         Backing::Dir => directories(arms, room)?,
+        Backing::Guest(guest) => {
+            kernels = guests::kernels(guest, arms.iter().map(|arm| arm.level(factor::KERNEL)))?;
+            let defs = guests::mountable(plan, arms, &kernels)?;
+            programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+            other_bytes = other_size(plan, room);
+            size_bytes = image_size(plan, needed(&defs, room))?;
+            devices = layout::wanted(plan, arms, size_bytes)?;
+            images(kernel, &backing, runs, &devices, other_bytes)?;
+        }
         carrier => {
             let defs = mountable(kernel, plan, arms)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
@@ -103,7 +125,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
     }
     all_installed(&programs)?;
     let programs = programs.into_iter().collect();
-    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, steps, backing })
+    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, steps, kernels, backing })
 }
 
 fn root_only() -> Result<(), Fatal> {
@@ -115,6 +137,17 @@ fn root_only() -> Result<(), Fatal> {
          is on, with `fsarena run --on dir:PATH`, and see `fsarena doctor` for what else is possible"
             .into(),
     ))
+}
+
+/// Only a guest boots a kernel of its own.
+fn kernels_are_guests(plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
+    match arms.iter().find(|arm| !arm.level(factor::KERNEL).is_empty()) {
+        Some(arm) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
+            "arm {}: a kernel is booted in a guest: --on qemu, --on uml or --on exact",
+            arm.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether this arm is the bare device.

@@ -37,6 +37,18 @@ pub struct MountRequest {
     pub fs_type: String,
     /// Comma-separated options; may be empty.
     pub options: String,
+    /// By system calls alone: there is no mount(8).
+    #[serde(default)]
+    pub by_call: bool,
+}
+
+/// What a guest is asked. Its boot fills in where it found the disks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Guest {
+    /// The cell to run.
+    pub request: Request,
+    /// The kernel's name of the other disk's filesystem, which is mounted on the request's `other`.
+    pub other_type: String,
 }
 
 /// One line from the agent.

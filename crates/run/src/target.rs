@@ -5,25 +5,46 @@
 
 use crate::protocol::MountRequest;
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::argv::{Error, Finished};
 use std::fs::File;
 use std::path::Path;
+use std::time::Instant;
 
-/// Mounts with mount(8).
+/// Mounts it, and returns the peak memory of the command that did, in bytes.
 ///
 /// # Errors
-/// Where it fails, with its own words.
-pub fn mount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, Error> {
-    fsarena_sys::mount::command(&request.source, &request.target, &request.fs_type, &request.options)
-        .expect(log)
+/// Where it fails, with the words of mount(8) or of the system.
+pub fn mount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<u64, fsarena_sys::Error> {
+    let MountRequest { source, target, fs_type, options, by_call } = request;
+    let command = fsarena_sys::mount::command(source, target, fs_type, options);
+    if !by_call {
+        return Ok(command.expect(log)?.max_rss_bytes);
+    }
+    let begun = Instant::now();
+    let mounted = fsarena_sys::mount::by_call(source, target, fs_type, options);
+    log(called(command.words(), begun));
+    mounted.map_err(fsarena_sys::Error::io("mounting", source))?;
+    Ok(0)
 }
 
-/// Unmounts with umount(8).
+/// Unmounts it.
 ///
 /// # Errors
 /// Where it stays in use.
 pub fn unmount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<(), fsarena_sys::Error> {
-    fsarena_sys::mount::unmount(&request.target, log)
+    let target = &request.target;
+    if !request.by_call {
+        return fsarena_sys::mount::unmount(target, log);
+    }
+    let begun = Instant::now();
+    let unmounted = rustix::mount::unmount(target, rustix::mount::UnmountFlags::empty());
+    log(called(vec!["umount".into(), target.display().to_string()], begun));
+    unmounted.map_err(|error| fsarena_sys::Error::io("unmounting", target)(error.into()))
+}
+
+/// The record of a command that was done by its system call.
+fn called(argv: Vec<String>, begun: Instant) -> CommandRecord {
+    let ms = begun.elapsed().as_millis() as u64;
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms }
 }
 
 /// Bytes that a user without privileges can write to the filesystem of a directory.

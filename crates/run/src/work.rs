@@ -96,6 +96,9 @@ pub fn outline(plan: &Plan) -> Vec<StepInfo> {
         }
         step
     });
-    let before = around(&[("mkfs", "Make the filesystem"), ("mount", "Mount")]);
+    // In a guest mkfs is no step.
+    let guest = matches!(plan.device.backing, Backing::Guest(_));
+    let before = [("mkfs", "Make the filesystem"), ("mount", "Mount")];
+    let before = around(if guest { &before[1..] } else { &before });
     before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
 }

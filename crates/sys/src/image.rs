@@ -93,6 +93,18 @@ impl Image {
         self.size_bytes
     }
 
+    /// Makes it as it was when it was new: all holes, so that whatever is put on it next finds nothing there.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn clear(&self) -> Result<(), Error> {
+        let written = File::options().write(true).open(&self.path).and_then(|file| {
+            file.set_len(0)?;
+            file.set_len(self.size_bytes)
+        });
+        written.map_err(Error::io("clearing the image", &self.path))
+    }
+
     /// Removes it.
     ///
     /// # Errors
@@ -177,6 +189,16 @@ mod tests {
         assert_eq!(error.exit_code(), ExitCode::Missing);
         let text = error.to_string();
         assert!(text.contains("1.0 EiB needed") && text.contains("--size"), "{text}");
+    }
+
+    #[test]
+    fn a_cleared_image_is_as_large_and_empty() {
+        let (dir, journal) = place();
+        let path = dir.path().join("image");
+        let image = create(&journal, &path, 1 << 20, true).unwrap();
+        image.clear().unwrap();
+        let meta = path.metadata().unwrap();
+        assert_eq!((meta.len(), meta.blocks()), (1 << 20, 0));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod loopdev;
 pub mod mount;
 pub mod process;
+pub mod program;
 pub mod undo;
 pub mod zram;
 

@@ -5,6 +5,8 @@ use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
 use crate::{Error, argv, process};
 use fsarena_core::event::CommandRecord;
+use rustix::mount::MountFlags;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,45 @@ pub fn command(source: &Path, target: &Path, fs_type: &str, options: &str) -> Ar
     let argv = Argv::new("mount").args(["-t", fs_type]).args(options);
     argv.arg("--source").arg(source).arg("--target").arg(target)
 }
+
+/// Mounts by mount(2) alone, where there is no mount(8): options that are flags of the system call become flags, the
+/// others go to the filesystem as they are.
+///
+/// # Errors
+/// The system's word.
+pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> std::io::Result<()> {
+    let (flags, data) = flags_of(options);
+    let data = CString::new(data)?;
+    Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
+}
+
+/// The flags among mount options, and the rest of them.
+fn flags_of(options: &str) -> (MountFlags, String) {
+    let mut flags = MountFlags::empty();
+    let mut rest = vec![];
+    for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults" | "rw")) {
+        match FLAGS.iter().find(|(name, _)| *name == word) {
+            Some((_, flag)) => flags |= *flag,
+            None => rest.push(word),
+        }
+    }
+    (flags, rest.join(","))
+}
+
+/// The options of mount(8) that are flags of mount(2).
+const FLAGS: &[(&str, MountFlags)] = &[
+    ("ro", MountFlags::RDONLY),
+    ("nosuid", MountFlags::NOSUID),
+    ("nodev", MountFlags::NODEV),
+    ("noexec", MountFlags::NOEXEC),
+    ("sync", MountFlags::SYNCHRONOUS),
+    ("dirsync", MountFlags::DIRSYNC),
+    ("noatime", MountFlags::NOATIME),
+    ("nodiratime", MountFlags::NODIRATIME),
+    ("relatime", MountFlags::RELATIME),
+    ("strictatime", MountFlags::STRICTATIME),
+    ("lazytime", MountFlags::LAZYTIME),
+];
 
 impl Mounted {
     /// Where it is mounted.
@@ -137,6 +178,14 @@ mod tests {
         let options = effective_options(&kernel, Path::new("/mnt/no where")).unwrap();
         assert_eq!(options, "rw,noatime,nobarrier,data=ordered");
         assert!(effective_options(&kernel, Path::new("/mnt")).is_err());
+    }
+
+    #[test]
+    fn options_of_the_call_are_flags_and_the_rest_is_the_filesystems() {
+        let (flags, data) = flags_of("rw,noatime,data=writeback,,nodev,commit=5");
+        assert_eq!(flags, MountFlags::NOATIME | MountFlags::NODEV);
+        assert_eq!(data, "data=writeback,commit=5");
+        assert_eq!(flags_of(""), (MountFlags::empty(), String::new()));
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub struct Args {
 
 /// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused =
-        ["fs", "options", "mkfs", "mount", "factor", "resume", "after"].contains(&arg.get_id().as_str());
+    let refused = ["fs", "options", "mkfs", "mount", "factor", "kernel", "resume", "after"]
+        .contains(&arg.get_id().as_str());
     if refused { arg.hide(true) } else { arg }
 }
 
@@ -60,6 +60,7 @@ pub fn run(args: Args) -> Outcome {
         ("--mkfs", !run.mkfs.is_empty()),
         ("--mount", !run.mount.is_empty()),
         ("--factor", !run.factor.is_empty()),
+        ("--kernel", !run.kernel.is_empty()),
         ("--resume", run.resume.is_some()),
         ("--after", run.after.is_some()),
     ] {
@@ -87,6 +88,7 @@ fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<P
         let message = "directories are sides here: --a dir=PATH --b dir=PATH, without --on";
         return Err(Failure::new(ExitCode::Usage, message));
     }
+    let sides = &absolute_kernels(sides)?;
     file.factors.clear();
     // They speak of the plan's own arms; of these sides, --claim does.
     file.claims.clear();
@@ -122,7 +124,7 @@ fn resolved(
     over: &Overrides,
     kernel: &Kernel,
 ) -> Result<Plan, Failure> {
-    let plan = resolve(origin, file, over, &vocabulary::collect(kernel)?);
+    let plan = resolve(origin, file, over, &vocabulary::collect(kernel, over)?);
     let mut plan = plan.map_err(|error| match error.at {
         // Only what the sides say has no place in the text: see `arms`.
         Some((1, 1)) => PlanError::flag("--a, --b", error.message),
@@ -133,6 +135,15 @@ fn resolved(
         plan.factors.clear();
     }
     Ok(plan)
+}
+
+/// The sides, with kernels as they are found from whatever directory.
+fn absolute_kernels(sides: &[arm::Levels; 2]) -> Result<[arm::Levels; 2], Failure> {
+    let mut sides = sides.clone();
+    for level in sides.iter_mut().filter_map(|side| side.get_mut(factor::KERNEL)) {
+        *level = run::kernel_level(level)?;
+    }
+    Ok(sides)
 }
 
 /// The two directories, where the sides are directories as they are.

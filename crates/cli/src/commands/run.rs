@@ -5,7 +5,7 @@ mod resume;
 mod rounds;
 mod session;
 
-pub use flags::Args;
+pub use flags::{Args, kernel_level};
 
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
@@ -103,7 +103,8 @@ pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.
 fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, file) = read_plan(args)?;
-    Ok(resolve(&origin, &file, &args.overrides(kernel)?, &vocabulary::collect(kernel)?)?)
+    let over = args.overrides(kernel)?;
+    Ok(resolve(&origin, &file, &over, &vocabulary::collect(kernel, &over)?)?)
 }
 
 /// The plan that the arguments name, as it was written, and what errors call it.

@@ -110,6 +110,10 @@ fn traced(
         Backing::Dir => {
             Box::new(Directories::start(kernel, plan, &arms, &journal, &dir, &mut tell)?.tracing())
         }
+        Backing::Guest(_) => {
+            let message = "a guest is not traced; explain a run of this kernel (--on loop)";
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
         _ => Box::new(Local::start(kernel, plan, &check, &journal, &dir, &mut tell)?.tracing()),
     };
     let mut profile = None;

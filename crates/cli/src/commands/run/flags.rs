@@ -8,11 +8,12 @@ use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::metric;
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::Kind;
+use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_run::preflight::Check;
+use fsarena_run::preflight::{Check, guests};
 use fsarena_stats::judge::meaning;
 use fsarena_sys::kernel::Kernel;
 use std::io::Write;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 24] = [
+const FIXED: [&str; 28] = [
     "after",
     "factor",
     "plan",
@@ -45,6 +46,10 @@ const FIXED: [&str; 24] = [
     "erase",
     "erase_signature",
     "other",
+    "kernel",
+    "modules",
+    "guest_memory",
+    "guest_timeout",
 ];
 
 /// Run a study or a plan and answer its question
@@ -58,8 +63,9 @@ pub struct Args {
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH` (an existing
-    /// directory as it is, no root needed; repeat it to compare directories)
+    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH`
+    /// (an existing directory as it is, no root needed; repeat it to compare directories), `qemu` or `uml` (a guest kernel, no
+    /// root needed), `exact` (a guest that counts instructions in place of time) [default: loop, qemu without root]
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
     pub on: Vec<On>,
     /// Filesystems to compare
@@ -79,6 +85,20 @@ pub struct Args {
     /// repeatable
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "What is compared")]
     pub factor: Vec<Levels>,
+
+    /// Kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version, installed or
+    /// fetched; repeat it to compare kernels
+    #[arg(long, value_name = "KERNEL", help_heading = "Guests")]
+    pub kernel: Vec<String>,
+    /// Where the modules of kernels named by their path are: the directory of their release, or one above it
+    #[arg(long, value_name = "DIR", help_heading = "Guests")]
+    pub modules: Option<PathBuf>,
+    /// Memory of a guest [default: 1GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Guests")]
+    pub guest_memory: Option<ByteSize>,
+    /// The longest silence after which a guest is taken for hung [default: 10m, and 2m for booting]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Guests")]
+    pub guest_timeout: Option<Duration>,
 
     /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
@@ -170,17 +190,22 @@ pub enum On {
     Zram,
     /// A directory as it is.
     Dir(PathBuf),
+    /// A guest kernel.
+    Guest(Emulator),
 }
 
 impl On {
     fn parse(text: &str) -> Result<On, String> {
+        if let Some(emulator) = Emulator::ALL.into_iter().find(|emulator| emulator.name() == text) {
+            return Ok(On::Guest(emulator));
+        }
         match text.split_once(':') {
             None if text == "loop" => Ok(On::Loop(None)),
             None if text == "ram" => Ok(On::Ram),
             None if text == "zram" => Ok(On::Zram),
             Some(("loop", dir)) if !dir.is_empty() => Ok(On::Loop(Some(dir.into()))),
             Some(("dir", dir)) if !dir.is_empty() => Ok(On::Dir(dir.into())),
-            _ => Err("it is `loop`, `loop:DIR`, `ram`, `zram` or `dir:PATH`".into()),
+            _ => Err("it is `loop`, `loop:DIR`, `ram`, `zram`, `dir:PATH`, `qemu`, `uml` or `exact`".into()),
         }
     }
 }
@@ -228,6 +253,10 @@ impl Args {
             }
         }
         factors.extend(self.factor.iter().cloned());
+        if !self.kernel.is_empty() {
+            let levels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
+            factors.push((factor::KERNEL.to_string(), levels));
+        }
         let (backing, directories) = self.backing()?;
         let tree = self.tree.as_deref().map(absolute_text).transpose()?;
         if !directories.is_empty() {
@@ -280,6 +309,16 @@ impl Args {
         Ok(())
     }
 
+    fn guest(&self, emulator: Emulator) -> Result<Backing, Failure> {
+        let plain = GuestPlan::of(emulator);
+        Ok(Backing::Guest(GuestPlan {
+            modules: self.modules.as_deref().map(absolute).transpose()?,
+            memory: self.guest_memory.unwrap_or(plain.memory),
+            patience_s: self.guest_timeout.map_or(plain.patience_s, |time| time.as_secs_f64()),
+            ..plain
+        }))
+    }
+
     fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
@@ -298,10 +337,20 @@ impl Args {
                 }
                 On::Ram => return Ok((Some(Backing::Ram), vec![])),
                 On::Zram => return Ok((Some(Backing::Zram), vec![])),
+                On::Guest(emulator) => return Ok((Some(self.guest(*emulator)?), vec![])),
             }
+        }
+        if self.on.is_empty() && (!self.kernel.is_empty() || !rustix::process::geteuid().is_root()) {
+            return Ok((Some(self.guest(guests::usual())?), vec![]));
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
     }
+}
+
+/// A kernel named by its path is found from whatever directory; the words for a packaged one stay.
+pub fn kernel_level(level: &str) -> Result<String, Failure> {
+    let packaged = level.is_empty() || level.split(':').next() == Some(DEBIAN);
+    if packaged { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
 }
 
 /// A run is resumed and recovered from whatever directory, so its paths are absolute.

@@ -28,7 +28,7 @@ pub fn run(args: &Args, origin: &str, (file, text): &(PlanFile, String), kernel:
     };
     let mut over = args.overrides(kernel)?;
     let whole = over.budget_s;
-    let words = vocabulary::collect(kernel)?;
+    let words = vocabulary::collect(kernel, &over)?;
     let mut ended = ExitCode::Done;
     for round in &file.rounds[begin..] {
         let written = (file.of_round(round), text.clone());

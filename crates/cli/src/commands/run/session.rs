@@ -13,6 +13,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
 use fsarena_run::dir::Directories;
 use fsarena_run::executor::{Executor, Fatal};
+use fsarena_run::guest::Guests;
 use fsarena_run::local::Local;
 use fsarena_run::preflight::Check;
 use fsarena_run::runner::{self, Earlier, End};
@@ -92,9 +93,12 @@ impl Session {
         let dir = self.run.path().canonicalize().map_err(Failure::file(self.run.path()))?;
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
         let (kernel, plan) = (&self.kernel, &self.plan);
-        let mut executor: Box<dyn Executor> = match plan.device.backing {
+        let mut executor: Box<dyn Executor> = match &plan.device.backing {
             Backing::Dir => {
                 Box::new(Directories::start(kernel, plan, &self.arms, &journal, &dir, &mut tell)?)
+            }
+            Backing::Guest(guest) => {
+                Box::new(Guests::start(plan, guest, &self.check, &journal, &dir, &mut tell)?)
             }
             _ => Box::new(Local::start(kernel, plan, &self.check, &journal, &dir, &mut tell)?),
         };

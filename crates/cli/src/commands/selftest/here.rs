@@ -69,7 +69,7 @@ fn plan(args: &Args, kernel: &Kernel, tree: &str) -> Result<Plan, Failure> {
         settings: vec![("tree".into(), tree.into())],
         ..Overrides::default()
     };
-    Ok(resolve("the self-test's plan", &file, &over, &vocabulary::collect(kernel)?)?)
+    Ok(resolve("the self-test's plan", &file, &over, &vocabulary::collect(kernel, &over)?)?)
 }
 
 #[cfg(test)]

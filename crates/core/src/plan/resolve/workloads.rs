@@ -2,6 +2,7 @@
 
 use super::{Pairs, Resolver};
 use crate::cell::WorkloadPlan;
+use crate::plan::Backing;
 use crate::plan::error::{PlanError, did_you_mean};
 use crate::plan::file::PlanFile;
 use crate::scale::Scale;
@@ -21,7 +22,26 @@ impl Resolver<'_> {
         for (id, text) in &self.over.settings {
             self.set(&mut workloads, id, text)?;
         }
+        if matches!(self.over.backing, Some(Backing::Guest(_))) {
+            self.without_programs(&mut workloads)?;
+        }
         Ok(workloads)
+    }
+
+    /// A guest has no programs but fsarena: all work is done by system calls there.
+    fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
+        for id in ["driver", "engine"] {
+            let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
+            if let Some((_, value)) = asked {
+                let message =
+                    format!("a guest has no programs but fsarena: `native` works there, `{value}` does not");
+                return Err(PlanError::flag(&format!("--set {id}"), message));
+            }
+            for setting in workloads.iter_mut().filter_map(|workload| workload.settings.0.get_mut(id)) {
+                *setting = Value::Text("native".into());
+            }
+        }
+        Ok(())
     }
 
     fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {

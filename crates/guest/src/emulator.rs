@@ -1,0 +1,226 @@
+//! The command lines of the emulators.
+
+use crate::kernel::GuestKernel;
+use crate::orders::{Disks, OTHER, TEST, Voice};
+use fsarena_core::plan::Emulator;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The emulator of whole machines.
+pub const QEMU: &str = "qemu-system-x86_64";
+/// The virtio serial port that events come over.
+const PORT: &str = "fsarena.events";
+
+/// What runs the instructions of a guest under QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    /// The CPU itself.
+    Kvm,
+    /// QEMU's translator.
+    Tcg,
+}
+
+/// One guest to be started.
+#[derive(Debug, Clone)]
+pub struct Machine<'a> {
+    /// What emulates it.
+    pub emulator: Emulator,
+    /// What runs its instructions; nothing to User Mode Linux.
+    pub accelerator: Accelerator,
+    /// What it boots.
+    pub kernel: &'a GuestKernel,
+    /// Its initramfs.
+    pub initramfs: &'a Path,
+    /// The image under test.
+    pub test: &'a Path,
+    /// The image of the other disk.
+    pub other: &'a Path,
+    /// Its memory in mebibytes.
+    pub memory_mib: u64,
+    /// A directory of this guest's own, for what it leaves: the console, events of User Mode Linux.
+    pub dir: &'a Path,
+}
+
+/// What the kernel is told whatever the emulator: no self-tests of ciphers, and no 256 old terminals.
+const KERNEL: &[&str] =
+    &["quiet", "panic=-1", "oops=panic", "cryptomgr.notests", "pty.legacy_count=0", "rdinit=/init"];
+/// What it is told where nothing may vary: no random addresses, no random page or slab order.
+const PINNED: &[&str] = &[
+    "norandmaps",
+    "nokaslr",
+    "page_alloc.shuffle=0",
+    "slab_nomerge",
+    "randomize_kstack_offset=off",
+    "nosmp",
+];
+
+impl Machine<'_> {
+    /// The console's file.
+    pub fn console(&self) -> PathBuf {
+        self.dir.join("console.log")
+    }
+
+    /// Where the guest's words go.
+    pub fn voice(&self) -> Voice {
+        match self.emulator {
+            Emulator::Uml => {
+                Voice::Hostfs { dir: self.dir.to_string_lossy().into_owned(), file: "events.jsonl".into() }
+            }
+            Emulator::Qemu | Emulator::Exact => Voice::Port(PORT.into()),
+        }
+    }
+
+    /// The file in which a guest's words are found; none where they are on its emulator's standard output.
+    pub fn voice_file(&self) -> Option<PathBuf> {
+        match self.voice() {
+            Voice::Hostfs { dir, file } => Some(Path::new(&dir).join(file)),
+            Voice::Port(_) | Voice::Console => None,
+        }
+    }
+
+    /// How it tells its disks apart.
+    pub fn disks(&self) -> Disks {
+        match self.emulator {
+            Emulator::Uml => Disks::Ubd,
+            Emulator::Qemu | Emulator::Exact => Disks::BySerial,
+        }
+    }
+
+    /// The program and its arguments.
+    pub fn argv(&self) -> Vec<OsString> {
+        match self.emulator {
+            Emulator::Uml => self.user_mode(),
+            Emulator::Qemu | Emulator::Exact => self.qemu(),
+        }
+    }
+
+    fn user_mode(&self) -> Vec<OsString> {
+        let with = |name: &str, path: &Path| {
+            let mut word = OsString::from(name);
+            word.push(path);
+            word
+        };
+        let mut words = vec![
+            self.kernel.image.clone().into_os_string(),
+            format!("mem={}M", self.memory_mib).into(),
+            with("initrd=", self.initramfs),
+            with("ubd0=", self.test),
+            with("ubd1=", self.other),
+            // Its sockets and pid file go where everything else of this guest goes.
+            with("uml_dir=", self.dir),
+        ];
+        words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
+        words.extend(KERNEL.iter().map(OsString::from));
+        words
+    }
+
+    fn qemu(&self) -> Vec<OsString> {
+        let exact = self.emulator == Emulator::Exact;
+        let accelerator = match (self.accelerator, exact) {
+            (_, true) => "tcg,thread=single",
+            (Accelerator::Kvm, _) => "kvm",
+            (Accelerator::Tcg, _) => "tcg,thread=multi",
+        };
+        let cpu = match (self.accelerator, exact) {
+            // Its random numbers come from the seed below.
+            (_, true) => "Nehalem,+rdrand",
+            (Accelerator::Kvm, _) => "host",
+            // With `max` guest copies run byte by byte under translation.
+            (Accelerator::Tcg, _) => "Nehalem",
+        };
+        let mut words: Vec<OsString> = [QEMU, "-M", "q35", "-accel", accelerator, "-cpu", cpu, "-smp", "1"]
+            .into_iter()
+            .chain(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m"])
+            .map(OsString::from)
+            .collect();
+        words.push(self.memory_mib.to_string().into());
+        words.extend([OsString::from("-kernel"), self.kernel.image.clone().into()]);
+        words.extend([OsString::from("-initrd"), self.initramfs.into()]);
+        words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
+        words.extend(["-serial", "chardev:console"].map(OsString::from));
+        for (name, path) in [(TEST, self.test), (OTHER, self.other)] {
+            words.extend(disk(name, path, exact));
+        }
+        words.extend(
+            [
+                "-device",
+                "virtio-serial-pci",
+                "-chardev",
+                // Not `stdio`: at the end of an empty standard input that hangs up on the guest.
+                "file,id=events,path=/dev/stdout",
+                "-device",
+                "virtserialport,chardev=events,name=fsarena.events",
+            ]
+            .map(OsString::from),
+        );
+        if exact {
+            // One instruction is one nanosecond, and waiting takes none of the host's time.
+            words.extend(["-icount", "shift=0,sleep=off,align=off", "-seed", "1"].map(OsString::from));
+            words.extend(["-rtc", "base=2020-01-01T00:00:00,clock=vm"].map(OsString::from));
+        }
+        words.extend([OsString::from("-append"), self.append(exact).into()]);
+        words
+    }
+
+    fn append(&self, exact: bool) -> String {
+        let mut words = vec!["console=ttyS0", "mitigations=off", "random.trust_cpu=on", "no_timer_check"];
+        words.extend(KERNEL);
+        words.extend(if exact { PINNED } else { &["nokaslr"] });
+        words.join(" ")
+    }
+}
+
+/// A raw image as a virtio disk with a serial number.
+fn disk(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
+    // A full disk of the host is an error in the guest; QEMU's default is to stop it for ever. Exact guests leave
+    // the other disk as they found it, and count instructions: how far the host has written is no matter there.
+    let further = match (exact, name) {
+        (true, OTHER) => "cache=unsafe,snapshot=on",
+        (true, _) => "cache=unsafe",
+        (false, _) => "cache=writeback",
+    };
+    let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
+    let device = format!("virtio-blk-pci,drive={name},serial={name}");
+    ["-drive".into(), option(&drive, path), "-device".into(), device.into()]
+}
+
+/// An option that ends with a path. QEMU wants commas in it doubled.
+fn option(head: &str, path: &Path) -> OsString {
+    format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::Modules;
+
+    fn words(emulator: Emulator, test: &str) -> String {
+        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), modules: Modules::default() };
+        let machine = Machine {
+            emulator,
+            accelerator: Accelerator::Tcg,
+            kernel: &kernel,
+            initramfs: Path::new("/i"),
+            test: Path::new(test),
+            other: Path::new("/o"),
+            memory_mib: 512,
+            dir: Path::new("/d"),
+        };
+        machine.argv().iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_comma_in_a_path_is_doubled_for_qemu_alone() {
+        assert!(words(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
+        assert!(words(Emulator::Uml, "/a,b").contains("ubd0=/a,b "));
+    }
+
+    #[test]
+    fn only_exact_guests_count_instructions() {
+        let exact = words(Emulator::Exact, "/t");
+        assert!(exact.contains("-icount shift=0,sleep=off") && exact.contains("norandmaps"), "{exact}");
+        assert!(exact.contains("snapshot=on,file=/o") && !exact.contains("snapshot=on,file=/t"), "{exact}");
+        let plain = words(Emulator::Qemu, "/t");
+        assert!(!plain.contains("icount") && !plain.contains("norandmaps"), "{plain}");
+    }
+}

@@ -1,0 +1,55 @@
+//! What can keep a guest from running, in words for people.
+
+use fsarena_core::exit::{ExitCode, Exits};
+use std::path::{Path, PathBuf};
+
+/// Why there is no guest.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This machine lacks something; the text says what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The plan asks for what cannot be.
+    #[error("{0}")]
+    Plan(String),
+    /// A file is not what it was taken for.
+    #[error("{}: {why}", .path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system failed.
+    #[error(transparent)]
+    System(#[from] fsarena_sys::Error),
+}
+
+impl Error {
+    /// Makes an error of a failed system call on a path.
+    pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let error = fsarena_sys::Error::io(doing, path);
+        move |source| Error::System(error(source))
+    }
+
+    /// A file that is not what it was taken for.
+    pub fn unfit(path: &Path, why: impl Into<String>) -> Error {
+        Error::Unfit { path: path.into(), why: why.into() }
+    }
+}
+
+impl From<fsarena_sys::argv::Error> for Error {
+    fn from(error: fsarena_sys::argv::Error) -> Error {
+        Error::System(error.into())
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Missing(_) | Error::Unfit { .. } => ExitCode::Missing,
+            Error::Plan(_) => ExitCode::Usage,
+            Error::System(error) => error.exit_code(),
+        }
+    }
+}

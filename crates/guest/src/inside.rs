@@ -1,0 +1,150 @@
+//! The guest's own side: what `/init` does before and after the agent. No program runs in a guest but this one, so
+//! everything is a system call.
+
+use crate::orders::{Disks, ORDERS, OTHER, Orders, TEST, Voice};
+use crate::packing::module_path;
+use rustix::mount::MountFlags;
+use rustix::system::RebootCommand;
+use std::fs::File;
+use std::io::{Error, Result, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long disks and ports are waited for: drivers find them in threads of their own.
+const DEVICES: Duration = Duration::from_secs(20);
+/// Where the directory of the host is mounted.
+const HOST: &str = "/host";
+
+/// A guest that is ready to work.
+pub struct Booted {
+    /// What it was told.
+    pub orders: Orders,
+    /// Where its words go, one line at a time.
+    pub voice: Box<dyn Write>,
+    /// The disk under test.
+    pub test: PathBuf,
+    /// The other disk.
+    pub other: PathBuf,
+}
+
+/// Whether this process is the first of a guest that fsarena booted.
+pub fn is_here() -> bool {
+    std::process::id() == 1 && Path::new(ORDERS).exists()
+}
+
+/// Mounts what programs expect, loads modules, and finds disks and the way out.
+///
+/// # Errors
+/// Where the kernel lacks something; the text says what.
+pub fn boot() -> Result<Booted> {
+    for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
+        mount(kind, target, kind, "")?;
+    }
+    let orders: Orders = serde_json::from_slice(&std::fs::read(ORDERS)?)?;
+    for module in &orders.modules {
+        load(module)?;
+    }
+    let voice = voice(&orders.voice)?;
+    let (test, other) = match orders.disks {
+        Disks::Ubd => {
+            (wait_for(|| there("/dev/ubda"), "/dev/ubda")?, wait_for(|| there("/dev/ubdb"), "/dev/ubdb")?)
+        }
+        Disks::BySerial => (by_serial(TEST)?, by_serial(OTHER)?),
+    };
+    Ok(Booted { orders, voice, test, other })
+}
+
+/// Ends the guest. Everything of it is lost but what is on its disks.
+pub fn power_off() -> ! {
+    rustix::fs::sync();
+    // A machine that cannot power off is not rebooted either: its emulator was told to end then.
+    for how in [RebootCommand::PowerOff, RebootCommand::Restart, RebootCommand::Halt] {
+        let _ = rustix::system::reboot(how);
+    }
+    loop {
+        std::thread::sleep(DEVICES);
+    }
+}
+
+fn mount(kind: &str, target: &str, source: &str, data: &str) -> Result<()> {
+    let data = std::ffi::CString::new(data)?;
+    match rustix::mount::mount(source, target, kind, MountFlags::empty(), data.as_c_str()) {
+        // The kernel has mounted it by itself.
+        Err(rustix::io::Errno::BUSY) => Ok(()),
+        mounted => mounted.map_err(|error| Error::other(format!("mounting {kind} on {target}: {error}"))),
+    }
+}
+
+fn load(name: &str) -> Result<()> {
+    let file = File::open(module_path(name))?;
+    match rustix::system::finit_module(&file, c"", 0) {
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        loaded => loaded.map_err(|error| Error::other(format!("loading module {name}: {error}"))),
+    }
+}
+
+fn voice(voice: &Voice) -> Result<Box<dyn Write>> {
+    match voice {
+        Voice::Console => Ok(Box::new(std::io::stdout())),
+        Voice::Port(name) => {
+            let port = wait_for(|| port(name), name)?;
+            Ok(Box::new(File::options().write(true).open(port)?))
+        }
+        Voice::Hostfs { dir, file } => {
+            mount("hostfs", HOST, "none", dir)?;
+            let file = File::options().append(true).open(Path::new(HOST).join(file))?;
+            Ok(Box::new(Synced(file)))
+        }
+    }
+}
+
+/// A file of the host: what is written to it has to get there now.
+struct Synced(File);
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.sync_data()
+    }
+}
+
+fn there(path: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(path)).filter(|path| path.exists())
+}
+
+/// The virtio serial port of a name.
+fn port(name: &str) -> Option<PathBuf> {
+    named("/sys/class/virtio-ports", "name", name)
+}
+
+/// The disk of a serial number.
+fn by_serial(serial: &str) -> Result<PathBuf> {
+    wait_for(|| named("/sys/block", "serial", serial), &format!("a disk with the serial number {serial}"))
+}
+
+/// The device whose attribute has a value.
+fn named(class: &str, attribute: &str, value: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(class).ok()?.flatten();
+    let is = |dir: &Path| {
+        std::fs::read_to_string(dir.join(attribute))
+            .is_ok_and(|text| text.trim_end_matches(['\n', '\0']) == value)
+    };
+    let found = entries.map(|entry| entry.path()).find(|dir| is(dir))?;
+    there(&format!("/dev/{}", found.file_name()?.to_str()?))
+}
+
+fn wait_for(look: impl Fn() -> Option<PathBuf>, what: &str) -> Result<PathBuf> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if begun.elapsed() > DEVICES {
+            return Err(Error::other(format!("this kernel does not find {what}")));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,214 @@
+//! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
+
+use crate::debian::{self, by_version, is_version};
+use crate::modules::Modules;
+use crate::{Error, vmlinux};
+use fsarena_core::event::CommandRecord;
+use fsarena_core::plan::Emulator;
+use fsarena_sys::argv::Argv;
+use fsarena_sys::program;
+use std::path::{Path, PathBuf};
+
+/// The word before the version of a kernel that Debian packages: `debian:6.1`.
+pub const DEBIAN: &str = "debian";
+/// The program of User Mode Linux, as Debian calls it.
+pub const UML: &str = "linux.uml";
+
+/// A kernel that a guest can boot.
+#[derive(Debug, Clone)]
+pub struct GuestKernel {
+    /// What is booted.
+    pub image: PathBuf,
+    /// What `uname -r` will say in it; empty where the file does not say.
+    pub release: String,
+    /// Its modules.
+    pub modules: Modules,
+}
+
+/// Where kernels are looked for.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The root of the machine's own: `boot/` and `lib/modules/` below it.
+    pub root: PathBuf,
+    /// Where fetched and unpacked kernels are kept.
+    pub cache: PathBuf,
+    /// `--modules`: where the modules of kernels named by their path are.
+    pub modules: Option<PathBuf>,
+}
+
+/// Where fetched and unpacked kernels are kept: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
+/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, and in the directory of temporary files where there is no home.
+pub fn cache_dir() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = variable("FSARENA_CACHE_DIR") {
+        return dir;
+    }
+    if rustix::process::geteuid().is_root() {
+        return "/var/cache/fsarena".into();
+    }
+    let home = || variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
+    let user = rustix::process::geteuid().as_raw();
+    variable("XDG_CACHE_HOME")
+        .or_else(home)
+        .map_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")), |dir| dir.join("fsarena"))
+}
+
+/// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
+/// the newest of Debian where none is.
+///
+/// # Errors
+/// Where there is none, it is damaged, or the cache cannot be written.
+pub fn find(
+    emulator: Emulator,
+    level: &str,
+    places: &Places,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<GuestKernel, Error> {
+    if emulator == Emulator::Uml {
+        return user_mode(level, places, log);
+    }
+    let (image, modules) = match level.split_once(':') {
+        _ if level.is_empty() || level == DEBIAN => packaged("", places, log)?,
+        Some((DEBIAN, version)) => packaged(version, places, log)?,
+        _ => (PathBuf::from(level), None),
+    };
+    let bytes = std::fs::read(&image).map_err(Error::io("reading the kernel", &image))?;
+    let seen = vmlinux::inspect(&image, &bytes)?;
+    let modules = match modules {
+        Some(dir) => Modules::open(&dir)?,
+        None => beside(&image, &seen.release, places)?,
+    };
+    let image = vmlinux::uncompressed(&image, &bytes, &seen, &places.cache)?;
+    Ok(GuestKernel { image, release: seen.release, modules })
+}
+
+/// An installed kernel of that version, else a fetched one, else one that is fetched now; and its modules.
+fn packaged(
+    version: &str,
+    places: &Places,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<(PathBuf, Option<PathBuf>), Error> {
+    let fetched = std::fs::read_dir(&places.cache).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut roots: Vec<PathBuf> = fetched.filter(|path| path.join("boot").is_dir()).collect();
+    roots.push(places.root.clone());
+    if let Some(found) = newest(&roots, version) {
+        return Ok(found);
+    }
+    let place = debian::fetch(version, &places.cache, log)?;
+    newest(std::slice::from_ref(&place), version)
+        .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
+}
+
+/// The newest kernel below these roots that has modules.
+fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)> {
+    let mut found: Vec<(String, PathBuf, PathBuf)> = vec![];
+    for root in roots {
+        for entry in std::fs::read_dir(root.join("boot")).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(release) = name.strip_prefix("vmlinuz-") else { continue };
+            let modules = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
+            let Some(modules) = modules.into_iter().find(|dir| dir.is_dir()) else { continue };
+            // An ordinary user may not read the kernels of some distributions.
+            let readable = rustix::fs::access(entry.path(), rustix::fs::Access::READ_OK).is_ok();
+            if readable && is_version(release, version) {
+                found.push((release.to_string(), entry.path(), modules));
+            }
+        }
+    }
+    found.sort_by(|a, b| by_version(&a.0, &b.0));
+    found.pop().map(|(_, image, modules)| (image, Some(modules)))
+}
+
+fn user_mode(level: &str, places: &Places, log: &mut dyn FnMut(CommandRecord)) -> Result<GuestKernel, Error> {
+    if level.split(':').next() == Some(DEBIAN) {
+        return Err(Error::Plan(format!(
+            "`{level}` is a kernel for x86, and User Mode Linux is a program: name it by its path, or leave it out \
+             (apt-get install user-mode-linux)"
+        )));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let image = match level {
+        "" => program::find(&path, UML).ok_or_else(|| {
+            Error::Missing(format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu"))
+        })?,
+        level => PathBuf::from(level),
+    };
+    let unfit = |error: fsarena_sys::argv::Error| {
+        Error::unfit(&image, format!("does not say that it is a User Mode Linux: {error}"))
+    };
+    let release = Argv::new(&image).arg("--version").expect(log).map_err(unfit)?.stdout.trim().to_string();
+    let modules = beside(&image, &release, places)?;
+    Ok(GuestKernel { image, release, modules })
+}
+
+/// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
+fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules, Error> {
+    if let Some(given) = &places.modules {
+        let below = ["", "lib/modules", "usr/lib/modules"].map(|dir| given.join(dir).join(release));
+        let has_modules =
+            |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
+        return match below.iter().chain([given]).find(has_modules) {
+            Some(dir) => Modules::open(dir),
+            None => Err(Error::unfit(
+                given,
+                format!("has no modules of {release}: neither kernel/ nor modules.builtin"),
+            )),
+        };
+    }
+    let own = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
+    let usual = [own, places.root.join("lib/modules"), places.root.join("usr/lib/uml/modules")];
+    match usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir()) {
+        Some(dir) => Modules::open(&dir),
+        None => Ok(Modules::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(releases: &[&str]) -> (tempfile::TempDir, Places) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("boot")).unwrap();
+        for release in releases {
+            std::fs::write(root.join("boot").join(format!("vmlinuz-{release}")), "").unwrap();
+            std::fs::create_dir_all(root.join("lib/modules").join(release).join("kernel")).unwrap();
+        }
+        let places = Places { root, cache: dir.path().join("cache"), modules: None };
+        (dir, places)
+    }
+
+    #[test]
+    fn the_newest_installed_kernel_of_a_version_is_found() {
+        let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
+        let release = |version: &str| {
+            let (image, _) = newest(std::slice::from_ref(&places.root), version)?;
+            Some(image.file_name()?.to_string_lossy().into_owned())
+        };
+        assert_eq!(release("6.1").as_deref(), Some("vmlinuz-6.1.0-53-amd64"));
+        assert_eq!(release("").as_deref(), Some("vmlinuz-6.12.1-amd64"));
+        assert_eq!(release("5.10"), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_refused() {
+        let (dir, places) = machine(&[]);
+        let path = dir.path().join("bzImage");
+        std::fs::write(&path, "text").unwrap();
+        let error = find(Emulator::Qemu, path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("is no kernel for x86"), "{error}");
+        assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());
+        assert!(find(Emulator::Uml, path.to_str().unwrap(), &places, &mut |_| {}).is_err());
+    }
+
+    #[test]
+    fn modules_that_are_named_have_to_be_there() {
+        let (dir, mut places) = machine(&["6.1.0-9-amd64"]);
+        let image = dir.path().join("image");
+        places.modules = Some(dir.path().join("root"));
+        assert!(beside(&image, "6.1.0-9-amd64", &places).is_ok());
+        places.modules = Some(dir.path().join("elsewhere"));
+        assert!(beside(&image, "6.1.0-9-amd64", &places).is_err());
+    }
+}

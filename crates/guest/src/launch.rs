@@ -1,0 +1,292 @@
+//! Starting a guest, listening to it, and ending it whole.
+
+use crate::{Error, xstate};
+use fsarena_sys::argv;
+use rustix::process::{Pid, Signal};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often a file is looked at for new words.
+const LOOK: Duration = Duration::from_millis(10);
+/// How much of a console is shown where a guest failed.
+const LAST_LINES: usize = 12;
+/// How much of a console is read for that.
+const LAST_BYTES: u64 = 8 << 10;
+
+/// How a guest is started.
+#[derive(Debug)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The file for what its console and its emulator say.
+    pub console: PathBuf,
+    /// The file its words come in; its standard output where there is none.
+    pub voice: Option<PathBuf>,
+    /// Whether it is User Mode Linux. That runs on one CPU of the host, where its system calls are several times
+    /// cheaper, and needs help on some CPUs.
+    pub user_mode: bool,
+}
+
+/// A guest that was started. Dropping it kills its whole process group.
+#[derive(Debug)]
+pub struct Guest {
+    child: Child,
+    lines: Receiver<String>,
+    ended: Arc<AtomicBool>,
+    console: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+/// What was heard of a guest.
+#[derive(Debug)]
+pub enum Heard {
+    /// A line.
+    Line(String),
+    /// Nothing for so long.
+    Silence,
+    /// It ended, and everything it said has been heard.
+    End,
+}
+
+impl Launch {
+    /// Starts the guest in a session and a process group of its own.
+    ///
+    /// # Errors
+    /// Where the emulator is not installed or cannot be started.
+    pub fn start(self) -> Result<Guest, Error> {
+        let console = File::options().create(true).append(true).open(&self.console);
+        let console = console.map_err(Error::io("writing", &self.console))?;
+        let copy = || console.try_clone().map_err(Error::io("writing", &self.console));
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).envs(argv::mark()).stdin(Stdio::null()).stderr(copy()?);
+        match &self.voice {
+            Some(path) => {
+                // Made here, so that there is something to listen to before the guest runs.
+                File::create(path).map_err(Error::io("writing", path))?;
+                command.stdout(copy()?);
+            }
+            None => drop(command.stdout(Stdio::piped())),
+        }
+        let (user_mode, hide) = (self.user_mode, self.user_mode && xstate::is_too_large());
+        // SAFETY: only system calls that are safe between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                own_session(user_mode)?;
+                if hide { xstate::hide() } else { Ok(()) }
+            })
+        };
+        let mut child = command.spawn().map_err(|error| not_started(&self.argv[0], error))?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let lines = match (&self.voice, child.stdout.take()) {
+            (Some(path), _) => follow(path, ended.clone())?,
+            (None, Some(stdout)) => lines_of(stdout),
+            (None, None) => return Err(Error::Missing("the emulator has no standard output".into())),
+        };
+        Ok(Guest { child, lines, ended, console: self.console, status: None })
+    }
+}
+
+fn not_started(program: &OsString, error: std::io::Error) -> Error {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return Error::Missing(format!(
+            "{} is not installed: apt-get install qemu-system-x86 (for --on qemu, --on exact) or user-mode-linux \
+             (for --on uml)",
+            program.to_string_lossy()
+        ));
+    }
+    Error::io("starting", program)(error)
+}
+
+/// Between fork and exec: nothing of fsarena's terminal reaches the guest, and it dies with fsarena.
+fn own_session(on_one_cpu: bool) -> std::io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if on_one_cpu {
+        let allowed = rustix::thread::sched_getaffinity(None)?;
+        let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(last.unwrap_or(0));
+        rustix::thread::sched_setaffinity(None, &one)?;
+    }
+    Ok(())
+}
+
+impl Guest {
+    /// Its process, which leads its group.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// What it says next, waiting no longer than this.
+    pub fn listen(&mut self, patience: Duration) -> Heard {
+        match self.lines.recv_timeout(patience) {
+            Ok(line) => return Heard::Line(line),
+            Err(RecvTimeoutError::Disconnected) => return Heard::End,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Ok(Some(status)) = self.child.try_wait() {
+            // Whoever follows its file reads the rest and hangs up; a pipe has ended by itself.
+            self.status = Some(status);
+            self.ended.store(true, Ordering::SeqCst);
+        }
+        Heard::Silence
+    }
+
+    /// Waits a moment for it to end by itself, then kills its group. How it ended, where it did so by itself.
+    pub fn end(mut self, patience: Duration) -> Option<ExitStatus> {
+        let begun = std::time::Instant::now();
+        while self.status.is_none() && begun.elapsed() < patience {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(LOOK),
+                Ok(status) => self.status = status,
+                Err(_) => break,
+            }
+        }
+        self.status
+    }
+
+    /// The last lines of its console, for people.
+    pub fn last_words(&self) -> String {
+        last_lines(&self.console)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        if let Some(group) = Pid::from_raw(self.pid()) {
+            // User Mode Linux leaves children behind when its first process goes. Nobody may be left: that is fine.
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The last lines of a console, without what a terminal would not show.
+pub fn last_lines(console: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(console)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text: String = String::from_utf8_lossy(&bytes)
+        .chars()
+        .filter(|letter| *letter == '\n' || !letter.is_control())
+        .collect();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+/// A blocking read cannot be interrupted; a channel can be left.
+fn lines_of(stdout: std::process::ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let Ok(line) = line else { return };
+            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// The lines that a file grows by, until it is said to have ended.
+fn follow(path: &Path, ended: Arc<AtomicBool>) -> Result<Receiver<String>, Error> {
+    let file = File::open(path).map_err(Error::io("reading", path))?;
+    let (send, receive) = channel();
+    std::thread::spawn(move || drop(pass_on(file, &send, &ended)));
+    Ok(receive)
+}
+
+fn pass_on(mut file: File, send: &Sender<String>, ended: &AtomicBool) -> std::io::Result<()> {
+    let mut rest: Vec<u8> = vec![];
+    loop {
+        // Asked before reading: what it said last is read after it ended.
+        let last = ended.load(Ordering::SeqCst);
+        file.read_to_end(&mut rest)?;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            if send.send(line).is_err() {
+                return Ok(());
+            }
+        }
+        if last {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(dir: &Path, script: &str, voice: Option<PathBuf>) -> Guest {
+        let argv = ["sh", "-c", script].map(OsString::from).to_vec();
+        Launch { argv, console: dir.join("console.log"), voice, user_mode: true }.start().unwrap()
+    }
+
+    fn all(guest: &mut Guest) -> Vec<String> {
+        let mut lines = vec![];
+        loop {
+            match guest.listen(Duration::from_millis(20)) {
+                Heard::Line(line) => lines.push(line),
+                Heard::Silence => {}
+                Heard::End => return lines,
+            }
+        }
+    }
+
+    #[test]
+    fn words_come_over_standard_output_or_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut guest = launch(dir.path(), "echo one; echo two; echo why >&2", None);
+        assert_eq!(all(&mut guest), ["one", "two"]);
+        assert_eq!(guest.last_words(), "why");
+        let voice = dir.path().join("events");
+        let script = format!("echo one >> {0}; sleep 0.05; echo two >> {0}", voice.display());
+        let mut guest = launch(dir.path(), &script, Some(voice));
+        assert_eq!(all(&mut guest), ["one", "two"]);
+        assert!(guest.end(Duration::from_secs(5)).unwrap().success());
+    }
+
+    #[test]
+    fn a_guest_is_ended_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait", None);
+        let Heard::Line(child) = guest.listen(Duration::from_secs(10)) else { panic!("it said nothing") };
+        assert!(guest.end(Duration::ZERO).is_none());
+        let kernel = fsarena_sys::kernel::Kernel::host();
+        let pid = child.parse().unwrap();
+        let started = fsarena_sys::process::start_time(&kernel, pid);
+        let gone = || started.is_none_or(|time| !fsarena_sys::process::is_alive(&kernel, pid, time));
+        let begun = std::time::Instant::now();
+        while !gone() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(LOOK);
+        }
+        assert!(gone());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_what_to_install() {
+        let dir = tempfile::tempdir().unwrap();
+        let argv = vec![OsString::from("no-such-emulator")];
+        let launch = Launch { argv, console: dir.path().join("c"), voice: None, user_mode: false };
+        let error = launch.start().unwrap_err().to_string();
+        assert!(error.contains("no-such-emulator is not installed: apt-get install"), "{error}");
+    }
+}

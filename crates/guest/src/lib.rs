@@ -1,0 +1,19 @@
+//! Guest kernels: finding one, packing fsarena into an initramfs, booting it, and the guest's own side.
+//!
+//! A guest needs no root, and touches no disk but image files. What it boots into is this very program as
+//! `/init`, so that the same agent measures there as everywhere.
+
+pub mod cpio;
+pub mod debian;
+pub mod emulator;
+mod error;
+pub mod inside;
+pub mod kernel;
+pub mod launch;
+pub mod modules;
+pub mod orders;
+pub mod packing;
+pub mod vmlinux;
+mod xstate;
+
+pub use error::Error;

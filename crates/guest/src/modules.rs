@@ -1,0 +1,211 @@
+//! Which modules a guest needs, and in which order.
+//!
+//! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
+//! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
+
+use crate::Error;
+use object::{Object, ObjectSection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
+
+/// The modules of one kernel.
+#[derive(Debug, Clone, Default)]
+pub struct Modules {
+    dir: PathBuf,
+    files: BTreeMap<String, PathBuf>,
+    built_in: BTreeSet<String>,
+}
+
+/// A module as it is handed to a guest.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// Its name, with underscores.
+    pub name: String,
+    /// The ELF file, decompressed.
+    pub elf: Vec<u8>,
+}
+
+/// What a module says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Wants {
+    /// Without these it does not load.
+    needs: Vec<String>,
+    /// It asks for these, and may do without.
+    likes: Vec<String>,
+}
+
+impl Modules {
+    /// The modules below a directory that has `modules.builtin` or `kernel/` in it. None where there is none:
+    /// then everything is taken for built in.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub fn open(dir: &Path) -> Result<Modules, Error> {
+        let list = dir.join("modules.builtin");
+        let built_in = match std::fs::read_to_string(&list) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(Error::io("reading", &list))?,
+        };
+        let mut files = BTreeMap::new();
+        for entry in WalkDir::new(dir).sort_by_file_name() {
+            let entry = entry.map_err(|error| Error::unfit(dir, error.to_string()))?;
+            if let Some(name) = module_name(entry.path()) {
+                files.insert(name, entry.into_path());
+            }
+        }
+        let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
+        Ok(Modules { dir: dir.to_path_buf(), files, built_in })
+    }
+
+    /// Whether this kernel has a module, built in or as a file.
+    pub fn has(&self, name: &str) -> bool {
+        let name = canonical(name);
+        self.built_in.contains(&name) || self.files.contains_key(&name)
+    }
+
+    /// Whether anything is known of this kernel's modules.
+    pub fn is_known(&self) -> bool {
+        !self.built_in.is_empty() || !self.files.is_empty()
+    }
+
+    /// The modules to load for these, each after all that it needs.
+    ///
+    /// `crc32c` names the module that stands for the checksum of that name, which several can compute.
+    ///
+    /// # Errors
+    /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is no module.
+    pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>, Error> {
+        let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
+        for name in wanted {
+            found.add(&canonical(name), true)?;
+        }
+        Ok(found.order)
+    }
+}
+
+struct Closure<'a> {
+    of: &'a Modules,
+    crc32c: &'a str,
+    seen: BTreeSet<String>,
+    order: Vec<Module>,
+}
+
+impl Closure<'_> {
+    fn add(&mut self, name: &str, needed: bool) -> Result<(), Error> {
+        let name = if name == "crc32c" { canonical(self.crc32c) } else { name.to_string() };
+        if self.of.built_in.contains(&name) || !self.seen.insert(name.clone()) {
+            return Ok(());
+        }
+        let Some(path) = self.of.files.get(&name) else {
+            let why = format!("this kernel has no module {name}");
+            return if needed { Err(Error::unfit(&self.of.dir, why)) } else { Ok(()) };
+        };
+        let elf = read(path)?;
+        let wants = wants(&modinfo(path, &elf)?);
+        for like in &wants.likes {
+            self.add(like, false)?;
+        }
+        for need in &wants.needs {
+            self.add(need, true)?;
+        }
+        self.order.push(Module { name, elf });
+        Ok(())
+    }
+}
+
+/// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.
+fn module_name(path: &Path) -> Option<String> {
+    let (stem, end) = path.file_name()?.to_str()?.split_once(".ko")?;
+    ["", ".xz"].contains(&end).then(|| canonical(stem))
+}
+
+/// Modules are named with dashes and underscores alike.
+fn canonical(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+    if path.extension().is_none_or(|end| end != "xz") {
+        return Ok(bytes);
+    }
+    let mut elf = Vec::new();
+    lzma_rust2::XzReader::new(bytes.as_slice(), true)
+        .read_to_end(&mut elf)
+        .map_err(Error::io("decompressing", path))?;
+    Ok(elf)
+}
+
+/// The `name=value` strings of the section `.modinfo`.
+fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>, Error> {
+    let no_module = |error: object::Error| Error::unfit(path, format!("is no kernel module: {error}"));
+    let file = object::File::parse(elf).map_err(no_module)?;
+    let section =
+        file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "is no kernel module"))?;
+    let bytes = section.data().map_err(no_module)?;
+    let strings = bytes.split(|byte| *byte == 0).filter(|text| !text.is_empty());
+    Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+}
+
+fn wants(modinfo: &[String]) -> Wants {
+    let mut wants = Wants::default();
+    for line in modinfo {
+        if let Some(names) = line.strip_prefix("depends=") {
+            wants.needs.extend(names.split(',').filter(|name| !name.is_empty()).map(canonical));
+        }
+        if let Some(words) = line.strip_prefix("softdep=") {
+            // `pre: a b post: c`: what comes after it is wanted as well, and nothing here has to wait for it.
+            let names = words.split_whitespace().filter(|word| !word.ends_with(':'));
+            wants.likes.extend(names.map(canonical));
+        }
+    }
+    wants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| text.to_string()).collect()
+    }
+
+    #[test]
+    fn dependencies_are_read_from_modinfo() {
+        let info =
+            strings(&["license=GPL", "softdep=pre: crc32c post: x-y", "depends=jbd2,crc16", "depends="]);
+        let wants = wants(&info);
+        assert_eq!(wants.needs, ["jbd2", "crc16"]);
+        assert_eq!(wants.likes, ["crc32c", "x_y"]);
+    }
+
+    #[test]
+    fn only_modules_have_names() {
+        let name = |path: &str| module_name(Path::new(path));
+        assert_eq!(name("kernel/crypto/crc32c-intel.ko").as_deref(), Some("crc32c_intel"));
+        assert_eq!(name("kernel/fs/xfs/xfs.ko.xz").as_deref(), Some("xfs"));
+        assert_eq!((name("modules.dep"), name("a.ko.sig")), (None, None));
+    }
+
+    #[test]
+    fn what_is_built_in_needs_no_file_and_what_is_missing_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
+        let modules = Modules::open(dir.path()).unwrap();
+        assert!(modules.has("ext4") && !modules.has("jfs") && modules.is_known());
+        assert!(modules.closure(&["ext4"], "crc32c_generic").unwrap().is_empty());
+        let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
+        assert!(error.contains("no module jfs"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_module_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("jfs.ko"), "text").unwrap();
+        let modules = Modules::open(dir.path()).unwrap();
+        let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
+        assert!(error.contains("jfs.ko") && error.contains("no kernel module"), "{error}");
+    }
+}

@@ -1,0 +1,153 @@
+//! The kernel inside a bzImage. An emulated CPU spends seconds unpacking it; here that takes one, once.
+//!
+//! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
+
+use crate::Error;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const MAGIC_AT: usize = 0x202;
+const MAGIC: &[u8] = b"HdrS";
+const SETUP_SECTORS_AT: usize = 0x1F1;
+const RELEASE_AT: usize = 0x20E;
+const PAYLOAD_AT: usize = 0x248;
+const PAYLOAD_LENGTH_AT: usize = 0x24C;
+const SECTOR: usize = 512;
+const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
+const ELF: &[u8] = b"\x7fELF";
+/// Stands before the release in every kernel.
+const BANNER: &[u8] = b"Linux version ";
+
+/// What a kernel file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// What `uname -r` will say; empty where the file does not say.
+    pub release: String,
+    /// The compressed kernel in it, where there is one.
+    payload: Option<std::ops::Range<usize>>,
+}
+
+/// Looks at a kernel file.
+///
+/// # Errors
+/// Where it is neither a bzImage nor an ELF file, or ends too early.
+pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
+    if bytes.starts_with(ELF) {
+        return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
+    }
+    if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
+        return Err(Error::unfit(path, "is no kernel for x86: neither a bzImage nor a vmlinux"));
+    }
+    let truncated = || Error::unfit(path, "is a truncated kernel: it ends before its payload does");
+    let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
+    let sectors = match bytes[SETUP_SECTORS_AT] {
+        0 => 4,
+        sectors => usize::from(sectors),
+    };
+    let start = (sectors + 1) * SECTOR + u32_at(PAYLOAD_AT).ok_or_else(truncated)?;
+    let end = start + u32_at(PAYLOAD_LENGTH_AT).ok_or_else(truncated)?;
+    if end > bytes.len() {
+        return Err(truncated());
+    }
+    let release_at = SECTOR + usize::from(u16::from_le_bytes([bytes[RELEASE_AT], bytes[RELEASE_AT + 1]]));
+    let release = bytes.get(release_at..).and_then(word).unwrap_or_default();
+    Ok(Inspected { release, payload: Some(start..end) })
+}
+
+/// The uncompressed kernel, from the cache or put there. The file itself where it is compressed in a way that is
+/// not read here: then the guest unpacks it by itself.
+///
+/// # Errors
+/// Where the payload is damaged, or the cache cannot be written.
+pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, cache: &Path) -> Result<PathBuf, Error> {
+    let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(path.into()) };
+    if !payload.starts_with(XZ) {
+        return Ok(path.into());
+    }
+    let place = cache.join(format!("vmlinux-{}-{:08x}", seen.release, checksum(payload)));
+    if place.is_file() {
+        return Ok(place);
+    }
+    let mut vmlinux = Vec::new();
+    let damaged = |error: std::io::Error| Error::unfit(path, format!("is a damaged kernel: {error}"));
+    lzma_rust2::XzReader::new(payload, false).read_to_end(&mut vmlinux).map_err(damaged)?;
+    if !vmlinux.starts_with(ELF) {
+        return Err(Error::unfit(path, "holds something else than a kernel"));
+    }
+    std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
+    let mut file = tempfile::NamedTempFile::new_in(cache).map_err(Error::io("writing in", cache))?;
+    std::io::Write::write_all(&mut file, &vmlinux).map_err(Error::io("writing in", cache))?;
+    file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
+    Ok(place)
+}
+
+/// The release in the banner of an uncompressed kernel.
+fn banner(bytes: &[u8]) -> Option<String> {
+    let at = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
+    word(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// The text up to the next blank or NUL.
+fn word(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| matches!(byte, 0 | b' '))?;
+    Some(std::str::from_utf8(&bytes[..end]).ok()?.to_string())
+}
+
+/// FNV-1a, to tell builds of one release apart.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bzImage with one sector of setup, a release and a payload.
+    fn bzimage(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 2 * SECTOR + 16];
+        bytes[SETUP_SECTORS_AT] = 1;
+        bytes[MAGIC_AT..MAGIC_AT + 4].copy_from_slice(MAGIC);
+        bytes[RELEASE_AT..RELEASE_AT + 2].copy_from_slice(&0x100u16.to_le_bytes());
+        bytes[SECTOR + 0x100..SECTOR + 0x100 + 14].copy_from_slice(b"6.1.0-test (x)");
+        bytes[PAYLOAD_AT] = 16;
+        bytes[PAYLOAD_LENGTH_AT] = payload.len() as u8;
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn a_bzimage_says_its_release_and_its_end() {
+        let path = Path::new("k");
+        let whole = bzimage(b"payload");
+        let seen = inspect(path, &whole).unwrap();
+        assert_eq!((seen.release.as_str(), &whole[seen.payload.unwrap()]), ("6.1.0-test", &b"payload"[..]));
+        let error = inspect(path, &whole[..whole.len() - 1]).unwrap_err().to_string();
+        assert!(error.contains("truncated"), "{error}");
+        assert!(inspect(path, b"#!/bin/sh").is_err());
+    }
+
+    #[test]
+    fn an_elf_file_is_taken_as_it_is() {
+        let bytes = b"\x7fELF....Linux version %s\0....Linux version 6.2.1 (me)".to_vec();
+        assert_eq!(
+            inspect(Path::new("k"), &bytes).unwrap(),
+            Inspected { release: String::new(), payload: None }
+        );
+        let bytes = b"\x7fELF....Linux version 6.2.1 (me)";
+        assert_eq!(inspect(Path::new("k"), bytes).unwrap().release, "6.2.1");
+    }
+
+    #[test]
+    fn a_damaged_payload_is_named() {
+        let cache = tempfile::tempdir().unwrap();
+        let bytes = bzimage(&[XZ, b"nonsense"].concat());
+        let seen = inspect(Path::new("k"), &bytes).unwrap();
+        let error = uncompressed(Path::new("k"), &bytes, &seen, cache.path()).unwrap_err().to_string();
+        assert!(error.contains("damaged kernel"), "{error}");
+        let bytes = bzimage(b"zstd");
+        let seen = inspect(Path::new("k"), &bytes).unwrap();
+        assert_eq!(uncompressed(Path::new("k"), &bytes, &seen, cache.path()).unwrap(), Path::new("k"));
+    }
+}
