@@ -63,9 +63,11 @@ pub struct Args {
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where it runs: `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH`
-    /// (an existing directory as it is, no root needed; repeat it to compare directories), `qemu` or `uml` (a guest kernel, no
-    /// root needed), `exact` (a guest that counts instructions in place of time) [default: loop, qemu without root]
+    /// Where it runs [default: loop, and qemu without root]
+    ///
+    /// `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH` (an
+    /// existing directory as it is, no root needed; repeat it to compare directories), `qemu` or `uml` (a guest kernel,
+    /// no root needed), `exact` (a guest that counts instructions in place of time)
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
     pub on: Vec<On>,
     /// Filesystems to compare
@@ -86,11 +88,14 @@ pub struct Args {
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "What is compared")]
     pub factor: Vec<Levels>,
 
-    /// Kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version, installed or
-    /// fetched; repeat it to compare kernels
+    /// Kernel of a guest: a path, or a Debian version as in `debian:6.1`; repeat it to compare kernels
+    ///
+    /// Of a Debian version the newest package is taken, installed or fetched into a cache.
     #[arg(long, value_name = "KERNEL", help_heading = "Guests")]
     pub kernel: Vec<String>,
-    /// Where the modules of kernels named by their path are: the directory of their release, or one above it
+    /// Where the modules of kernels named by their path are
+    ///
+    /// The directory of their release, or one above it.
     #[arg(long, value_name = "DIR", help_heading = "Guests")]
     pub modules: Option<PathBuf>,
     /// Memory of a guest [default: 1GiB]
