@@ -3,7 +3,7 @@
 
 use super::Program;
 use super::error::Error;
-use super::parse::{LONGEST_LINE, Parser};
+use super::parse::{LONGEST_LINE, Parser, not_text};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -93,7 +93,7 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
                 0 => break,
                 length if length as u64 == longest => {
                     let what = "it is longer than 1,022 bytes, so this is no loadfile";
-                    return Err(at(number, binary(&line).unwrap_or_else(|| what.into())));
+                    return Err(at(number, not_text(&line).unwrap_or_else(|| what.into())));
                 }
                 _ => return Err(at(number, "the file ends within this line: is it cut short?".into())),
             }
@@ -107,12 +107,6 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
         }
     }
     parser.finish().map_err(|(line, why)| at(line, why))
-}
-
-/// Where a line that never ends is no text, that is what to say.
-fn binary(line: &[u8]) -> Option<String> {
-    let byte = line.iter().find(|byte| **byte < b' ' && !byte.is_ascii_whitespace())?;
-    Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
 }
 
 fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {

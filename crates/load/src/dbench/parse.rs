@@ -24,6 +24,12 @@ pub struct Parser {
     numbers: Vec<Number>,
 }
 
+/// What to say of a line that is no text.
+pub fn not_text(line: &[u8]) -> Option<String> {
+    let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
+    Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
+}
+
 impl Parser {
     /// Reads a line without its end.
     ///
@@ -31,9 +37,7 @@ impl Parser {
     /// What is wrong with it, for people.
     pub fn line(&mut self, number: u32, line: &[u8]) -> Result<(), String> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(byte) = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f) {
-            return Err(format!("it has the byte {byte:#04x}, and a loadfile is text"));
-        }
+        not_text(line).map_or(Ok(()), Err)?;
         let mut words = Words(line);
         let Some(first) = words.next().transpose()? else { return Ok(()) };
         if first.starts_with(b"#") {
