@@ -1,6 +1,6 @@
 //! What a chart is: panels of marks between two axes.
 //!
-//! The kinds of charts ([`crate::charts`]) say what is to be seen, as plain data; [`draw`] draws all of them, with
+//! The kinds of charts ([`crate::charts`]) say what is to be seen, as plain data; `draw` draws all of them, with
 //! `plotters`. [`svg`] makes a document of that, and [`png`] paints the same document.
 
 pub mod axis;
