@@ -78,9 +78,9 @@ pub struct Program {
     table: Vec<Number>,
     /// The names in it.
     pub names: Names,
-    /// What [`Action::Pattern`] chooses from.
+    /// What `Action::Pattern` chooses from.
     pub patterns: Vec<Vec<u8>>,
-    /// What [`Action::Draw`] chooses from, with the place it is kept in.
+    /// What `Action::Draw` chooses from, with the place it is kept in.
     pub strings: Vec<(u8, RandomString)>,
     /// The most that an operation can read or write, in bytes.
     pub largest: usize,
