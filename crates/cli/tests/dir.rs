@@ -97,13 +97,15 @@ fn a_directory_that_cannot_be_used_is_named_before_anything_is_made() {
 }
 
 #[test]
-fn without_root_and_without_a_directory_there_is_advice() {
+fn without_root_a_place_that_needs_it_is_refused_with_advice() {
     if !root() {
         return;
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    for args in [&["run"][..], &["run", "--on", "ram"], &["run", "--fs", "ext4"]] {
+    for args in
+        [&["run", "--on", "loop"][..], &["run", "--on", "ram"], &["run", "--on", "ram", "--fs", "ext4"]]
+    {
         let (printed, said) = nobody.expect(6, args);
         assert_eq!(printed, "");
         assert!(["needs root", "--on dir:PATH", "fsarena doctor"].iter().all(|word| said.contains(word)));
