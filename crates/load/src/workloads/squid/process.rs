@@ -176,7 +176,7 @@ impl Drop for Squid {
 fn forget_shared_memory() {
     for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once("-cf__"));
+        let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-'));
         let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
         if owner == std::process::id() || cpu::process_ns(owner as i32).is_none() {
             // Another run may have been quicker.
