@@ -1,5 +1,5 @@
 //! Whether a load of fsarena's own agrees with the real tool: paired blocks on ext4 and XFS on a loop image. Prints
-//! the ratio of what they reach with its 95% interval, and that of their user CPU time for each operation.
+//! the ratio of what they reach with its 95% interval, and those of their CPU time for each operation.
 //!
 //! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...`
 //! (root; DIR has room for an image)
@@ -106,11 +106,12 @@ fn words_of(settings: &[(&str, &str)]) -> String {
 struct Reached {
     /// The metric.
     value: f64,
-    /// User CPU nanoseconds for each operation that counted.
+    /// CPU nanoseconds for each operation that counted.
     user_ns: f64,
+    system_ns: f64,
 }
 
-/// Both ratios, and the median of the real tool.
+/// The ratios, and the median of the real tool.
 fn line(pairs: &[[Reached; 2]]) -> String {
     let ratio =
         |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
@@ -123,8 +124,9 @@ fn line(pairs: &[[Reached; 2]]) -> String {
     };
     let reals: Vec<f64> = pairs.iter().map(|[_, real]| real.value).collect();
     let median = fsarena_stats::comparison::median(&reals).unwrap_or(f64::NAN);
-    let (value, user) = (shown(ratio(|reached| reached.value)), shown(ratio(|reached| reached.user_ns)));
-    format!("{value}  real {median:>12.0}/s  user CPU {user}")
+    let value = shown(ratio(|reached| reached.value));
+    let (user, system) = (shown(ratio(|reached| reached.user_ns)), shown(ratio(|reached| reached.system_ns)));
+    format!("{value}  real {median:>12.0}/s  user CPU {user}  system CPU {system}")
 }
 
 /// The image, and how each cell is run.
@@ -179,7 +181,7 @@ impl Bench {
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, block);
         for cell in fsarena_core::schedule::block(seed, 0, self.comparison.cells()) {
-            let mut reached = [Reached { value: 0.0, user_ns: 0.0 }; 2];
+            let mut reached = [Reached { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
             for tool in fsarena_core::schedule::block(seed, 1 + cell as u32, 2) {
                 reached[tool] = self.reached(tool, cell, seed)?;
             }
@@ -204,22 +206,24 @@ impl Bench {
             action.perform(&mut |_| {})?;
         }
         std::fs::File::open(&self.target).and_then(|dir| Ok(rustix::fs::syncfs(dir)?))?;
-        let before = user_ns();
+        let before = cpu_ns();
         let mut readings = Readings::default();
         for action in step.work {
             readings.extend(action.perform(&mut |_| {})?.0);
         }
-        let user = (user_ns() - before) as f64;
+        let cpu = cpu_ns();
         let value =
             metric::find(self.comparison.metric).and_then(|metric| (metric.from)(&|id| readings.get(id)));
         let operations = readings.get("all_operations_count").ok_or("no operations")?;
-        Ok(Reached { value: value.ok_or("no figure")?, user_ns: user / operations })
+        let [user_ns, system_ns] = [0, 1].map(|mode| (cpu[mode] - before[mode]) as f64 / operations);
+        Ok(Reached { value: value.ok_or("no figure")?, user_ns, system_ns })
     }
 }
 
-/// User CPU time of this process and of those it has waited for.
-fn user_ns() -> u64 {
-    Cpu::of_this_process().user_ns + Cpu::of_ended_children().user_ns
+/// User and system CPU time of this process and of those it has waited for.
+fn cpu_ns() -> [u64; 2] {
+    let (own, ended) = (Cpu::of_this_process(), Cpu::of_ended_children());
+    [own.user_ns + ended.user_ns, own.system_ns + ended.system_ns]
 }
 
 fn set(comparison: &Comparison, settings: &mut Settings, id: &str, text: &str) -> Result<(), Box<dyn Error>> {
