@@ -21,6 +21,8 @@ pub struct Progress {
     arms: HashMap<String, String>,
     arm: String,
     timeouts: u32,
+    /// What is unfair, and the arms that it was said of since the last line.
+    unfair: Vec<(String, Vec<String>)>,
     /// Claims or the clock end the run: how many blocks that takes nobody knows.
     open_ended: bool,
     /// Whether each claim was decided when it was last told of.
@@ -65,6 +67,7 @@ impl Progress {
             arms: HashMap::new(),
             arm: String::new(),
             timeouts: 0,
+            unfair: vec![],
             open_ended: false,
             decided: HashMap::new(),
             widths: HashMap::new(),
@@ -146,6 +149,7 @@ impl Progress {
     }
 
     fn block_finished(&mut self, block: u32) {
+        self.say_unfair();
         let done = block + 1;
         let elapsed = self.begun.elapsed();
         let left = match self.left(done, elapsed) {
@@ -197,14 +201,30 @@ impl Progress {
             // One line for each would drown the display; the report counts them.
             NoteKind::SettleTimeout => self.timeouts += 1,
             NoteKind::Fairness => {
-                let arm = note.arm.as_ref().map_or(String::new(), |arm| format!("{arm}: "));
-                self.say(&format!("  note: {arm}{}", note.text));
+                let known = self.unfair.iter_mut().find(|(text, _)| *text == note.text);
+                match (known, &note.arm) {
+                    (Some((_, arms)), arm) => arms.extend(arm.clone()),
+                    (None, arm) => self.unfair.push((note.text.clone(), arm.clone().into_iter().collect())),
+                }
             }
             _ => {}
         }
     }
 
-    fn finished(&self, why: &str) {
+    /// A line for each thing that is unfair, however many arms it is said of.
+    fn say_unfair(&mut self) {
+        for (text, arms) in std::mem::take(&mut self.unfair) {
+            let of = match arms.as_slice() {
+                [] => String::new(),
+                [arm] => format!("{arm}: "),
+                [arm, others @ ..] => format!("{arm} and {} more: ", others.len()),
+            };
+            self.say(&format!("  note: {of}{text}"));
+        }
+    }
+
+    fn finished(&mut self, why: &str) {
+        self.say_unfair();
         if let View::Live(live) = &self.view {
             live.block.finish();
             live.lines.iter().for_each(ProgressBar::finish_and_clear);

@@ -25,12 +25,15 @@ static TASKS: WorkloadDef = WorkloadDef {
     ],
 };
 
+/// Another with one of the same settings.
+static NATIVE: WorkloadDef = WorkloadDef { id: "native", help: "", settings: &[TASKS.settings[1]] };
+
 fn words() -> Vocabulary {
     let sets = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     Vocabulary {
         filesystems: vec![("ext4".into(), sets(&["default", "noatime"])), ("xfs".into(), sets(&["default"]))],
         available: sets(&["ext4", "xfs"]),
-        workloads: vec![&TASKS],
+        workloads: vec![&TASKS, &NATIVE],
         metrics: sets(&["elapsed", "durable"]),
         outline: |_| {
             let params = |bs: &str| [("bs".to_string(), bs.to_string())].into();
@@ -171,6 +174,26 @@ fn flags_are_named_in_errors() {
     );
     let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
     assert!(said(fs).starts_with("--fs: `zfs` is no filesystem that fsarena knows"));
+}
+
+#[test]
+fn another_workload_takes_the_place_of_the_only_one() {
+    let over = |name: &str| Overrides { workload: Some(name.into()), ..Default::default() };
+    let plan = read(&format!("{GOOD}copies = 3\n"), &over("native")).unwrap();
+    assert_eq!((plan.workloads.len(), plan.workloads[0].name.as_str()), (1, "native"));
+    assert_eq!(plan.workloads[0].settings.int("copies"), 3);
+    // What the plan sets must be a setting of the other one too.
+    let said = read(&format!("{GOOD}driver = \"native\"\n"), &over("native")).unwrap_err();
+    assert_eq!(said, "plan.toml, line 4, column 1: workload native has no setting `driver`");
+    assert_eq!(
+        read(GOOD, &over("nativ")).unwrap_err(),
+        "--workload: `nativ` is no workload; did you mean `native`?"
+    );
+    let two = format!("{GOOD}[[workload]]\nuse = \"native\"\n");
+    assert_eq!(
+        read(&two, &over("native")).unwrap_err(),
+        "--workload: this plan has 2 workloads, and takes no other for one"
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod dir;
 mod error;
 mod list;
 mod log;
+mod order;
 mod read;
 mod resume;
 mod rows;

@@ -1,7 +1,7 @@
 //! A whole run, read back.
 
 use crate::rows::{Ids, Source};
-use crate::{Error, Result, RunDir, log, schema};
+use crate::{Error, Result, RunDir, log, order, schema};
 use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
@@ -100,19 +100,25 @@ fn arms(source: &Source) -> Result<(Vec<Arm>, Ids)> {
 }
 
 fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
-    let (mut steps, mut ids) = (vec![], Ids::default());
+    let mut found = vec![];
     let sql = "SELECT id, name, params, title, number, in_composite FROM step ORDER BY id";
     source.each("step", sql, |row| {
-        ids.push(row.int(0)?);
-        steps.push(StepInfo {
+        let step = StepInfo {
             id: StepId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
             number: row.optional_text(4)?,
             in_composite: row.int(5)? != 0,
-        });
+        };
+        found.push((row.int(0)?, step));
         Ok(())
     })?;
-    Ok((steps, ids))
+    let mut ids = Ids::default();
+    let steps = order::siblings_together(found, |(_, step)| &step.id).into_iter();
+    let steps = steps.map(|(id, step)| {
+        ids.push(id);
+        step
+    });
+    Ok((steps.collect(), ids))
 }
 
 fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {

@@ -52,6 +52,8 @@ pub struct Overrides {
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels in place of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
+    /// `--workload`: in place of the plan's only one.
+    pub workload: Option<String>,
     /// `--set NAME=VALUE`.
     pub settings: Vec<(String, String)>,
     /// `--on`, `--erase`.

@@ -72,11 +72,12 @@ fn pattern(args: &Args) -> Result<Pattern, Failure> {
         Some(("zipf", theta)) => Pattern::Zipf { theta: words::number(theta).map_err(usage)? },
         Some(("pareto", h)) => Pattern::Pareto { h: words::number(h).map_err(usage)? },
         Some(("normal", deviation)) => {
-            Pattern::Normal { deviation_percent: words::number(deviation).map_err(usage)? }
+            let per_cent = deviation.strip_suffix('%').unwrap_or(deviation);
+            Pattern::Normal { deviation_percent: words::number(per_cent).map_err(usage)? }
         }
         _ => {
             let why = format!(
-                "`{}` is none of random, zipf:THETA, pareto:H, normal:DEVIATION",
+                "`{}` is none of random, zipf:THETA, pareto:H, normal:DEVIATION%",
                 args.random_distribution
             );
             return Err(usage(why));

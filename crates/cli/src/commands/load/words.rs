@@ -16,8 +16,10 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 /// A time in seconds: `10s`, `2m`, `500ms`; a plain number is seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    if let Ok(seconds) = text.parse::<u32>() {
-        return Ok(f64::from(seconds));
+    if let Ok(seconds) = text.parse::<f64>()
+        && (0.0..=f64::from(u32::MAX)).contains(&seconds)
+    {
+        return Ok(seconds);
     }
     humantime::parse_duration(text)
         .map(|time: Duration| time.as_secs_f64())
@@ -44,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_plain_number_is_seconds() {
-        assert_eq!(["10", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 10.0, 0.5]);
-        assert!(seconds("soon").is_err());
+        assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
+        assert!(["soon", "-1", "nan", "inf"].iter().all(|text| seconds(text).is_err()));
     }
 }

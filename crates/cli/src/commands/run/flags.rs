@@ -111,6 +111,9 @@ pub struct Args {
     /// A real tree to work on, in place of the generated one
     #[arg(long, value_name = "DIR", help_heading = "How much work")]
     pub tree: Option<PathBuf>,
+    /// Another workload in place of the plan's: `dbench`, the real loadfile, in place of gus3's `dbench-like`
+    #[arg(long, value_name = "WORKLOAD", help_heading = "How much work")]
+    pub workload: Option<String>,
     /// A setting of the workload (`fsarena list workloads`)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
     pub set: Vec<(String, String)>,
@@ -281,6 +284,7 @@ impl Args {
             margin: self.view.margin,
             claims: self.claim.clone(),
             factors,
+            workload: self.workload.clone(),
             settings,
             backing,
             size: self.size,

@@ -14,6 +14,11 @@ impl Resolver<'_> {
         if file.workloads.is_empty() {
             return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
         }
+        if self.over.workload.is_some() && file.workloads.len() > 1 {
+            let message =
+                format!("this plan has {} workloads, and takes no other for one", file.workloads.len());
+            return Err(PlanError::flag("--workload", message));
+        }
         let mut workloads =
             file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
         if let Some(at_scale) = file.scales.get(&scale) {
@@ -49,12 +54,17 @@ impl Resolver<'_> {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
             return self.bad(start..start, "this [[workload]] does not say which: `use = \"coreutils\"`");
         };
-        let known = || self.words.workloads.iter().map(|def| def.id);
-        let Some(name) = value.get_ref().as_str() else {
+        let Some(written) = value.get_ref().as_str() else {
             return self.bad(value.span(), "a workload's name is text");
         };
+        let name = self.over.workload.as_deref().unwrap_or(written);
         let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
-            return self.bad(value.span(), format!("`{name}` is no workload{}", did_you_mean(name, known())));
+            let known = self.words.workloads.iter().map(|def| def.id);
+            let message = format!("`{name}` is no workload{}", did_you_mean(name, known));
+            return match self.over.workload {
+                Some(_) => Err(PlanError::flag("--workload", message)),
+                None => self.bad(value.span(), message),
+            };
         };
         let mut settings = Settings::defaults(def.settings);
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
