@@ -38,6 +38,8 @@ fn value(a: &str, b: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{cells, plan, sample, writer};
+    use fsarena_core::event::{CellEvent, Event, Outcome};
 
     fn ordered(steps: &[(&str, &[(&str, &str)])]) -> Vec<String> {
         let ids = steps.iter().map(|(name, params)| StepId {
@@ -54,6 +56,26 @@ mod tests {
         let steps: Vec<(&str, &[(&str, &str)])> =
             vec![("mkfs", &[]), (ten.0, &ten.1), ("untar", &[]), (five.0, &five.1), ("copy", &[])];
         assert_eq!(ordered(&steps), ["mkfs", "dbench[clients=5]", "dbench[clients=10]", "untar", "copy"]);
+    }
+
+    #[test]
+    fn samples_keep_their_steps() {
+        let root = tempfile::tempdir().unwrap();
+        let plan = plan(&["ext4"]);
+        let (run, mut writer) = writer(root.path(), &plan);
+        let cell = cells(&plan, 0).remove(0);
+        writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
+        for clients in ["20", "5", "10"] {
+            let mut sample = sample("dbench", clients.parse().unwrap());
+            sample.step.id.params.insert("clients".into(), clients.into());
+            let what = CellEvent::Sample(sample);
+            writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
+        }
+        writer.apply(&Event::CellFinished { cell: cell.id(), outcome: Outcome::Done }).unwrap();
+        let record = crate::read(&run).unwrap();
+        let shown: Vec<String> = record.steps.iter().map(|step| step.id.to_string()).collect();
+        assert_eq!(shown, ["dbench[clients=5]", "dbench[clients=10]", "dbench[clients=20]"]);
+        assert_eq!(record.samples.step, [2, 0, 1]);
     }
 
     #[test]

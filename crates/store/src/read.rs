@@ -26,10 +26,10 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
 
     let (hosts, host_ids) = hosts(&source)?;
     let (arms, arm_ids) = arms(&source)?;
-    let (steps, step_ids) = steps(&source)?;
+    let (steps, step_ids, step_places) = steps(&source)?;
     let (readings, reading_ids) = readings(&source)?;
     let (cells, cell_ids) = cells(&source, &arm_ids, &host_ids)?;
-    let (samples, sample_ids) = samples(&source, &cell_ids, &step_ids)?;
+    let (samples, sample_ids) = samples(&source, &cell_ids, (&step_ids, &step_places))?;
     let samples = values(&source, samples, &sample_ids, readings.len(), &reading_ids)?;
     let notes = notes(&source)?;
 
@@ -99,8 +99,9 @@ fn arms(source: &Source) -> Result<(Vec<Arm>, Ids)> {
     Ok((arms, ids))
 }
 
-fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
-    let mut found = vec![];
+/// The steps as people read them, their ids, and for each id the place of its step.
+fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids, Vec<u32>)> {
+    let (mut found, mut ids) = (vec![], Ids::default());
     let sql = "SELECT id, name, params, title, number, in_composite FROM step ORDER BY id";
     source.each("step", sql, |row| {
         let step = StepInfo {
@@ -109,16 +110,17 @@ fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids)> {
             number: row.optional_text(4)?,
             in_composite: row.int(5)? != 0,
         };
-        found.push((row.int(0)?, step));
+        found.push((found.len(), step));
+        ids.push(row.int(0)?);
         Ok(())
     })?;
-    let mut ids = Ids::default();
-    let steps = order::siblings_together(found, |(_, step)| &step.id).into_iter();
-    let steps = steps.map(|(id, step)| {
-        ids.push(id);
+    let mut places = vec![0; found.len()];
+    let ordered = order::siblings_together(found, |(_, step)| &step.id).into_iter().enumerate();
+    let steps = ordered.map(|(place, (written, step))| {
+        places[written] = place as u32;
         step
     });
-    Ok((steps.collect(), ids))
+    Ok((steps.collect(), ids, places))
 }
 
 fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
@@ -161,12 +163,12 @@ fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, I
     Ok((cells, ids))
 }
 
-fn samples(source: &Source, cells: &Ids, steps: &Ids) -> Result<(SampleTable, Ids)> {
+fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
     source.each("sample", "SELECT id, cell, step, started_at FROM sample ORDER BY id", |row| {
         ids.push(row.int(0)?);
         table.cell.push(cells.index(row.int(1)?, row)? as u32);
-        table.step.push(steps.index(row.int(2)?, row)? as u32);
+        table.step.push(places[steps.index(row.int(2)?, row)?]);
         table.started_at.push(row.real(3)?);
         Ok(())
     })?;
