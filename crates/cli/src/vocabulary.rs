@@ -1,7 +1,7 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
 use fsarena_core::factor;
-use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, TIMER};
+use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, SERVICE, TIMER};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan};
 use fsarena_core::sample::ReadingDef;
@@ -61,7 +61,8 @@ fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<String> {
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let of_loads = engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).copied();
+    let of_loads =
+        engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).chain(SERVICE).copied();
     TIMER
         .iter()
         .copied()

@@ -1,68 +1,12 @@
 //! Metrics: what is derived from raw readings, after the fact.
 
-use crate::sample::{Direction, ReadingDef, Unit};
+mod reach;
+pub mod reading;
 
-/// Names of readings that metrics here and code elsewhere share.
-pub mod reading {
-    /// Time until the command returned.
-    pub const ELAPSED: &str = "elapsed_ns";
-    /// Time until the command returned and `syncfs` after it.
-    pub const DURABLE: &str = "durable_ns";
-    /// User time of the process tree.
-    pub const USER: &str = "user_ns";
-    /// System time of the process tree.
-    pub const SYSTEM: &str = "system_ns";
-    /// CPU time of the whole machine.
-    pub const MACHINE_CPU: &str = "machine_cpu_ns";
-    /// User and system time of the process tree over the durable time.
-    pub const TREE_CPU_DURABLE: &str = "tree_cpu_durable_ns";
-    /// Bytes that the process tree asked to write.
-    pub const WRITTEN: &str = "written_bytes";
-    /// Bytes that the process tree asked to read.
-    pub const READ: &str = "read_bytes";
-    /// Bytes that reached the device under test.
-    pub const DEVICE_WRITTEN: &str = "device_write_bytes";
-    /// Bytes read from the device under test.
-    pub const DEVICE_READ: &str = "device_read_bytes";
-    /// Reads a second that the load itself counted.
-    pub const READ_RATE: &str = "read_iops_per_s";
-    /// Writes a second that the load itself counted.
-    pub const WRITE_RATE: &str = "write_iops_per_s";
-    /// Bytes a second of these reads.
-    pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
-    /// Bytes a second of these writes.
-    pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
-    /// Bytes a second that the clients of a file server moved.
-    pub const THROUGHPUT: &str = "served_bytes_per_s";
-    /// The generator's share of an operation.
-    pub const CLIENT: &str = "client_ratio";
-    /// Requests that were answered.
-    pub const REQUESTS: &str = "requests_count";
-    /// User time of the service that answered them.
-    pub const SERVICE_USER: &str = "service_user_ns";
-    /// System time of the service.
-    pub const SERVICE_SYSTEM: &str = "service_system_ns";
-    /// CPU time of the kernel's own threads.
-    pub const KERNEL_THREADS: &str = "kernel_threads_ns";
-    /// Time that CPUs were idle while I/O was waited for.
-    pub const IOWAIT: &str = "iowait_ns";
-    /// Time that a load was measured.
-    pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
-    /// Whether the load was steady: 1 or 0.
-    pub const STEADY: &str = "steady_ratio";
-    /// Instructions of the process tree in user space, in a guest that counts them.
-    pub const USER_INSTRUCTIONS: &str = "user_instructions";
-    /// Instructions of the kernel on behalf of the process tree.
-    pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
-    /// Instructions of all tasks of the guest.
-    pub const GUEST_INSTRUCTIONS: &str = "guest_instructions";
-    /// Instructions of the process tree over the durable time.
-    pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
-    /// Bytes that a user without privileges can still write.
-    pub const USABLE: &str = "usable_bytes";
-    /// Size of the device.
-    pub const DEVICE_SIZE: &str = "device_bytes";
-}
+pub use reach::Reach;
+pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER};
+
+use crate::sample::{Direction, Unit};
 
 /// Gives the value of a reading, where it was taken.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
@@ -294,97 +238,9 @@ pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.id == id)
 }
 
-/// The readings that the step timer itself takes; all others come from probes.
-pub const TIMER: &[ReadingDef] = &[
-    ReadingDef {
-        id: reading::ELAPSED,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the step to after it",
-    },
-    ReadingDef {
-        id: reading::DURABLE,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the step to after the syncfs that follows it",
-    },
-];
-
-/// The readings that are taken when a filesystem is mounted.
-pub const LIFECYCLE: &[ReadingDef] = &[
-    ReadingDef {
-        id: reading::USABLE,
-        unit: Unit::Bytes,
-        direction: Direction::Higher,
-        help: "statvfs f_bavail after mkfs and mount: what a user without privileges can write",
-    },
-    ReadingDef {
-        id: reading::DEVICE_SIZE,
-        unit: Unit::Bytes,
-        direction: Direction::Neutral,
-        help: "size of the device under test",
-    },
-];
-
 /// The share of an operation that its generator may take: above it the generator measures itself, and the
 /// result is called client-bound.
 pub const CLIENT_BOUND: f64 = 0.10;
-
-/// The readings of a guest that counts instructions. They stand in the place of all times: its clock advances by
-/// a nanosecond an instruction.
-pub const INSTRUCTIONS: &[ReadingDef] = &[
-    instructions(
-        reading::USER_INSTRUCTIONS,
-        "instructions of the process tree in user space; the sum with those of the kernel is exact, the split is sampled at ticks",
-    ),
-    instructions(
-        reading::KERNEL_INSTRUCTIONS,
-        "instructions of the kernel for the process tree; the sum with those in user space is exact, the split is sampled at ticks",
-    ),
-    instructions(
-        reading::GUEST_INSTRUCTIONS,
-        "instructions of all tasks of the guest until the data was durable; interrupts while it idles are not among them",
-    ),
-    instructions(
-        reading::TREE_INSTRUCTIONS_DURABLE,
-        "instructions of the process tree until the data was durable",
-    ),
-];
-
-const fn instructions(id: &'static str, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit: Unit::Count, direction: Direction::Lower, help }
-}
-
-/// Who did the I/O that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// A cache: under a tenth of the bytes reached the device.
-    Cache,
-    /// Both.
-    Mixed,
-    /// The device: at least nine tenths of the bytes, or more where the filesystem wrote of its own.
-    Device,
-}
-
-impl Reach {
-    /// What a value of `device_share` says.
-    pub fn of(device_share: f64) -> Reach {
-        match device_share {
-            share if share < 0.1 => Reach::Cache,
-            share if share < 0.9 => Reach::Mixed,
-            _ => Reach::Device,
-        }
-    }
-
-    /// The label of reports.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Reach::Cache => "cache",
-            Reach::Mixed => "mixed",
-            Reach::Device => "device",
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,3 +4,4 @@ pub mod account;
 pub mod contents;
 pub mod readings;
 pub mod requests;
+pub mod settings;

@@ -1,6 +1,6 @@
 //! What a window is read of.
 
-use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::metric::{SERVICE, TIMER, reading};
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 use fsarena_probe::probes::PROBES;
 
@@ -25,24 +25,11 @@ const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static 
 }
 
 const OWN: &[ReadingDef] = &[
-    def(reading::REQUESTS, Unit::Count, Direction::Neutral, "requests that were answered"),
     def(
         SERVICE_CPU,
         Unit::Nanoseconds,
         Direction::Lower,
         "CPU time of the service's processes, user and system, from their CPU clocks: exact",
-    ),
-    def(
-        reading::SERVICE_USER,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "user CPU time of the service; its sum with system time is exact, the split is sampled at ticks",
-    ),
-    def(
-        reading::SERVICE_SYSTEM,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "system CPU time of the service; its sum with user time is exact, the split is sampled at ticks",
     ),
     def(
         SERVICE_MEMORY,
@@ -55,12 +42,6 @@ const OWN: &[ReadingDef] = &[
         Unit::Count,
         Direction::Neutral,
         "processes of the service when the window closed",
-    ),
-    def(
-        reading::KERNEL_THREADS,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "CPU time of the kernel's own threads, from their CPU clocks: exact",
     ),
     def(OWN_CPU, Unit::Nanoseconds, Direction::Lower, "CPU time of fsarena itself while it watched"),
     def(
@@ -82,7 +63,8 @@ pub fn defs() -> Vec<ReadingDef> {
     let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
     let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id()));
     let of_probes = probes.flat_map(|probe| probe.readings()).map(|reading| reading.def);
-    elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(OWN.iter().copied()).collect()
+    let own = SERVICE.iter().chain(OWN).copied();
+    elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(own).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What serving costs, by whom.
 
 use crate::engine::Outcome;
-use crate::step::Error;
+use crate::step::{Error, Found};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_sys::cpu::{self, Times};
@@ -50,7 +50,7 @@ fn iowait_ns(kernel: &Kernel) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The readings of a service that is this process's own threads, each operation being so many requests.
+/// What is found of a service that is this process's own threads, each operation being so many requests.
 ///
 /// # Errors
 /// Where what it wrote cannot be synced.
@@ -59,11 +59,12 @@ pub fn of_threads(
     requests_each: u64,
     account: Account,
     root: &Path,
-) -> Result<Readings, Error> {
-    let mut readings = outcome.readings();
+) -> Result<Found, Error> {
+    let mut found = outcome.found();
+    let readings = &mut found.readings;
     readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
-    account.end(root, &mut readings)?;
-    Ok(readings)
+    account.end(root, readings)?;
+    Ok(found)
 }

@@ -1,6 +1,5 @@
 //! What is read of a cache while it serves.
 
-use fsarena_core::metric::reading;
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 
 const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
@@ -22,27 +21,8 @@ pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
 pub const FAILED: &str = "failed_count";
 
-/// Every reading of a workload that serves requests, beside those of the load engine.
+/// Every reading of a workload that serves requests, beside those of the load engine and of any service.
 pub const DEFS: &[ReadingDef] = &[
-    def(reading::REQUESTS, Unit::Count, Direction::Neutral, "requests that were answered"),
-    def(
-        reading::SERVICE_USER,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "user CPU time of the service; its sum with system time is exact, the split is sampled at ticks",
-    ),
-    def(
-        reading::SERVICE_SYSTEM,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "system CPU time of the service; its sum with user time is exact, the split is sampled at ticks",
-    ),
-    def(
-        reading::KERNEL_THREADS,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "CPU time of the kernel's own threads (their CPU clocks, exact): journal, writeback, checksums, and whatever else they did meanwhile",
-    ),
     def(HIT_RATIO, Unit::Ratio, Direction::Higher, "requests that the cache answered / all requests"),
     def(SERVED, Unit::Bytes, Direction::Higher, "bytes of objects that clients got"),
     def(REPLACED, Unit::Count, Direction::Neutral, "objects thrown out of the cache to make room"),

@@ -1,6 +1,6 @@
 //! The settings of `squid`, and what they come to.
 
-use crate::web::contents::MEAN_BYTES;
+use crate::web::settings;
 use crate::workload::Job;
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::setting::{Default, Kind, SettingDef};
@@ -37,30 +37,10 @@ pub const SETTINGS: &[SettingDef] = &[
         default: Default::Int(32 << 20),
         help: "size of the cache, in whole MiB",
     },
-    SettingDef {
-        id: "l1",
-        kind: Kind::Int { min: 1, max: 256 },
-        default: Default::Int(16),
-        help: "directories of the first level (not rock)",
-    },
-    SettingDef {
-        id: "l2",
-        kind: Kind::Int { min: 1, max: 256 },
-        default: Default::Int(256),
-        help: "directories in each of them (not rock)",
-    },
-    SettingDef {
-        id: "recurrence",
-        kind: Kind::Float { min: 0.0, max: 1.0 },
-        default: Default::Float(0.7),
-        help: "share of requests for popular objects; the rest asks for what nobody asked for before",
-    },
-    SettingDef {
-        id: "zipf",
-        kind: Kind::Float { min: 0.0, max: 2.0 },
-        default: Default::Float(0.8),
-        help: "exponent of popularity",
-    },
+    settings::L1,
+    settings::L2,
+    settings::RECURRENCE,
+    settings::ZIPF,
 ];
 
 /// What one cell does.
@@ -103,11 +83,6 @@ impl Chosen {
     /// Bytes of the cache.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_mib << 20
-    }
-
-    /// Objects that are asked for again and again: twice what fits, so that they compete for the room.
-    pub fn popular(&self) -> u64 {
-        (2 * self.cache_bytes() / MEAN_BYTES).max(16)
     }
 }
 
