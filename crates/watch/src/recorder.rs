@@ -83,7 +83,8 @@ impl Recorder {
         let id = cell.id();
         let step =
             StepInfo { id: StepId::new("window"), title: "Window".into(), number: None, in_composite: true };
-        let sample = Sample { step, started_at: window.started_at, readings: window.readings.clone() };
+        let sample =
+            Sample { step, started_at: window.started_at, readings: window.readings.clone(), series: vec![] };
         let inside = |what| Event::Cell { cell: id.clone(), what };
         let mut events = vec![
             Event::BlockStarted { block: window.number, order: vec![self.watch.name.clone()] },

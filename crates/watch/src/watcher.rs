@@ -32,9 +32,13 @@ pub struct Limits {
     pub windows: Option<u32>,
 }
 
+/// Tells what time it is.
+pub type Clock = Box<dyn Fn() -> Moment + Send>;
+
 /// A watch that is going on.
 pub struct Watcher {
     kernel: Kernel,
+    clock: Clock,
     watch: Watch,
     counter: Option<Box<dyn Counter>>,
     tally: Tally,
@@ -54,6 +58,14 @@ impl Watcher {
     /// # Errors
     /// Where what was named is not there, or no counter can be of that form.
     pub fn begin(kernel: &Kernel, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+        Watcher::begin_by(Box::new(Moment::now), kernel, watch, first)
+    }
+
+    /// The same by another clock than the machine's.
+    ///
+    /// # Errors
+    /// As [`Watcher::begin`].
+    pub fn begin_by(clock: Clock, kernel: &Kernel, watch: &Watch, first: u32) -> Result<Watcher, Error> {
         let target = Target::find(kernel, &watch.at)?;
         let device = target.numbers();
         let patience = PATIENCE.min(watch.every.max(Duration::from_millis(100)));
@@ -77,9 +89,10 @@ impl Watcher {
             target,
             threads: cpu::kernel_threads(kernel),
             own_ns: own_ns(),
-            began: Moment::now(),
+            began: clock(),
             next: first,
             notes,
+            clock,
         })
     }
 
@@ -119,7 +132,7 @@ impl Watcher {
             if cancel::requested().is_some() {
                 return false;
             }
-            let passed = Moment::now().awake_s - self.began.awake_s;
+            let passed = (self.clock)().awake_s - self.began.awake_s;
             if passed >= length {
                 return true;
             }
@@ -152,7 +165,7 @@ impl Watcher {
             }
             None => (None, vec![]),
         };
-        let now = Moment::now();
+        let now = (self.clock)();
         let troubles = self.gauges.turn(&mut readings);
         marks.extend(troubles.into_iter().map(Mark::Unreadable));
         self.service.turn(&mut readings);
@@ -201,7 +214,12 @@ mod tests {
     use super::*;
     use crate::counter::Spec;
     use crate::plan::named;
+    use crate::recorder::Recorder;
+    use fsarena_core::event::NoteKind;
+    use fsarena_core::host::Host;
     use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     #[test]
     fn windows_have_what_happened_in_them() {
@@ -237,5 +255,45 @@ mod tests {
         for pair in windows.windows(2) {
             assert!((pair[0].started_at + pair[0].seconds - pair[1].started_at).abs() < 0.01);
         }
+    }
+
+    /// Only root can set the machine's clock, and everybody on it would notice: this one is stepped in its place.
+    #[test]
+    fn a_step_of_the_clock_marks_one_window_and_loses_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let log = root.path().join("log");
+        std::fs::write(&log, "").unwrap();
+        let lengths = (Duration::from_millis(40), Duration::from_millis(10));
+        let watch =
+            named("here".into(), Some(Spec::Log(log.clone(), None)), (None, None), &[], lengths).unwrap();
+        let stepped_s = Arc::new(AtomicI64::new(0));
+        let by = stepped_s.clone();
+        let clock = Box::new(move || {
+            let now = Moment::now();
+            Moment { wall_s: now.wall_s + by.load(Ordering::Relaxed) as f64, ..now }
+        });
+        let mut watcher = Watcher::begin_by(clock, &Kernel::host(), &watch, 0).unwrap();
+        let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
+        let told: Result<(), Error> = watcher.go(Limits { windows: Some(4) }, |window| {
+            // An hour back, while the third is open: the second has just closed.
+            if window.number == 1 {
+                stepped_s.store(-3600, Ordering::Relaxed);
+            }
+            std::fs::OpenOptions::new().append(true).open(&log).unwrap().write_all(b"x\n").unwrap();
+            recorder.keep(window)
+        });
+        told.unwrap();
+        let run = recorder.run().clone();
+        drop(recorder);
+
+        let record = fsarena_store::read(&run).unwrap();
+        assert_eq!(record.metric("requests_count").unwrap().1, [0.0, 1.0, 1.0, 1.0]);
+        let [(block, note)] = &record.notes[..] else { panic!("{:?}", record.notes) };
+        assert_eq!((block, note.kind), (&Some(2), NoteKind::Remark), "kept and used");
+        assert!(note.text.starts_with("the clock was stepped by -3600.0"), "{}", note.text);
+        let lengths = record.metric("elapsed_ns").unwrap().1;
+        assert!(lengths.iter().all(|ns| (0.04e9..3600e9).contains(ns)), "{lengths:?}");
+        let began = &record.samples.started_at;
+        assert!(began[1] < began[2] && began[3] < began[0], "the wall clock is told as it was: {began:?}");
     }
 }
