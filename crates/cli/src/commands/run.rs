@@ -1,11 +1,14 @@
 //! `fsarena run`: question in, answer out.
 
+mod dry;
 mod flags;
+mod overrides;
 mod resume;
 mod rounds;
 mod session;
 
-pub use flags::{Args, kernel_level};
+pub use flags::Args;
+pub use overrides::kernel_level;
 
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
@@ -79,7 +82,7 @@ fn once(
     let arms = matrix::expand(&plan);
     let check = preflight::check(kernel, &plan, &arms, &args.runs.runs)?;
     if args.dry_run {
-        return Ok((flags::print_plan(&plan, &arms, &check)?, None));
+        return Ok((dry::print_plan(&plan, &arms, &check)?, None));
     }
     let run = match run {
         Some(run) => run,

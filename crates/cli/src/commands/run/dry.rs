@@ -1,0 +1,24 @@
+//! `--dry-run`: nothing is made.
+
+use crate::failure::{Failure, Outcome, printing};
+use fsarena_core::cell::Arm;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::Plan;
+use fsarena_run::preflight::Check;
+use fsarena_stats::judge::meaning;
+use std::io::Write;
+
+/// The plan as resolved, and what it needs.
+pub fn print_plan(plan: &Plan, arms: &[Arm], check: &Check) -> Outcome {
+    let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let mut out = std::io::stdout().lock();
+    let arms = if arms.len() == 1 { "arm" } else { "arms" };
+    writeln!(out, "# {} {arms}: {}", names.len(), names.join(", ")).map_err(printing)?;
+    for claim in &plan.claims {
+        let meaning = meaning(claim, plan.stop.margin());
+        writeln!(out, "# claim: {claim}\n#   {meaning}").map_err(printing)?;
+    }
+    writeln!(out, "# {}\n\n{text}", check.describe()).map_err(printing)?;
+    Ok(ExitCode::Done)
+}

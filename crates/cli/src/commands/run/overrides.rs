@@ -1,0 +1,133 @@
+//! What the flags of `fsarena run` say over the plan.
+
+use super::flags::{Args, On};
+use crate::failure::Failure;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor;
+use fsarena_core::plan::resolve::Overrides;
+use fsarena_core::plan::{Backing, Emulator, GuestPlan};
+use fsarena_core::setting::Kind;
+use fsarena_guest::kernel::DEBIAN;
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_run::preflight::guests;
+use fsarena_sys::kernel::Kernel;
+use std::path::{Path, PathBuf};
+
+impl Args {
+    /// What these flags say over the plan.
+    pub fn overrides(&self, kernel: &Kernel) -> Result<Overrides, Failure> {
+        let mut factors = Vec::new();
+        for (id, levels) in [
+            (factor::FS, &self.fs),
+            (factor::OPTIONS, &self.options),
+            (factor::MKFS, &self.mkfs),
+            (factor::MOUNT, &self.mount),
+        ] {
+            if !levels.is_empty() {
+                factors.push((id.to_string(), levels.clone()));
+            }
+        }
+        factors.extend(self.factor.iter().cloned());
+        if !self.kernel.is_empty() {
+            let levels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
+            factors.push((factor::KERNEL.to_string(), levels));
+        }
+        let (backing, directories) = self.backing()?;
+        let tree = self.tree.as_deref().map(absolute_text).transpose()?;
+        if !directories.is_empty() {
+            factors.push((factor::DIR.into(), directories));
+        }
+        let mut settings = self.set.iter().map(path_absolute).collect::<Result<Vec<_>, _>>()?;
+        settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
+        let loads =
+            [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)];
+        settings.extend(loads.into_iter().filter_map(|(id, text)| Some((id.to_string(), text.clone()?))));
+        Ok(Overrides {
+            scale: self.scale,
+            seed: self.seed,
+            blocks: self.blocks,
+            budget_s: self.budget.map(|budget| budget.as_secs_f64()),
+            max_blocks: self.max_blocks,
+            margin: self.view.margin,
+            claims: self.claim.clone(),
+            factors,
+            workload: self.workload.clone(),
+            settings,
+            backing,
+            size: self.size,
+            other_dir: self.other.as_deref().map(absolute).transpose()?,
+            fresh_seed: fresh_seed(kernel),
+        })
+    }
+
+    fn guest(&self, emulator: Emulator) -> Result<Backing, Failure> {
+        let plain = GuestPlan::of(emulator);
+        Ok(Backing::Guest(GuestPlan {
+            modules: self.modules.as_deref().map(absolute).transpose()?,
+            memory: self.guest_memory.unwrap_or(plain.memory),
+            patience_s: self.guest_timeout.map_or(plain.patience_s, |time| time.as_secs_f64()),
+            ..plain
+        }))
+    }
+
+    fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
+        if let Some(path) = &self.erase {
+            let signature = self.erase_signature.clone();
+            return Ok((Some(Backing::Erase { path: absolute(path)?, signature }), vec![]));
+        }
+        let mut directories = Vec::new();
+        for on in &self.on {
+            match on {
+                On::Dir(path) => directories.push(absolute_text(path)?),
+                _ if self.on.len() > 1 => {
+                    return Err(Failure::new(ExitCode::Usage, "--on can be repeated for `dir:PATH` only"));
+                }
+                On::Loop(path) => {
+                    let path = path.as_deref().map(absolute).transpose()?;
+                    return Ok((Some(Backing::Loop { path }), vec![]));
+                }
+                On::Ram => return Ok((Some(Backing::Ram), vec![])),
+                On::Zram => return Ok((Some(Backing::Zram), vec![])),
+                On::Guest(emulator) => return Ok((Some(self.guest(*emulator)?), vec![])),
+            }
+        }
+        if self.on.is_empty() && (!self.kernel.is_empty() || !rustix::process::geteuid().is_root()) {
+            return Ok((Some(self.guest(guests::usual())?), vec![]));
+        }
+        Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
+    }
+}
+
+/// A kernel named by its path is found from whatever directory; the words for a packaged one stay.
+pub fn kernel_level(level: &str) -> Result<String, Failure> {
+    let packaged = level.is_empty() || level.split(':').next() == Some(DEBIAN);
+    if packaged { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
+}
+
+/// A run is resumed and recovered from whatever directory, so its paths are absolute.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::file(path))
+}
+
+/// The same for a setting that is a path and is given.
+fn path_absolute((id, text): &(String, String)) -> Result<(String, String), Failure> {
+    let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
+    let is_path = !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path);
+    Ok((id.clone(), if is_path { absolute_text(Path::new(text))? } else { text.clone() }))
+}
+
+fn absolute_text(path: &Path) -> Result<String, Failure> {
+    let not_text = |path: PathBuf| {
+        let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
+        Failure::new(ExitCode::Usage, message)
+    };
+    absolute(path)?.into_os_string().into_string().map_err(|path| not_text(path.into()))
+}
+
+/// A seed nobody chose: the clock, and the boot.
+fn fresh_seed(kernel: &Kernel) -> u64 {
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let boot = fsarena_sys::process::boot_id(kernel);
+    boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
+}

@@ -1,0 +1,120 @@
+//! Factors and their levels.
+
+use super::super::Backing;
+use super::super::error::{PlanError, did_you_mean};
+use super::super::file::PlanFile;
+use super::Resolver;
+use crate::factor::{self, FACTORS};
+use std::collections::{BTreeMap, BTreeSet};
+use toml::Spanned;
+
+impl Resolver<'_> {
+    pub(super) fn factors(&self, file: &PlanFile) -> Result<BTreeMap<String, Vec<String>>, PlanError> {
+        let mut factors = BTreeMap::new();
+        for (key, value) in &file.factors {
+            let id = self.factor_name(key)?;
+            let levels = self.level_list(value)?;
+            factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
+        }
+        for (id, levels) in &self.over.factors {
+            let flag = format!("--{id}");
+            let unknown = || format!("is no factor{}", did_you_mean(id, FACTORS.iter().map(|f| f.id)));
+            factor::find(id).ok_or_else(|| PlanError::flag(&flag, unknown()))?;
+            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+            factors.insert(id.clone(), levels);
+        }
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            // Directories are taken as they are: what would make a filesystem does not apply.
+            let around = [factor::DIR, factor::CPUS, factor::CPU_SPEED, factor::MEMORY, factor::CLIENTS];
+            factors.retain(|id, _| around.contains(&id.as_str()));
+        } else if file.arms.is_empty() {
+            factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
+            factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
+            if factors.get(factor::FS) == Some(&self.words.available) {
+                self.leave_out_without_options(&mut factors);
+            }
+        }
+        Ok(factors)
+    }
+
+    /// Whoever asks for whatever there is gets what has the option sets that he asks for.
+    fn leave_out_without_options(&self, factors: &mut BTreeMap<String, Vec<String>>) {
+        let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
+        let has_all = |fs: &String| {
+            let known = self.words.filesystems.iter().find(|(id, _)| id == fs);
+            known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
+        };
+        if let Some(levels) = factors.get_mut(factor::FS)
+            && levels.iter().any(has_all)
+        {
+            levels.retain(has_all);
+        }
+    }
+
+    pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
+        let id = key.get_ref().as_str();
+        if factor::find(id).is_none() {
+            let near = did_you_mean(id, FACTORS.iter().map(|f| f.id));
+            return self.bad(key.span(), format!("`{id}` is no factor{near}"));
+        }
+        Ok(id)
+    }
+
+    pub(super) fn level_list(&self, value: &Spanned<toml::Value>) -> Result<Vec<String>, PlanError> {
+        let one = |value: &toml::Value| match value {
+            toml::Value::String(text) => Some(text.clone()),
+            toml::Value::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let levels = match value.get_ref() {
+            toml::Value::Array(levels) => levels.iter().map(one).collect::<Option<Vec<_>>>(),
+            level => one(level).map(|level| vec![level]),
+        };
+        match levels {
+            Some(levels) if !levels.is_empty() => Ok(levels),
+            Some(_) => self.bad(value.span(), "a factor needs at least one level"),
+            None => self.bad(value.span(), "levels are text or whole numbers, or a list of them"),
+        }
+    }
+
+    fn checked_levels(
+        &self,
+        id: &str,
+        levels: Vec<String>,
+        bad: &dyn Fn(String) -> Result<Vec<String>, PlanError>,
+    ) -> Result<Vec<String>, PlanError> {
+        if id == factor::FS && levels == ["available"] {
+            return Ok(self.words.available.clone());
+        }
+        let mut seen = BTreeSet::new();
+        for level in &levels {
+            if !seen.insert(level) {
+                return bad(format!("`{level}` is there twice: an arm is not compared with itself"));
+            }
+            if let Some(message) = self.level_fault(id, level) {
+                return bad(message);
+            }
+        }
+        Ok(levels)
+    }
+
+    /// What is wrong with one level of a factor.
+    pub(super) fn level_fault(&self, id: &str, level: &str) -> Option<String> {
+        let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
+        match id {
+            _ if level.contains('\0') => Some("a NUL byte is part of no option or path".into()),
+            factor::FS if !names().any(|name| name == level) => Some(format!(
+                "`{level}` is no filesystem that fsarena knows{} (`fsarena list filesystems`)",
+                did_you_mean(level, names())
+            )),
+            factor::OPTIONS => {
+                let sets =
+                    || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
+                (!sets().any(|set| set == level)).then(|| {
+                    format!("no filesystem has an option set `{level}`{}", did_you_mean(level, sets()))
+                })
+            }
+            _ => factor::find(id).and_then(|def| (def.check)(level).err()),
+        }
+    }
+}
