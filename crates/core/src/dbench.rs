@@ -1,9 +1,45 @@
 //! What the real dbench prints, 4.0 and 5.0: its table of operations and its last line. Whoever runs it and whoever
 //! imports its output read it here.
 
+/// An operation of dbench.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// Its name in the output of 4.0.
+    pub printed: &'static str,
+    /// How the names of its readings begin: `ntcreatex` of `ntcreatex_latency_mean_ns`.
+    pub reading: &'static str,
+}
+
+const fn operation(printed: &'static str, reading: &'static str) -> Operation {
+    Operation { printed, reading }
+}
+
+/// Every operation.
+pub const OPERATIONS: [Operation; 17] = [
+    operation("NTCreateX", "ntcreatex"),
+    operation("Close", "close"),
+    operation("Rename", "rename"),
+    operation("Unlink", "unlink"),
+    operation("Deltree", "deltree"),
+    operation("Rmdir", "rmdir"),
+    operation("Mkdir", "mkdir"),
+    operation("Qpathinfo", "qpathinfo"),
+    operation("Qfileinfo", "qfileinfo"),
+    operation("Qfsinfo", "qfsinfo"),
+    operation("Sfileinfo", "sfileinfo"),
+    operation("Find", "find"),
+    operation("WriteX", "write"),
+    operation("ReadX", "read"),
+    operation("LockX", "lockx"),
+    operation("UnlockX", "unlockx"),
+    operation("Flush", "flush"),
+];
+
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Said<'t> {
+    /// The load that a run plays: a loadfile, as it was named.
+    Load(&'t str),
     /// A row of the table of operations.
     Operation {
         /// `NTCreateX`; some names differ between 4.0 and 5.0.
@@ -39,6 +75,8 @@ pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>
         let said = if let Some(words) = throughput(line) {
             in_table = false;
             summary(&words)
+        } else if let Some(load) = load(line) {
+            Ok(Said::Load(load))
         } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
             in_table = true;
             return None;
@@ -49,6 +87,12 @@ pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>
         };
         Some((at + 1, said))
     })
+}
+
+/// `Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs`.
+fn load(line: &str) -> Option<&str> {
+    let named = line.strip_prefix("Running ")?.split_once("with load '")?.1;
+    named.rsplit_once('\'').map(|(load, _)| load)
 }
 
 fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>, String> {
@@ -81,6 +125,7 @@ mod tests {
     const TEXT: &str = "\
 dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
 
+Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs
    2      1234   123.45 MB/sec  execute   1 sec  latency 3.456 ms
 
  Operation      Count    AvgLat    MaxLat
@@ -95,17 +140,18 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         assert!(recognises(TEXT) && !recognises("Throughput was fine"));
         let said: Vec<_> = read(TEXT).collect();
         let row = Said::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
-        assert_eq!(said[0], (7, Ok(row)));
+        assert_eq!(said[0], (3, Ok(Said::Load("client.txt"))));
+        assert_eq!(said[1], (8, Ok(row)));
         let last = Said::Throughput { mb_s: 321.5, clients: Some("2"), max_ms: Some(30.112) };
-        assert_eq!(said[1], (9, Ok(last)));
-        assert_eq!(said.len(), 2);
+        assert_eq!(said[2], (10, Ok(last)));
+        assert_eq!(said.len(), 3);
     }
 
     #[test]
     fn what_is_no_number_is_told_with_its_line() {
         let faults = |text: &str| read(text).find_map(|(at, said)| Some((at, said.err()?)));
-        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((7, "`slow` is no latency".into())));
-        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((9, "`x` is no throughput".into())));
+        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is no latency".into())));
+        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((10, "`x` is no throughput".into())));
         assert_eq!(faults(TEXT), None);
     }
 }

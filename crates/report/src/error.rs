@@ -54,6 +54,16 @@ pub enum Error {
         /// What is wrong, and what to do.
         what: String,
     },
+    /// A format has no place for what a run measured.
+    #[error("{run} has no {what}, which is what {format} tells; `--format csv` has all that it measured")]
+    Lacks {
+        /// The run.
+        run: String,
+        /// What it has none of.
+        what: &'static str,
+        /// The format.
+        format: &'static str,
+    },
     /// A weight names no task, or is none.
     #[error("--weight: {what}")]
     Weight {
@@ -106,6 +116,7 @@ impl Exits for Error {
             | Error::NoMatrix(_)
             | Error::NothingInCommon { .. }
             | Error::Watch { .. }
+            | Error::Lacks { .. }
             | Error::Weight { .. }
             | Error::Format(_) => ExitCode::Usage,
             _ => ExitCode::Internal,

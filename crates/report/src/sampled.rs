@@ -2,6 +2,7 @@
 
 use fsarena_core::record::RunRecord;
 use fsarena_stats::grid::{dropped, grid};
+use std::collections::BTreeMap;
 
 /// The values of one step of one arm.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,4 +36,35 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
         }
     }
     all
+}
+
+/// One sample, by several metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its block.
+    pub block: u32,
+    /// What was measured, on which arm: `rndrd[bs=4096] on ext4`.
+    pub name: String,
+    values: BTreeMap<String, f64>,
+}
+
+impl Row {
+    /// A metric, where the sample has it.
+    pub fn get(&self, metric: &str) -> Option<f64> {
+        self.values.get(metric).copied()
+    }
+}
+
+/// Samples that have one of these metrics at least, block by block; blocks that were dropped are left out.
+pub fn rows(record: &RunRecord, metrics: &[&str]) -> Vec<Row> {
+    let mut rows: BTreeMap<(u32, String), BTreeMap<String, f64>> = BTreeMap::new();
+    for metric in metrics {
+        for one in sampled(record, metric) {
+            let name = format!("{} on {}", one.step, one.arm);
+            for (block, value) in one.values {
+                rows.entry((block, name.clone())).or_default().insert(metric.to_string(), value);
+            }
+        }
+    }
+    rows.into_iter().map(|((block, name), values)| Row { block, name, values }).collect()
 }

@@ -1,5 +1,7 @@
 //! The seventeen operations of a loadfile.
 
+use fsarena_core::dbench::{OPERATIONS, Operation};
+
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -60,33 +62,30 @@ pub struct KindDef {
 /// Numbers of one operation that mean something: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
 
-const fn def(
-    kind: Kind,
-    [name, printed, reading]: [&'static str; 3],
-    [names, numbers]: [usize; 2],
-) -> KindDef {
+const fn def(kind: Kind, name: &'static str, [names, numbers]: [usize; 2]) -> KindDef {
+    let Operation { printed, reading } = OPERATIONS[kind as usize];
     KindDef { kind, name, printed, reading, names, numbers }
 }
 
-/// Every kind, in the order of [`Kind`].
+/// Every kind, in the order of [`Kind`] and of [`OPERATIONS`].
 pub const KINDS: [KindDef; 17] = [
-    def(Kind::NtCreateX, ["NTCreateX", "NTCreateX", "ntcreatex"], [1, 3]),
-    def(Kind::Close, ["Close", "Close", "close"], [0, 1]),
-    def(Kind::Rename, ["Rename", "Rename", "rename"], [2, 0]),
-    def(Kind::Unlink, ["Unlink", "Unlink", "unlink"], [1, 0]),
-    def(Kind::Deltree, ["Deltree", "Deltree", "deltree"], [1, 0]),
-    def(Kind::Rmdir, ["Rmdir", "Rmdir", "rmdir"], [1, 0]),
-    def(Kind::Mkdir, ["Mkdir", "Mkdir", "mkdir"], [1, 0]),
-    def(Kind::QueryPath, ["QUERY_PATH_INFORMATION", "Qpathinfo", "qpathinfo"], [1, 0]),
-    def(Kind::QueryFile, ["QUERY_FILE_INFORMATION", "Qfileinfo", "qfileinfo"], [0, 1]),
-    def(Kind::QueryFs, ["QUERY_FS_INFORMATION", "Qfsinfo", "qfsinfo"], [0, 0]),
-    def(Kind::SetFile, ["SET_FILE_INFORMATION", "Sfileinfo", "sfileinfo"], [0, 1]),
-    def(Kind::Find, ["FIND_FIRST", "Find", "find"], [1, 2]),
-    def(Kind::WriteX, ["WriteX", "WriteX", "write"], [0, 4]),
-    def(Kind::ReadX, ["ReadX", "ReadX", "read"], [0, 4]),
-    def(Kind::LockX, ["LockX", "LockX", "lockx"], [0, 3]),
-    def(Kind::UnlockX, ["UnlockX", "UnlockX", "unlockx"], [0, 3]),
-    def(Kind::Flush, ["Flush", "Flush", "flush"], [0, 1]),
+    def(Kind::NtCreateX, "NTCreateX", [1, 3]),
+    def(Kind::Close, "Close", [0, 1]),
+    def(Kind::Rename, "Rename", [2, 0]),
+    def(Kind::Unlink, "Unlink", [1, 0]),
+    def(Kind::Deltree, "Deltree", [1, 0]),
+    def(Kind::Rmdir, "Rmdir", [1, 0]),
+    def(Kind::Mkdir, "Mkdir", [1, 0]),
+    def(Kind::QueryPath, "QUERY_PATH_INFORMATION", [1, 0]),
+    def(Kind::QueryFile, "QUERY_FILE_INFORMATION", [0, 1]),
+    def(Kind::QueryFs, "QUERY_FS_INFORMATION", [0, 0]),
+    def(Kind::SetFile, "SET_FILE_INFORMATION", [0, 1]),
+    def(Kind::Find, "FIND_FIRST", [1, 2]),
+    def(Kind::WriteX, "WriteX", [0, 4]),
+    def(Kind::ReadX, "ReadX", [0, 4]),
+    def(Kind::LockX, "LockX", [0, 3]),
+    def(Kind::UnlockX, "UnlockX", [0, 3]),
+    def(Kind::Flush, "Flush", [0, 1]),
 ];
 
 impl Kind {
@@ -116,6 +115,7 @@ mod tests {
             assert_eq!(def.kind as usize, at);
             assert_eq!(Kind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
             assert_eq!(Kind::of_printed(def.printed), Some(def.kind));
+            assert!(def.printed == def.name || def.name.contains('_'), "{} is not {}", def.printed, def.name);
             assert!(def.numbers <= NUMBERS);
         }
     }

@@ -68,6 +68,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
     for (_, said) in read(printed) {
         match said.ok()? {
+            Said::Load(_) => {}
             Said::Operation { name, count, mean_ms, max_ms } => {
                 let kind = Kind::of_printed(name)?;
                 let prefix = kind.def().reading;

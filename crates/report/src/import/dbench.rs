@@ -4,6 +4,7 @@ use super::series::{Collector, Quantity};
 use super::{Fault, Importer};
 use fsarena_core::dbench::{Said, read, recognises};
 use fsarena_core::sample::Direction;
+use std::collections::BTreeSet;
 
 /// dbench's text.
 pub struct Dbench;
@@ -22,14 +23,26 @@ impl Importer for Dbench {
     }
 
     fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
+        // Runs of one load are told apart by nothing; those of several by their loads.
+        let loads: BTreeSet<&str> = read(text)
+            .filter_map(|(_, said)| match said {
+                Ok(Said::Load(load)) => Some(load),
+                _ => None,
+            })
+            .collect();
+        let mut of = String::new();
         for (line, said) in read(text) {
             match said.map_err(|message| Fault::at(line, message))? {
+                Said::Load(load) if loads.len() > 1 => of = format!("{load}: "),
+                Said::Load(_) => {}
                 Said::Operation { name, mean_ms, max_ms, .. } => {
+                    let name = &format!("{of}{name}");
                     push(into, name, ("latency", "ms", Direction::Lower), mean_ms);
                     push(into, name, ("latency max", "ms", Direction::Lower), max_ms);
                 }
                 Said::Throughput { mb_s, clients, max_ms } => {
-                    let name = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
+                    let clients = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
+                    let name = format!("{of}{clients}");
                     push(into, &name, ("throughput", "MB/s", Direction::Higher), mb_s);
                     if let Some(longest) = max_ms {
                         push(into, &name, ("latency max", "ms", Direction::Lower), longest);
@@ -72,6 +85,15 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         assert_eq!(shown[0], ("NTCreateX", "latency", vec![0.046, 0.046]));
         assert_eq!(shown[4], ("2 clients", "throughput", vec![321.5, 321.5]));
         assert_eq!((samples.format, shown.len()), ("dbench", 6));
+    }
+
+    #[test]
+    fn runs_of_several_loads_are_told_apart() {
+        let both = format!("{TEXT}{}", TEXT.replace("client.txt", "nfs.txt"));
+        let samples = parse("a.txt", both.as_bytes(), None).unwrap();
+        let of = |name: &str| samples.series.iter().filter(|s| s.name == name).count();
+        assert_eq!((of("client.txt: 2 clients"), of("nfs.txt: Flush"), of("2 clients")), (2, 2, 0));
+        assert!(samples.series.iter().all(|s| s.values.len() == 1));
     }
 
     #[test]

@@ -1,0 +1,74 @@
+//! dbench's text, for the programs that read that: a run for each sample.
+
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use crate::sampled::{Row, rows};
+use fsarena_core::dbench::OPERATIONS;
+use fsarena_core::metric::reading;
+use std::io::Write;
+
+/// dbench's text.
+pub struct Dbench;
+
+const LONGEST: &str = "all_latency_max_ns";
+/// What is told of an operation.
+const FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
+
+impl Exporter for Dbench {
+    fn id(&self) -> &'static str {
+        "dbench"
+    }
+
+    fn help(&self) -> &'static str {
+        "the text of dbench: throughput and operations, a run for each sample, its load named by step and arm"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let operations: Vec<String> = OPERATIONS
+            .iter()
+            .flat_map(|one| FIGURES.map(|figure| format!("{}_{figure}", one.reading)))
+            .collect();
+        let metrics: Vec<&str> =
+            operations.iter().map(String::as_str).chain([reading::THROUGHPUT, LONGEST]).collect();
+        let rows = rows(&report.record, &metrics);
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.get(reading::THROUGHPUT).is_some()).collect();
+        if rows.is_empty() {
+            let what = "throughput of clients";
+            return Err(Error::Lacks { run: report.record.id.clone(), what, format: "dbench" });
+        }
+        rows.into_iter().try_for_each(|row| run(row, out))
+    }
+}
+
+fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {
+    let name: String = row.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
+    writeln!(out, "dbench version 4.00 - as fsarena {} writes it\n", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "Running with load '{name}'\n")?;
+    writeln!(out, " Operation      Count    AvgLat    MaxLat\n ----------------------------------------")?;
+    for one in &OPERATIONS {
+        let [count, mean, max] =
+            FIGURES.map(|figure| row.get(&format!("{}_{figure}", one.reading)).unwrap_or(0.0));
+        if count > 0.0 {
+            writeln!(out, " {:<14} {count} {} {}", one.printed, mean / 1e6, max / 1e6)?;
+        }
+    }
+    let throughput = row.get(reading::THROUGHPUT).unwrap_or(0.0) / 1e6;
+    let clients = clients(&row.name);
+    write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
+    if let Some(longest) = row.get(LONGEST) {
+        write!(out, "  max_latency={} ms", longest / 1e6)?;
+    }
+    Ok(writeln!(out, "\n")?)
+}
+
+/// Of `dbench[clients=8] on ext4` the 8.
+fn clients(name: &str) -> u32 {
+    let number = name.split_once("clients=").map_or("", |(_, rest)| rest);
+    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+    number[..end].parse().unwrap_or(1)
+}
