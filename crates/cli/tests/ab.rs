@@ -67,6 +67,47 @@ fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
     assert_eq!(claims(&["--claim", mine]), [mine]);
 }
 
+/// Whoever touches a file on a side that is mounted with noatime waits for a fiftieth of a second: planted, and far
+/// beyond what a machine does by itself.
+const SLOWER: &str = r#"case "$(findmnt -no OPTIONS -T "${1%/*}" 2>&1)" in *noatime*) sleep 0.02;; esac
+exec "$REAL" "$@""#;
+
+#[test]
+fn the_question_of_who_claims_nothing_decides_the_exit_code() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan("driver = \"native\"\ntasks = [1, 2, 3]", "driver = \"commands\"\ntasks = [1, 2]");
+    place.shim("touch", SLOWER);
+    let ab = |code: i32, b: &str, margin: &str| {
+        let args = [
+            "ab",
+            "plan.toml",
+            "--a",
+            "fs=ext4",
+            "--b",
+            b,
+            "--margin",
+            margin,
+            "--blocks",
+            "8",
+            "--on",
+            "ram",
+            "-q",
+        ];
+        place.expect(code, &args).0
+    };
+    // Equal sides are the same within a factor of ten, whatever the machine does meanwhile.
+    let same = ab(0, "fs=ext4", "900%");
+    assert!(same.contains("composite.elapsed: ext4/b == ext4/a within 900%"), "{same}");
+    let differ = ab(3, "fs=ext4,mount=noatime", "10%");
+    assert!(differ.contains("refuted") && differ.contains("ext4/noatime == ext4 within 10%"), "{differ}");
+    // A stored run says the same again.
+    place.expect(3, &["report", "latest"]);
+    place.assert_clean();
+}
+
 #[test]
 fn faults_of_the_sides_are_usage_errors() {
     let place = Place::new();

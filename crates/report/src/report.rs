@@ -39,18 +39,8 @@ pub struct Report {
     pub colour: bool,
 }
 
-/// The metrics of a report where none are asked for: of loads, which run for a time, the first that they have, …
-const LOADS: [&[&str]; 2] = [&["throughput"], &["iops"]];
-/// … and of tasks, which end when they are done.
+/// What answers for tasks, which end when they are done.
 const TASKS: &[&str] = &["elapsed", "durable"];
-/// Of guests that count instructions, which know no time.
-const COUNTED: &[&str] = &["instructions"];
-
-fn default_metrics(record: &RunRecord) -> &'static [&'static str] {
-    let counted =
-        |id| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value: &f64| !value.is_nan()));
-    [COUNTED].into_iter().chain(LOADS).find(|metrics| counted(metrics[0])).unwrap_or(TASKS)
-}
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
@@ -62,12 +52,13 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 }
 
 impl Report {
-    /// Analyses a run by these metrics; where there are none, by the rates of loads, or the times of tasks.
+    /// Analyses a run by these metrics, which the caller has of its workloads; where there are none, by the times of
+    /// tasks.
     ///
     /// # Errors
     /// Where a metric is not known.
     pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
-        let metrics = if metrics.is_empty() { default_metrics(&record) } else { metrics };
+        let metrics = if metrics.is_empty() { TASKS } else { metrics };
         let analyses = metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
         let claims = judge_all(&record, &record.plan.claims);
         let conclusions = conclusions(&record)?;

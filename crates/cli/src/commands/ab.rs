@@ -27,8 +27,8 @@ use toml::Spanned;
 /// what the machine does by itself.
 ///
 /// Where no --claim says otherwise, the question is whether B is the same as A within --margin, over all tasks
-/// and by each main metric of the study (of loads iops, of others elapsed and durable): exit code 0 where it is,
-/// 3 where they differ by more, 4 where that is not decided when the run ends.
+/// and by each metric that answers for its workloads (`fsarena list workloads`): exit code 0 where it is, 3 where they
+/// differ by more, 4 where that is not decided when the run ends.
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]

@@ -146,7 +146,7 @@ struct SettingRow {
     setting: &'static str,
     accepts: String,
     default: String,
-    help: &'static str,
+    help: String,
 }
 
 impl Row for SettingRow {
@@ -158,27 +158,28 @@ impl Row for SettingRow {
             self.setting.into(),
             self.accepts.clone(),
             self.default.clone(),
-            self.help.into(),
+            self.help.clone(),
         ]
     }
 }
 
 fn settings() -> Vec<SettingRow> {
     let mut rows = Vec::new();
-    for def in fsarena_load::workloads::WORKLOADS.iter().map(|workload| workload.def()) {
+    for workload in fsarena_load::workloads::WORKLOADS {
+        let (def, answers) = (workload.def(), workload.metrics().join(", "));
         rows.push(SettingRow {
             workload: def.id,
             setting: "",
             accepts: String::new(),
             default: String::new(),
-            help: def.help,
+            help: format!("{}; answered for by {answers}", def.help),
         });
         rows.extend(def.settings.iter().map(|setting| SettingRow {
             workload: def.id,
             setting: setting.id,
             accepts: setting.kind.to_string(),
             default: fsarena_core::setting::Value::from(setting.default).to_string(),
-            help: setting.help,
+            help: setting.help.into(),
         }));
     }
     rows
