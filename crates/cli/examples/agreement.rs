@@ -209,7 +209,7 @@ impl Bench {
         let before = cpu_ns();
         let mut readings = Readings::default();
         for action in step.work {
-            readings.extend(action.perform(&mut |_| {})?.0);
+            readings.extend(action.perform(&mut |_| {})?.readings);
         }
         let cpu = cpu_ns();
         let value =

@@ -61,6 +61,15 @@ fn each_number_of_clients_has_a_throughput_by_processes_and_by_threads() {
         for reading in ["ntcreatex_latency_p99_ns", "flush_latency_max_ns", "read_operations_count"] {
             assert!(csv.contains(reading), "{reading}");
         }
+        // What clients did over time is told, the warm-up apart, and without latencies.
+        let series = place.run_text("series.csv");
+        for warm_up in ["1", "0"] {
+            let found = series.lines().any(|line| {
+                let fields: Vec<&str> = line.split(',').collect();
+                fields[5] == "dbench-like[clients=2]" && fields[8] == warm_up && line.ends_with(",,,")
+            });
+            assert!(found, "warm_up {warm_up}: {series}");
+        }
         place.assert_clean();
     }
 }

@@ -49,6 +49,11 @@ fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
         let rows = shown.lines().filter(|line| line.trim().starts_with(head));
         assert_eq!(rows.filter(|row| row.split_whitespace().count() >= 5).count(), 4, "{head}\n{shown}");
     }
+    // What each load did over time: at most 61 stretches a step, as rows and as courses.
+    let series = place.run_text("series.csv");
+    let of = |step: &str| series.lines().filter(|line| line.contains(step)).count();
+    assert!((2..=2 * 61).contains(&of("\"seqrd[bs=4096,threads=2]\"")), "{series}");
+    assert_eq!(report["courses"].as_array().unwrap().len(), 2 * 4 * 2 * 2);
     // The bare device is neither made nor mounted: ext4 is made for the other disk and for its own arm only.
     let log = place.run_text("command.log");
     assert_eq!(log.matches(r#"["mkfs.ext4","-F""#).count(), 2, "{log}");

@@ -25,5 +25,6 @@ pub mod record;
 pub mod sample;
 pub mod scale;
 pub mod schedule;
+pub mod series;
 pub mod setting;
 pub mod study;

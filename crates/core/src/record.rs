@@ -5,6 +5,7 @@ use crate::event::{CommandRecord, Note, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::sample::{Direction, Unit};
+use crate::series::SeriesTable;
 use serde::{Deserialize, Serialize};
 
 /// A column of readings or metrics as the store knows it.
@@ -95,6 +96,8 @@ pub struct RunRecord {
     pub cells: Vec<CellRecord>,
     /// What was read.
     pub samples: SampleTable,
+    /// What loads did over time.
+    pub series: SeriesTable,
     /// What a reader should know, with the block it was noted in.
     pub notes: Vec<(Option<u32>, Note)>,
     /// How many commands were run (they are in `command.log`).

@@ -126,4 +126,7 @@ pub struct Sample {
     pub started_at: f64,
     /// What was read.
     pub readings: Readings,
+    /// What its load did over time, where it tells; at most [`crate::series::MOST_POINTS`] and one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<crate::series::Point>,
 }

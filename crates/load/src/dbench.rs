@@ -13,6 +13,7 @@ mod c_library;
 mod calls;
 pub mod census;
 mod client;
+mod course;
 mod crew;
 mod cursor;
 mod error;

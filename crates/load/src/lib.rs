@@ -7,6 +7,7 @@ pub mod dbench;
 pub mod engine;
 pub mod payload;
 mod program;
+mod series;
 pub mod source;
 pub mod step;
 pub mod tarball;

@@ -4,6 +4,7 @@ use fsarena_core::cell::StepInfo;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::Readings;
+use fsarena_core::series::Point;
 use fsarena_sys::argv::Argv;
 
 /// One timed part of a workload.
@@ -44,15 +45,26 @@ pub enum Action {
 /// Makes readings of what a command printed on standard output.
 pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings, Error> + Send>;
 
+/// What a piece of work gives a sample.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// Readings of its own.
+    pub readings: Readings,
+    /// What its load did over time, where it tells.
+    pub series: Vec<Point>,
+    /// Peak memory of its largest command, in bytes; 0 where it started none.
+    pub peak_bytes: u64,
+}
+
 /// Work done in this process.
 pub struct Call {
     /// What the log says of it: the command it stands for.
     pub words: Vec<String>,
     /// How many such commands it stands for.
     pub times: u64,
-    /// The work. It may add readings of its own to the sample.
+    /// The work. It may add to the sample.
     #[allow(clippy::type_complexity)]
-    pub run: Box<dyn FnOnce() -> Result<Readings, Error> + Send>,
+    pub run: Box<dyn FnOnce() -> Result<Found, Error> + Send>,
 }
 
 /// Why a step failed.
@@ -85,11 +97,29 @@ pub enum Error {
 
 impl Call {
     /// Work done in this process, standing for a command.
-    pub fn new<S: Into<String>>(
+    pub fn new<S: Into<String>, F: Into<Found>>(
         words: impl IntoIterator<Item = S>,
-        run: impl FnOnce() -> Result<Readings, Error> + Send + 'static,
+        run: impl FnOnce() -> Result<F, Error> + Send + 'static,
     ) -> Call {
+        let run = move || run().map(Into::into);
         Call { words: words.into_iter().map(Into::into).collect(), times: 1, run: Box::new(run) }
+    }
+}
+
+impl From<Readings> for Found {
+    fn from(readings: Readings) -> Found {
+        Found { readings, ..Found::default() }
+    }
+}
+
+impl Found {
+    /// Takes over what work after it found. A step has one load, so the last series is that of the step.
+    pub fn extend(&mut self, later: Found) {
+        self.readings.extend(later.readings);
+        self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
+        if !later.series.is_empty() {
+            self.series = later.series;
+        }
     }
 }
 
@@ -118,20 +148,21 @@ impl Exits for Error {
 }
 
 impl Action {
-    /// Does it, logs it, and gives the readings it added and the peak memory of its commands in bytes.
+    /// Does it, logs it, and gives what it found.
     ///
     /// # Errors
     /// Where a command or system call fails.
-    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(Readings, u64), Error> {
+    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = std::time::Instant::now();
         match self {
             Action::Run(argv) => {
                 let finished = argv.expect(log)?;
-                Ok((Readings::default(), finished.max_rss_bytes))
+                Ok(Found { peak_bytes: finished.max_rss_bytes, ..Found::default() })
             }
             Action::Read(argv, read) => {
                 let finished = argv.expect(log)?;
-                Ok((read(&finished.stdout)?, finished.max_rss_bytes))
+                let readings = read(&finished.stdout)?;
+                Ok(Found { peak_bytes: finished.max_rss_bytes, ..Found::from(readings) })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;
@@ -139,7 +170,7 @@ impl Action {
                     peak = peak.max(argv.check(argv.run()?)?.max_rss_bytes);
                 }
                 let (Some(first), Some(last)) = (argvs.first(), argvs.last()) else {
-                    return Ok(Default::default());
+                    return Ok(Found::default());
                 };
                 log(CommandRecord {
                     argv: first.words(),
@@ -149,10 +180,10 @@ impl Action {
                     ended: "exit 0".into(),
                     ms: begun.elapsed().as_millis() as u64,
                 });
-                Ok((Readings::default(), peak))
+                Ok(Found { peak_bytes: peak, ..Found::default() })
             }
             Action::Call(call) => {
-                let readings = (call.run)()?;
+                let found = (call.run)()?;
                 log(CommandRecord {
                     argv: call.words,
                     times: call.times,
@@ -161,7 +192,7 @@ impl Action {
                     ended: "native".into(),
                     ms: begun.elapsed().as_millis() as u64,
                 });
-                Ok((readings, 0))
+                Ok(found)
             }
         }
     }

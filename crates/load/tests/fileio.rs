@@ -144,7 +144,7 @@ fn every_thread_of_the_real_tools_works() {
             let step = prepare(&words, dir.path());
             let (mut moved, mut read) = (0.0, Default::default());
             for action in step.work {
-                (read, _) = action.perform(&mut |_| {}).unwrap();
+                read = action.perform(&mut |_| {}).unwrap().readings;
                 let of = |id| fsarena_core::sample::Readings::get(&read, id).unwrap_or(0.0);
                 moved =
                     of("read_operations_count") + of("write_operations_count") + of("all_operations_count");

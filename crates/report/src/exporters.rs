@@ -3,6 +3,8 @@
 use crate::exporter::Exporter;
 
 mod csv;
+mod dbench;
+mod fio;
 mod github;
 mod gobench;
 mod html;
@@ -10,6 +12,8 @@ mod hyperfine;
 mod json;
 mod junit;
 mod md;
+mod series;
+mod sysbench;
 mod term;
 
 pub(crate) use self::csv::column_name;
@@ -22,8 +26,12 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &html::Html,
     &csv::Csv,
     &json::Json,
+    &series::Series,
     &hyperfine::Hyperfine,
     &gobench::GoBench,
+    &fio::Fio,
+    &sysbench::Sysbench,
+    &dbench::Dbench,
     &junit::JUnit,
     &github::GitHub,
 ];

@@ -6,6 +6,7 @@
 pub mod charts;
 pub mod commands;
 pub mod compare;
+pub mod course;
 mod difference;
 pub mod document;
 pub mod error;

@@ -7,7 +7,7 @@ use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
-use fsarena_load::step::{Action, Before, Error, Step};
+use fsarena_load::step::{Action, Before, Error, Found, Step};
 use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
 use fsarena_trace::{Options, Target, Tracer};
@@ -123,12 +123,10 @@ fn start_tracer(request: &Request) -> Result<Option<Tracer>, fsarena_trace::Unav
 fn perform_all(
     work: Vec<Action>,
     log: &mut dyn FnMut(fsarena_core::event::CommandRecord),
-) -> Result<crate::bench::Yield, Error> {
-    let mut total = (Readings::default(), 0);
+) -> Result<Found, Error> {
+    let mut total = Found::default();
     for action in work {
-        let (readings, peak) = action.perform(log)?;
-        total.0.extend(readings);
-        total.1 = total.1.max(peak);
+        total.extend(action.perform(log)?);
     }
     Ok(total)
 }
@@ -164,7 +162,7 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
         {
             space.set(reading::DEVICE_SIZE, size as f64);
         }
-        Ok::<_, fsarena_sys::Error>((space, peak))
+        Ok::<_, fsarena_sys::Error>(Found { peak_bytes: peak, ..Found::from(space) })
     };
     bench
         .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))
@@ -178,7 +176,7 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
 
 fn unmount_step(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
     bench.settle("unmount");
-    let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| (Readings::default(), 0));
+    let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
     bench
         .measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))
         .map_err(|error| error.to_string())

@@ -6,6 +6,7 @@ use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::SettlePlan;
 use fsarena_core::sample::{Readings, Sample};
+use fsarena_load::step::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,6 @@ pub struct Bench<'a> {
     timeouts: u32,
     emit: &'a mut dyn FnMut(CellEvent),
 }
-
-/// What a piece of work gives back: readings of its own, and the peak memory of its commands in bytes.
-pub type Yield = (Readings, u64);
 
 impl<'a> Bench<'a> {
     /// Opens the probes for the device under test.
@@ -87,7 +85,7 @@ impl<'a> Bench<'a> {
         &mut self,
         info: &StepInfo,
         spent: &str,
-        work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<Yield, E>,
+        work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<Found, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
         self.say(CellEvent::Phase { name: info.id.to_string() });
@@ -107,7 +105,7 @@ impl<'a> Bench<'a> {
 
         self.spent(spent, durable);
         commands.into_iter().for_each(|record| self.say(CellEvent::Command(record)));
-        let (own, peak) = done?;
+        let own = done?;
         let mut readings = self.session.finish(&before, &at_return, &at_durable);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
         match synced {
@@ -120,9 +118,10 @@ impl<'a> Bench<'a> {
         for note in self.session.take_notes() {
             self.say(CellEvent::Note(note));
         }
-        readings.extend(own);
-        merge_peak(&mut readings, peak);
-        self.say(CellEvent::Sample(Sample { step: info.clone(), started_at, readings }));
+        readings.extend(own.readings);
+        merge_peak(&mut readings, own.peak_bytes);
+        let sample = Sample { step: info.clone(), started_at, readings, series: own.series };
+        self.say(CellEvent::Sample(sample));
         Ok(())
     }
 

@@ -142,6 +142,7 @@ pub(crate) mod tests {
     use fsarena_core::plan::Plan;
     use fsarena_core::record::{RunStatus, SampleTable};
     use fsarena_core::sample::Readings;
+    use fsarena_core::series::SeriesTable;
     use std::collections::BTreeSet;
 
     /// The record of a run of these filesystems that has not begun.
@@ -170,6 +171,7 @@ pub(crate) mod tests {
             readings: vec![],
             cells: vec![],
             samples: SampleTable::default(),
+            series: SeriesTable::default(),
             notes: vec![],
             commands: 0,
         }
@@ -190,7 +192,7 @@ pub(crate) mod tests {
         readings.set("elapsed_ns", seconds * 1e9);
         let step =
             StepInfo { id: StepId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
-        let sample = CellEvent::Sample(Sample { step, started_at: 5.0, readings });
+        let sample = CellEvent::Sample(Sample { step, started_at: 5.0, readings, series: vec![] });
         vec![
             Event::CellStarted { cell },
             Event::Cell { cell: id.clone(), what: sample },

@@ -13,10 +13,10 @@ use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
-use fsarena_core::sample::Readings;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, ArmFacts};
 use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_load::step::Found;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
 use fsarena_sys::undo::{Journal, Undo};
@@ -80,7 +80,7 @@ impl Local {
         let work = |log: &mut dyn FnMut(_)| {
             let done = lifecycle::format(devices.clone(), def, &options, log)?;
             formatted = Some(done);
-            Ok((Readings::default(), 0))
+            Ok(Found::default())
         };
         let sync = || devices.all().try_for_each(|device| std::fs::File::open(device.path())?.sync_all());
         bench

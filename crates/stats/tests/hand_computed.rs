@@ -7,6 +7,7 @@ use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::scale::Scale;
+use fsarena_core::series::SeriesTable;
 use fsarena_stats::analyse::analyse;
 
 const BLOCKS: u32 = 8;
@@ -96,6 +97,7 @@ fn record() -> RunRecord {
         }],
         cells,
         samples,
+        series: SeriesTable::default(),
         notes: vec![],
         commands: 0,
     }

@@ -134,7 +134,7 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef]) -> Vec<Event> {
             number: Some(format!("{:03}", step + 1)),
             in_composite: true,
         };
-        let sample = Sample { step: info, started_at: 1.7e9, readings };
+        let sample = Sample { step: info, started_at: 1.7e9, readings, series: vec![] };
         events.push(Event::Cell { cell: id.clone(), what: CellEvent::Sample(sample) });
     }
     events.push(Event::CellFinished { cell: id, outcome: Outcome::Done });

@@ -4,6 +4,7 @@ use crate::{Error, Result};
 use fsarena_core::cell::{Arm, Cell, StepInfo};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{ReadingDef, Sample};
+use fsarena_core::series::{Latency, Point};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -87,6 +88,29 @@ fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) 
         if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
             insert.execute(params![id, metric, value])?;
         }
+    }
+    write_series(db, id, &sample.series)
+}
+
+fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Result<()> {
+    let mut insert =
+        db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
+    // SQLite's numbers have a sign; no load counts that far.
+    let signed = |number: u64| number.min(i64::MAX as u64) as i64;
+    for (number, point) in points.iter().enumerate() {
+        let latency = |of: fn(&Latency) -> u64| point.latency.as_ref().map(|latency| signed(of(latency)));
+        insert.execute(params![
+            sample,
+            number as i64,
+            point.start_s,
+            point.length_s,
+            point.warm_up,
+            signed(point.operations),
+            signed(point.bytes),
+            latency(|latency| latency.p50_ns),
+            latency(|latency| latency.p99_ns),
+            latency(|latency| latency.p999_ns),
+        ])?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ mod read;
 mod resume;
 mod rows;
 mod schema;
+mod series;
 mod writer;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A whole run, read back.
 
 use crate::rows::{Ids, Source};
-use crate::{Error, Result, RunDir, log, order, schema};
+use crate::{Error, Result, RunDir, log, order, schema, series};
 use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
@@ -31,6 +31,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let (cells, cell_ids) = cells(&source, &arm_ids, &host_ids)?;
     let (samples, sample_ids) = samples(&source, &cell_ids, (&step_ids, &step_places))?;
     let samples = values(&source, samples, &sample_ids, readings.len(), &reading_ids)?;
+    let series = series::series(&source, &sample_ids)?;
     let notes = notes(&source)?;
 
     let mut record = None;
@@ -59,6 +60,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         readings,
         cells,
         samples,
+        series,
         notes,
         commands,
     })

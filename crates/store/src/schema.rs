@@ -44,13 +44,24 @@ CREATE TABLE note(
     kind TEXT NOT NULL, arm TEXT, step TEXT, text TEXT NOT NULL, fix TEXT) STRICT;
 ";
 
+/// What loads did over time. Runs of before have no such table, so it is made where one is missing. A row is a stretch
+/// with all that is known of it: its columns never grow, and a tall row for each would take ten times the room.
+const SERIES: &str = "
+CREATE TABLE IF NOT EXISTS series(
+    sample INTEGER NOT NULL REFERENCES sample ON DELETE CASCADE, point INTEGER NOT NULL,
+    start_s REAL NOT NULL, length_s REAL NOT NULL, warm_up INTEGER NOT NULL,
+    operations INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    latency_p50_ns INTEGER, latency_p99_ns INTEGER, latency_p999_ns INTEGER,
+    PRIMARY KEY(sample, point)) STRICT, WITHOUT ROWID;
+";
+
 /// What every run must have. A view of that name could give rows without end, so only tables count.
 const NAMES: [&str; 9] = ["run", "host", "arm", "step", "metric", "block", "cell", "sample", "value"];
 
 /// Makes the tables in a new, empty file.
 pub(crate) fn create(path: &Path) -> Result<Connection> {
     let db = Connection::open(path).map_err(Error::write(path))?;
-    db.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))
+    db.execute_batch(&format!("BEGIN; {TABLES} {SERIES} PRAGMA user_version = {VERSION}; COMMIT;"))
         .map_err(Error::write(path))?;
     Ok(db)
 }
@@ -68,7 +79,8 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
         db.busy_timeout(Duration::from_secs(10))?;
         // The answer is the mode that was had: where WAL is impossible the old one is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+        db.execute_batch(SERIES)
     };
     set().map_err(Error::write(path))?;
     Ok(db)

@@ -43,7 +43,7 @@ pub(crate) fn sample(step: &str, elapsed_ns: f64) -> Sample {
     readings.set("elapsed_ns", elapsed_ns);
     let step =
         StepInfo { id: StepId::new(step), title: step.to_uppercase(), number: None, in_composite: true };
-    Sample { step, started_at: 1e9, readings }
+    Sample { step, started_at: 1e9, readings, series: vec![] }
 }
 
 /// A command that ran.

@@ -15,6 +15,7 @@ use fsarena_report::commands::Commands;
 use fsarena_report::page::Page;
 use fsarena_report::ranking::check_weights;
 use fsarena_report::report::Report;
+use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -25,13 +26,15 @@ pub struct Args {
     /// A run: its id, the beginning of it, its directory, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// The format on standard output: term, md, html, csv, json, junit, github
+    /// The format on standard output: term, md, html, csv, json, series, hyperfine, gobench, fio,
+    /// sysbench, dbench, junit, github
     #[arg(long, default_value = "term")]
     format: String,
     /// Also write a report to a file, or its charts to a folder; repeatable: `html=FILE`, `svg=DIR`, `png=DIR`
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<(String, PathBuf)>,
-    /// The metrics to answer for, the first in full [default: iops of loads, else elapsed,durable]
+    /// The metrics to answer for, the first in full [default: what answers for its workloads, see `list
+    /// workloads`]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     metric: Vec<String>,
     /// Judge this claim too, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
@@ -122,7 +125,9 @@ pub fn answer(record: RunRecord, options: &Options, exports: &[(String, PathBuf)
     report.commands = commands(run)?;
     let page = run.path().join("report.html");
     files::write(&mut report, "html", &page)?;
-    for (format, file) in [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")] {
+    let series = (!report.record.series.is_empty()).then_some(("series", "series.csv"));
+    let always = [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")];
+    for (format, file) in always.into_iter().chain(series) {
         files::write(&mut report, format, &run.path().join(file))?;
     }
     for (format, path) in exports {
@@ -148,7 +153,9 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
-    let metrics: Vec<&str> = options.metrics.iter().map(String::as_str).collect();
+    let answering = answering(&record);
+    let asked = options.metrics.iter().map(String::as_str);
+    let metrics: Vec<&str> = if options.metrics.is_empty() { answering } else { asked.collect() };
     check_weights(&record, &options.view.weight)?;
     let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
     let mut record = record;
@@ -159,6 +166,12 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     report.width = options.width;
     report.colour = options.colour;
     Ok(report)
+}
+
+/// The metrics that answer for the workloads of a run, those that it has values of.
+fn answering(record: &RunRecord) -> Vec<&'static str> {
+    let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
+    work::metrics(&record.plan).into_iter().filter(has).collect()
 }
 
 /// `1%` or `1`, as a fraction.

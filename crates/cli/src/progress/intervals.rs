@@ -110,7 +110,7 @@ mod tests {
     fn sample(elapsed: f64, in_composite: bool) -> Sample {
         let step = StepInfo { id: StepId::new("touch"), title: "Touch".into(), number: None, in_composite };
         let readings = Readings([(reading::ELAPSED.to_string(), elapsed)].into());
-        Sample { step, started_at: 0.0, readings }
+        Sample { step, started_at: 0.0, readings, series: vec![] }
     }
 
     fn after(blocks: u32, names: [&str; 2]) -> Vec<Vec<String>> {

@@ -89,7 +89,7 @@ fn events(cell: &Cell, slower: f64) -> Vec<Event> {
             in_composite: number.is_some(),
         };
         events.push(inside(CellEvent::Command(command(id))));
-        events.push(inside(CellEvent::Sample(Sample { step, started_at: 1.8e9, readings })));
+        events.push(inside(CellEvent::Sample(Sample { step, started_at: 1.8e9, readings, series: vec![] })));
     }
     events.push(Event::CellFinished { cell: cell.id(), outcome: Outcome::Done });
     events

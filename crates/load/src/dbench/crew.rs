@@ -3,8 +3,10 @@
 use super::Options;
 use super::board::{Board, Phase};
 use super::client::{Client, Shared};
+use super::course::Course;
 use super::error::Error;
 use crate::engine::clock::Clock;
+use fsarena_core::series::Point;
 use fsarena_sys::cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -26,8 +28,8 @@ pub enum Crew {
     Threads,
 }
 
-/// How long the phases took, and what was moved while it counted.
-#[derive(Debug, Clone, Copy)]
+/// How long the phases took, and what was moved meanwhile.
+#[derive(Debug, Clone)]
 pub struct Times {
     /// The warm-up.
     pub warm_up: Duration,
@@ -35,6 +37,8 @@ pub struct Times {
     pub measured: Duration,
     /// Bytes read and written in it.
     pub bytes: [u64; 2],
+    /// All phases over time.
+    pub series: Vec<Point>,
 }
 
 /// Runs all clients from start to end.
@@ -189,7 +193,7 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
             return None;
         }
     }
-    let begun = Instant::now();
+    let (begun, mut course) = (Instant::now(), Course::begin(options));
     board.enter(Phase::WarmUp);
     let (least, most) = (options.warm_up, options.warm_up + options.measured);
     // As in the real one, until every client has moved something; but some move nothing at all.
@@ -198,6 +202,10 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
         if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), LOOK)) {
             return None;
         }
+        course.look(board);
+    }
+    if least > Duration::ZERO {
+        course.warmed_up(board);
     }
     let counted = Instant::now();
     board.enter(Phase::Measured);
@@ -205,11 +213,12 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
         if early(options.measured.saturating_sub(counted.elapsed()).min(LOOK)) {
             return None;
         }
+        course.look(board);
     }
     let bytes = [0, 1].map(|way| board.desks().map(|desk| desk.measured_bytes[way].load(Relaxed)).sum());
     let measured = counted.elapsed();
     board.enter(Phase::Over);
-    Some(Times { warm_up: counted.duration_since(begun), measured, bytes })
+    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: course.points(board) })
 }
 
 /// The first client that could not go on.

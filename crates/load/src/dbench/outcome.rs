@@ -4,6 +4,7 @@ use super::board::{Board, Said};
 use super::crew::Times;
 use super::kind::{KINDS, Kind};
 use crate::engine::Cpu;
+use crate::step::Found;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;
@@ -69,12 +70,17 @@ impl Outcome {
         self.times.bytes.iter().sum::<u64>() as f64 / 1e6 / self.times.measured.as_secs_f64()
     }
 
+    /// What a sample takes over.
+    pub fn found(&self) -> Found {
+        Found { series: self.times.series.clone(), ..Found::from(self.readings()) }
+    }
+
     /// Operations of the measured phase.
     pub fn measured(&self) -> u64 {
         self.kinds.iter().map(|one| one.count).sum()
     }
 
-    /// What a sample takes over.
+    /// All readings.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
         let seconds = self.times.measured.as_secs_f64();

@@ -2,6 +2,7 @@
 
 use super::steady::{self, Assessment};
 use super::tally::{Cpu, DIGITS, Kind, LONGEST_NS, Message, Tally};
+use crate::series::{Sparse, Stretch, sparse};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,9 +33,6 @@ pub struct Interval {
     pub latency_p999_ns: u64,
 }
 
-/// The latencies of one kind, as counted values: some kilobytes, where a histogram takes 200.
-type Sparse = Vec<(u64, u64)>;
-
 /// An interval with all that a later choice of the warm-up needs.
 #[derive(Debug)]
 pub struct Finished {
@@ -44,6 +42,19 @@ pub struct Finished {
     corrected: Vec<Sparse>,
     /// CPU time of the workers in it.
     pub cpu: Cpu,
+}
+
+impl Finished {
+    /// What was counted in it, as a series takes it.
+    pub fn stretch(&self) -> Stretch<'_> {
+        Stretch {
+            start_s: self.interval.start_s,
+            length_s: self.interval.length_s,
+            operations: self.interval.operations,
+            bytes: self.interval.bytes,
+            latencies: &self.raw,
+        }
+    }
 }
 
 /// An interval that some worker may still add to.
@@ -61,10 +72,6 @@ pub fn histogram() -> Histogram<u64> {
 /// An empty histogram, of hardly any memory where nothing will be counted in it.
 fn histogram_if(used: bool) -> Histogram<u64> {
     if used { histogram() } else { Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound") }
-}
-
-fn sparse(histogram: &Histogram<u64>) -> Sparse {
-    histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
 
 /// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one

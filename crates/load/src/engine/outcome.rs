@@ -7,7 +7,10 @@ use super::drive::Collected;
 use super::job::{Arrivals, Bound, Warmup};
 use super::ring::RingUse;
 use super::tally::{Cpu, Kind};
+use crate::series;
+use crate::step::Found;
 use fsarena_core::metric::CLIENT_BOUND;
+use fsarena_core::series::Point;
 use hdrhistogram::Histogram;
 
 /// What the operations of one kind came to.
@@ -63,6 +66,8 @@ pub struct Outcome {
     pub cpu: Cpu,
     /// All intervals, those of the warm-up too.
     pub intervals: Vec<Interval>,
+    /// The same merged to the points that a run keeps.
+    pub series: Vec<Point>,
     /// How many intervals were cut as warm-up.
     pub warmup_intervals: usize,
     /// Whether what follows is steady: see [`super::steady`].
@@ -131,6 +136,7 @@ impl Outcome {
             cpu.user_ns += one.cpu.user_ns;
             cpu.system_ns += one.cpu.system_ns;
         }
+        let stretches: Vec<_> = collected.finished.iter().map(collect::Finished::stretch).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
         Outcome {
             kinds,
@@ -138,6 +144,7 @@ impl Outcome {
             corrected: shape.open_loop.then_some(corrected),
             elapsed_ns,
             cpu: cpu.split_as(collected.process_cpu),
+            series: series::points(&stretches, cut),
             warmup_intervals: cut,
             steady: collected.assessment.steady,
             final_sync_ns: collected.final_sync_ns,
@@ -162,6 +169,11 @@ impl Outcome {
     /// Bytes moved, all kinds together.
     pub fn bytes(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.bytes).sum()
+    }
+
+    /// What a sample takes over.
+    pub fn found(&self) -> Found {
+        Found { series: self.series.clone(), ..Found::from(self.readings()) }
     }
 
     /// What one kind came to, where it occurred.

@@ -196,10 +196,7 @@ impl Player {
                 let (program, options, root) =
                     (Arc::clone(program), chosen.options(clients), root.to_path_buf());
                 let words = [id.to_string(), format!("{clients} clients"), root.display().to_string()];
-                Action::Call(Call::new(
-                    words,
-                    move || Ok(dbench::play(&program, &options, &root)?.readings()),
-                ))
+                Action::Call(Call::new(words, move || Ok(dbench::play(&program, &options, &root)?.found())))
             }
         }
     }

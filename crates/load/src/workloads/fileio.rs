@@ -11,11 +11,10 @@ mod tests;
 
 use super::{fio, sysbench};
 use crate::engine::{FileSpec, Files, dio_align};
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::step::{Action, Before, Call, Error, Found, Step};
 use crate::workload::{Job, Place, Room, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Readings;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
 use rand::SeedableRng;
@@ -202,7 +201,7 @@ struct Maker {
 impl Maker {
     fn step(&mut self, cell: Cell) -> Step {
         if let Some(why) = self.ground.refuses(&self.chosen, cell) {
-            let refuse = Call::new(["left", "out"], move || Err(Error::LeftOut(why)));
+            let refuse = Call::new(["left", "out"], move || Err::<Found, _>(Error::LeftOut(why)));
             return Step {
                 info: info(&cell),
                 before: Before::Warm,
@@ -243,14 +242,14 @@ impl Maker {
     fn native(&self, cell: Cell) -> Action {
         let job = native::job(&self.chosen, cell, self.ground.is_device());
         self.call(&info(&cell).id.to_string(), move |ground, chosen| {
-            Ok(crate::engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.readings())
+            Ok(crate::engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.found())
         })
     }
 
     fn call(
         &self,
         what: &str,
-        run: impl FnOnce(&Ground, &Chosen) -> Result<Readings, Error> + Send + 'static,
+        run: impl FnOnce(&Ground, &Chosen) -> Result<Found, Error> + Send + 'static,
     ) -> Action {
         let (ground, chosen) = (self.ground.clone(), self.chosen.clone());
         let on = ground.path().display().to_string();
@@ -260,15 +259,15 @@ impl Maker {
 }
 
 /// Removes the files that are there.
-fn remove(files: &Files) -> Result<Readings, Error> {
+fn remove(files: &Files) -> Result<Found, Error> {
     for path in files.paths().iter().filter(|path| path.exists()) {
         std::fs::remove_file(path).map_err(Error::io(format!("remove {}", path.display())))?;
     }
-    Ok(Readings::default())
+    Ok(Found::default())
 }
 
 /// Writes every byte that will be read, so that no read is answered by an extent nobody wrote.
-fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<Readings, Error> {
+fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<Found, Error> {
     match ground {
         Ground::Directory { path, .. } => {
             let spec = FileSpec {
@@ -284,5 +283,5 @@ fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<R
             crate::engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
         }
     }
-    Ok(Readings::default())
+    Ok(Found::default())
 }

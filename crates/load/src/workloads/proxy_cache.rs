@@ -11,14 +11,13 @@ use crate::engine::act::{self, Acting};
 use crate::engine::{Arrivals, Bound, Rate};
 use crate::step::{Action, Before, Call, Error, Step};
 use crate::web::account::{self, Account};
-use crate::web::contents::MEAN_BYTES;
-use crate::web::readings;
+use crate::web::contents::{self, MEAN_BYTES};
 use crate::web::requests::Demand;
+use crate::web::{readings, settings};
 use crate::workload::{Job, Place, Room, Workload};
 use cache::{Cache, Filling, KINDS, Serving};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Readings;
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -64,30 +63,10 @@ const DEF: WorkloadDef = WorkloadDef {
             default: Default::Int(64 << 20),
             help: "size of the cache; what is beyond it goes, least recently used first",
         },
-        SettingDef {
-            id: "l1",
-            kind: Kind::Int { min: 1, max: 256 },
-            default: Default::Int(16),
-            help: "directories of the first level",
-        },
-        SettingDef {
-            id: "l2",
-            kind: Kind::Int { min: 1, max: 1024 },
-            default: Default::Int(256),
-            help: "directories in each of them",
-        },
-        SettingDef {
-            id: "recurrence",
-            kind: Kind::Float { min: 0.0, max: 1.0 },
-            default: Default::Float(0.7),
-            help: "share of requests for popular objects; the rest asks for what nobody asked for before",
-        },
-        SettingDef {
-            id: "zipf",
-            kind: Kind::Float { min: 0.0, max: 2.0 },
-            default: Default::Float(0.8),
-            help: "exponent of popularity",
-        },
+        settings::L1,
+        settings::L2,
+        settings::RECURRENCE,
+        settings::ZIPF,
         SettingDef {
             id: "log",
             kind: Kind::Bool,
@@ -135,11 +114,6 @@ fn loads(job: &Job) -> Vec<Load> {
 
 fn filling() -> StepInfo {
     StepInfo { id: StepId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
-}
-
-fn popular(job: &Job) -> u64 {
-    // Twice what fits, so that the popular objects compete for the room.
-    (2 * job.settings.int("cache_bytes") as u64 / MEAN_BYTES).max(16)
 }
 
 impl Workload for ProxyCache {
@@ -209,7 +183,7 @@ fn step(info: StepInfo, before: Before, call: Call) -> Step {
 
 fn fill(job: &Job, root: PathBuf, shared: Shared) -> Call {
     let settings = job.settings.clone();
-    let (world, popular) = (job.seed, popular(job));
+    let (world, popular) = (job.seed, contents::popular(settings.int("cache_bytes") as u64));
     Call::new(["fill".to_string(), root.display().to_string()], move || {
         let account = Account::begin();
         let limit = settings.int("cache_bytes") as u64;
@@ -252,11 +226,12 @@ fn serve(job: &Job, load: Load, root: PathBuf, shared: Shared) -> Call {
         let outcome = act::run(&acting, &Serving(cache));
         cache.close();
         let outcome = outcome?;
-        let mut found: Readings = account::of_threads(&outcome, 1, account, &root)?;
+        let mut found = account::of_threads(&outcome, 1, account, &root)?;
+        let own = &mut found.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
-        found.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
-        found.set(readings::SERVED, (cache.served.load(Ordering::Relaxed) - before.0) as f64);
-        found.set(readings::REPLACED, (cache.replaced.load(Ordering::Relaxed) - before.1) as f64);
+        own.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
+        own.set(readings::SERVED, (cache.served.load(Ordering::Relaxed) - before.0) as f64);
+        own.set(readings::REPLACED, (cache.replaced.load(Ordering::Relaxed) - before.1) as f64);
         Ok(found)
     })
 }
@@ -291,7 +266,9 @@ mod tests {
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
         for step in ProxyCache.steps(&job, &place).unwrap() {
             for action in step.work {
-                let (found, _) = action.perform(&mut |_| {}).unwrap();
+                let done = action.perform(&mut |_| {}).unwrap();
+                assert!(!done.series.is_empty(), "{:?}", step.info.id);
+                let found = done.readings;
                 let get = |id: &str| found.get(id);
                 let metric = |id: &str| (fsarena_core::metric::find(id).unwrap().from)(&get);
                 assert!(get("requests_count").unwrap() > 0.0, "{:?}", step.info.id);

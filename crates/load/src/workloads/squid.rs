@@ -12,7 +12,7 @@ mod settings;
 mod wire;
 
 use crate::engine::readings::set_latency;
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::step::{Action, Before, Call, Error, Found, Step};
 use crate::web::account::Account;
 use crate::web::contents;
 use crate::web::readings;
@@ -116,14 +116,14 @@ impl Stage {
         &self,
         info: StepInfo,
         before: Before,
-        run: impl FnOnce() -> Result<Readings, Error> + Send + 'static,
+        run: impl FnOnce() -> Result<Found, Error> + Send + 'static,
     ) -> Step {
         let words = ["squid".to_string(), info.id.to_string(), self.ground.cache.display().to_string()];
         Step { info, before, prepare: vec![], work: vec![Action::Call(Call::new(words, run))] }
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
-    fn fill(&self) -> Result<Readings, Error> {
+    fn fill(&self) -> Result<Found, Error> {
         self.ground.make(&self.chosen)?;
         let squid = Squid::start(&self.ground, &self.chosen)?;
         let objects = self.objects_to_fill();
@@ -135,7 +135,7 @@ impl Stage {
     }
 
     /// Asks for a while; the first load starts squid and the last one ends it.
-    fn serve(&self, load: Load, last: bool) -> Result<Readings, Error> {
+    fn serve(&self, load: Load, last: bool) -> Result<Found, Error> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = match running.take() {
             Some(squid) => squid,
@@ -164,7 +164,7 @@ impl Stage {
             bytes += if object.cachable { object.bytes } else { 0 };
             bytes <= limit
         };
-        (0..self.chosen.popular()).take_while(fits).count() as u64
+        (0..contents::popular(self.chosen.cache_bytes())).take_while(fits).count() as u64
     }
 
     /// Asks, with an origin beside, and charges everybody.
@@ -172,7 +172,7 @@ impl Stage {
         &self,
         squid: &Squid,
         ask: impl FnOnce(Rc<Asking>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>,
-    ) -> Result<Readings, Error> {
+    ) -> Result<Found, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -180,7 +180,11 @@ impl Stage {
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
         let listener = self.listener().map_err(Error::io("start the origin"))?;
-        let demand = Rc::new(Demand::new(self.chosen.popular(), self.chosen.zipf, self.chosen.recurrence));
+        let demand = Rc::new(Demand::new(
+            contents::popular(self.chosen.cache_bytes()),
+            self.chosen.zipf,
+            self.chosen.recurrence,
+        ));
         let account = Account::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
@@ -203,7 +207,7 @@ impl Stage {
         let used = squid.cpu_ns().saturating_sub(before.0);
         split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
         found.set(readings::CLIENT_CPU, client_ns as f64);
-        Ok(found)
+        Ok(Found { series: tally.track.points(took), ..Found::from(found) })
     }
 
     fn listener(&self) -> std::io::Result<TcpListener> {

@@ -8,13 +8,12 @@ mod set;
 
 use crate::engine::act::{self, Acting, Actor};
 use crate::engine::{Bound, Error as EngineError, Outcome};
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::step::{Action, Before, Call, Error, Found, Step};
 use crate::web::account::{self, Account};
 use crate::web::readings;
 use crate::workload::{Job, Place, Room, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Readings;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -109,7 +108,7 @@ impl Workload for Webproxy {
             };
             let account = Account::begin();
             let outcome = act::run(&acting, &personality)?;
-            personality.readings(&outcome, account)
+            personality.found(&outcome, account)
         };
         let [first, second] =
             [info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")];
@@ -135,7 +134,7 @@ impl Workload for Webproxy {
 fn action(
     what: &str,
     dir: &Path,
-    run: impl FnOnce(&Path) -> Result<Readings, Error> + Send + 'static,
+    run: impl FnOnce(&Path) -> Result<Found, Error> + Send + 'static,
 ) -> Vec<Action> {
     let dir = dir.to_path_buf();
     let words = [what.to_string(), dir.display().to_string()];
@@ -146,14 +145,14 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> En
     move |source| EngineError::Io { doing, path: path.into(), source }
 }
 
-fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<Readings, Error> {
+fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<Found, Error> {
     std::fs::create_dir(dir).map_err(failed("making", dir))?;
     let noise = noise(seed);
     for number in 0..existing {
         let path = file(dir, number as u32);
         std::fs::write(&path, &noise[..FILE_BYTES]).map_err(failed("writing", &path))?;
     }
-    Ok(Readings::default())
+    Ok(Found::default())
 }
 
 fn file(dir: &Path, number: u32) -> PathBuf {
@@ -213,14 +212,14 @@ impl Personality {
         Ok(())
     }
 
-    fn readings(&self, outcome: &Outcome, account: Account) -> Result<Readings, Error> {
+    fn found(&self, outcome: &Outcome, account: Account) -> Result<Found, Error> {
         let mut found = account::of_threads(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
-        found.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
+        found.readings.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
         let existing = self.set.existing();
         let sizes = existing.iter().filter_map(|number| file(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
-        found.set(readings::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
+        found.readings.set(readings::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
         Ok(found)
     }
 }
@@ -252,6 +251,7 @@ impl Actor for Personality {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::sample::Readings;
     use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
 
@@ -267,7 +267,7 @@ mod tests {
         let mut last = Readings::default();
         for step in Webproxy.steps(&job, &place).unwrap() {
             for action in step.work {
-                last = action.perform(&mut |_| {}).unwrap().0;
+                last = action.perform(&mut |_| {}).unwrap().readings;
             }
         }
         assert!(last.get("requests_count").unwrap() >= 6.0 * 40.0, "{last:?}");

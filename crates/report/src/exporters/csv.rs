@@ -76,7 +76,7 @@ impl Exporter for Csv {
 }
 
 /// The factors whose level is not the same in all arms.
-fn varying(record: &RunRecord) -> Vec<&'static str> {
+pub(super) fn varying(record: &RunRecord) -> Vec<&'static str> {
     let differs =
         |factor: &&str| record.arms.windows(2).any(|arms| arms[0].level(factor) != arms[1].level(factor));
     FACTORS.iter().map(|factor| factor.id).filter(differs).collect()

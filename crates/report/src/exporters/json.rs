@@ -1,6 +1,7 @@
-//! JSON: the analysed run as one document. Raw samples are in the CSV export.
+//! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
 use super::csv::column_name;
+use crate::course::{self, Course};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
@@ -46,6 +47,7 @@ impl Exporter for Json {
             "ranking": ranking::json(report),
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
             "reached": reached::json(report),
+            "courses": courses(record),
             "claims": claims(&report.claims),
             "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
             "notes": notes,
@@ -117,6 +119,17 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         "provisional": comparison.provisional(),
         "arms": comparison.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
     })
+}
+
+/// The course of each load, by step and arm.
+fn courses(record: &RunRecord) -> Value {
+    let course = |course: &Course| {
+        let mut value = json!(course);
+        value["step"] = json!(record.steps[course.step].id.to_string());
+        value["arm"] = json!(record.arms[course.arm].name);
+        value
+    };
+    Value::Array(course::courses(record).iter().map(course).collect())
 }
 
 fn claims(claims: &[Judged]) -> Value {

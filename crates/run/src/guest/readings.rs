@@ -15,12 +15,12 @@ const COUNTED: [(&str, &str); 4] = [
 /// The sample as it may be kept: without what this emulator cannot tell, and with instructions for times where it
 /// counts them.
 pub fn of(emulator: Emulator, sample: Sample) -> Sample {
-    let readings = match emulator {
-        Emulator::Qemu => sample.readings,
-        Emulator::Uml => without_split(sample.readings),
-        Emulator::Exact => counted(&sample.readings),
-    };
-    Sample { readings, ..sample }
+    match emulator {
+        Emulator::Qemu => sample,
+        Emulator::Uml => Sample { readings: without_split(sample.readings), ..sample },
+        // Nor is there a course over time.
+        Emulator::Exact => Sample { readings: counted(&sample.readings), series: vec![], ..sample },
+    }
 }
 
 /// User Mode Linux charges all CPU time as user time.

@@ -3,6 +3,7 @@ use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::{CellRecord, MetricInfo, RunStatus, SampleTable};
 use fsarena_core::sample::Unit;
+use fsarena_core::series::SeriesTable;
 
 const ARMS: [&str; 3] = ["a", "b", "c"];
 /// Step, parameter, seconds of `a`, and how many times as much `b` and `c` take.
@@ -50,6 +51,7 @@ fn record(blocks: u32) -> RunRecord {
         ],
         cells: vec![],
         samples: SampleTable { values: vec![vec![]; 3], ..Default::default() },
+        series: SeriesTable::default(),
         notes: vec![],
         commands: 0,
     };

@@ -47,7 +47,7 @@ fn each_number_of_clients_is_a_step_that_begins_with_nothing() {
             action.perform(&mut |_| {}).unwrap();
         }
         for action in step.work {
-            let (readings, _) = action.perform(&mut |_| {}).unwrap();
+            let readings = action.perform(&mut |_| {}).unwrap().readings;
             assert!(readings.get("served_bytes_per_s").unwrap() > 0.0);
         }
         assert_eq!(std::fs::read_dir(dir.path().join("dbench/clients")).unwrap().count(), clients);

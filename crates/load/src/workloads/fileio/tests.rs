@@ -128,7 +128,8 @@ fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
             action.perform(&mut |_| {}).unwrap();
         }
         let mode = step.info.id.name;
-        let (readings, _) = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
+        let found = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
+        let readings = found.readings;
         assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
         // Rounds of 100 writes and 8 syncs: nine whole ones and 28 writes of the tenth.
         let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };

@@ -1,6 +1,7 @@
 //! The clients: requests that arrive when they are due, or one after the other.
 
 use super::wire;
+use crate::series::Track;
 use crate::web::contents;
 use crate::web::requests::Demand;
 use fsarena_core::schedule::mix;
@@ -22,6 +23,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The most requests that are under way at once. What is due beyond them waits, and its latency says so.
 const MOST: usize = 1000;
+/// What is counted together, over time.
+const STRETCH: Duration = Duration::from_millis(100);
 
 /// Who asks whom for what.
 pub struct Asking {
@@ -33,6 +36,7 @@ pub struct Asking {
     pub world: u64,
     /// What is asked for.
     pub demand: Rc<Demand>,
+    begun: Instant,
     idle: RefCell<Vec<BufReader<TcpStream>>>,
     tally: RefCell<Tally>,
 }
@@ -51,33 +55,34 @@ pub struct Tally {
     pub failed: u64,
     /// Why the first failed.
     pub why: Option<String>,
+    /// All of it over time.
+    pub track: Track,
+}
+
+impl Tally {
+    fn empty() -> Tally {
+        Tally {
+            latency: crate::engine::histogram(),
+            corrected: crate::engine::histogram(),
+            hits: 0,
+            bytes: 0,
+            failed: 0,
+            why: None,
+            track: Track::new(STRETCH),
+        }
+    }
 }
 
 impl Asking {
     /// Clients that have not asked yet.
     pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Rc<Demand>) -> Rc<Asking> {
-        let tally = Tally {
-            latency: crate::engine::histogram(),
-            corrected: crate::engine::histogram(),
-            hits: 0,
-            bytes: 0,
-            failed: 0,
-            why: None,
-        };
-        Rc::new(Asking { proxy, origin, world, demand, idle: RefCell::default(), tally: RefCell::new(tally) })
+        let (idle, tally) = (RefCell::default(), RefCell::new(Tally::empty()));
+        Rc::new(Asking { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
     }
 
     /// What came of all requests so far.
     pub fn into_tally(self: Rc<Asking>) -> Tally {
-        let now = Tally {
-            latency: crate::engine::histogram(),
-            corrected: crate::engine::histogram(),
-            hits: 0,
-            bytes: 0,
-            failed: 0,
-            why: None,
-        };
-        self.tally.replace(now)
+        self.tally.replace(Tally::empty())
     }
 
     /// Asks at a rate, Poisson, for so many seconds; then waits for what is under way.
@@ -145,6 +150,7 @@ impl Asking {
             Ok((hit, bytes)) => {
                 tally.latency.saturating_record(took.as_nanos() as u64);
                 tally.corrected.saturating_record((took + waited).as_nanos() as u64);
+                tally.track.count(self.begun.elapsed(), took.as_nanos() as u64, bytes);
                 tally.hits += u64::from(hit);
                 tally.bytes += bytes;
             }

@@ -1,0 +1,173 @@
+//! The course of a load over the time of a step, from the series of all blocks.
+
+use fsarena_core::record::RunRecord;
+use fsarena_core::series::{Latency, Point};
+use fsarena_stats::comparison::median;
+use fsarena_stats::grid::dropped;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How a step went on one arm: over its blocks, stretch by stretch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Course {
+    /// Index into the steps of the record.
+    #[serde(skip)]
+    pub step: usize,
+    /// Index into the arms of the record.
+    #[serde(skip)]
+    pub arm: usize,
+    /// Blocks behind it.
+    pub blocks: usize,
+    /// The stretches, in the order of time; at most one more than
+    /// [`MOST_POINTS`](fsarena_core::series::MOST_POINTS) where all blocks took as long, up to twice as many else.
+    pub stretches: Vec<Stretch>,
+}
+
+/// One stretch of the time of a step. Figures are medians over the blocks that went on for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stretch {
+    /// When it began, in seconds after the start of the load.
+    pub start_s: f64,
+    /// How long it is, in seconds.
+    pub length_s: f64,
+    /// Whether most blocks left it out as warm-up.
+    pub warm_up: bool,
+    /// Operations a second.
+    pub operations_per_s: f64,
+    /// The least and the most of all blocks.
+    pub operations_range_per_s: (f64, f64),
+    /// Bytes a second.
+    pub bandwidth_bytes_per_s: f64,
+    /// Median latency, in nanoseconds; none where the load tells no latencies over time.
+    pub latency_p50_ns: Option<f64>,
+    /// 99th percentile of latency.
+    pub latency_p99_ns: Option<f64>,
+    /// 99.9th percentile of latency.
+    pub latency_p999_ns: Option<f64>,
+}
+
+/// The course of every step on every arm that told one, by step and then by arm. Blocks that were dropped are left
+/// out.
+pub fn courses(record: &RunRecord) -> Vec<Course> {
+    let dropped = dropped(record);
+    let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
+    let mut seen = record.series.row.clone();
+    seen.dedup();
+    for row in seen {
+        let cell = &record.cells[record.samples.cell[row as usize] as usize];
+        if !dropped.contains(&cell.block) {
+            let step = record.samples.step[row as usize] as usize;
+            rows.entry((step, cell.arm)).or_default().push(record.series.of(row));
+        }
+    }
+    let course = |((step, arm), rows): ((usize, usize), Vec<&[Point]>)| Course {
+        step,
+        arm,
+        blocks: rows.len(),
+        stretches: stretches(&rows),
+    };
+    rows.into_iter().map(course).collect()
+}
+
+/// Lays the series of blocks over one another, in stretches as long as the longest of their points, as far as at least
+/// half of them go.
+fn stretches(blocks: &[&[Point]]) -> Vec<Stretch> {
+    let length_s = blocks.iter().copied().flatten().map(|point| point.length_s).fold(0.0, f64::max);
+    let mut ends: Vec<f64> = blocks.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
+    ends.sort_by(f64::total_cmp);
+    let until = ends[(ends.len() - 1) / 2];
+    // A rest under a tenth of a stretch is a rounding error, or an operation that took a little longer.
+    let count = if length_s > 0.0 { (until / length_s - 0.1).ceil().max(0.0) as usize } else { 0 };
+    (0..count).filter_map(|at| stretch(blocks, at as f64 * length_s, length_s)).collect()
+}
+
+fn stretch(blocks: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
+    let parts: Vec<Part> =
+        blocks.iter().filter_map(|points| Part::of(points, start_s, start_s + length_s)).collect();
+    let middle = |of: &dyn Fn(&Part) -> f64| median(&parts.iter().map(of).collect::<Vec<_>>());
+    let percentile = |of: fn(&Latency) -> u64| {
+        median(
+            &parts
+                .iter()
+                .filter_map(|part| part.latency.as_ref())
+                .map(|one| of(one) as f64)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let rates = parts.iter().map(|part| part.operations_per_s);
+    Some(Stretch {
+        start_s,
+        length_s,
+        warm_up: 2 * parts.iter().filter(|part| part.warm_up).count() > parts.len(),
+        operations_per_s: middle(&|part| part.operations_per_s)?,
+        operations_range_per_s: (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)),
+        bandwidth_bytes_per_s: middle(&|part| part.bytes_per_s)?,
+        latency_p50_ns: percentile(|one| one.p50_ns),
+        latency_p99_ns: percentile(|one| one.p99_ns),
+        latency_p999_ns: percentile(|one| one.p999_ns),
+    })
+}
+
+/// What one block did in a stretch.
+struct Part {
+    operations_per_s: f64,
+    bytes_per_s: f64,
+    warm_up: bool,
+    latency: Option<Latency>,
+}
+
+impl Part {
+    /// Rates are those of its points by how much of each lies within; percentiles, which do not add up, those of the
+    /// point that has the most of it.
+    fn of(points: &[Point], from: f64, until: f64) -> Option<Part> {
+        let within = |point: &Point| (point.end_s().min(until) - point.start_s.max(from)).max(0.0);
+        let main = points.iter().max_by(|a, b| within(a).total_cmp(&within(b)))?;
+        let covered: f64 = points.iter().map(within).sum();
+        if covered <= 0.0 {
+            return None;
+        }
+        let mean =
+            |rate: fn(&Point) -> f64| points.iter().map(|one| rate(one) * within(one)).sum::<f64>() / covered;
+        Some(Part {
+            operations_per_s: mean(Point::operations_per_s),
+            bytes_per_s: mean(Point::bytes_per_s),
+            warm_up: main.warm_up,
+            latency: main.latency,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
+        let p50_ns = 1000 * operations;
+        let latency = Some(Latency { p50_ns, p99_ns: 2 * p50_ns, p999_ns: 3 * p50_ns });
+        Point { start_s, length_s, warm_up: start_s == 0.0, operations, bytes: 10 * operations, latency }
+    }
+
+    #[test]
+    fn blocks_of_one_length_are_taken_point_by_point() {
+        let blocks = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
+            of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
+        });
+        let course = stretches(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!(course.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
+        assert_eq!(course[1].operations_range_per_s, (80.0, 100.0));
+        assert_eq!(course.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!((course[2].bandwidth_bytes_per_s, course[2].latency_p99_ns), (1100.0, Some(220_000.0)));
+    }
+
+    #[test]
+    fn blocks_of_other_lengths_are_laid_over_one_another() {
+        // Steady after 4 s and 2 s and 1 s, with points as long as their series is.
+        let long: Vec<Point> = (0..2).map(|at| point(2.0 * f64::from(at), 2.0, 200)).collect();
+        let middle: Vec<Point> = (0..2).map(|at| point(f64::from(at), 1.0, 50)).collect();
+        let short = vec![point(0.0, 1.0, 70)];
+        let course = stretches(&[&long, &middle, &short]);
+        // Two of three went on for 2 s, which is one stretch: 100, 50 and 70 a second.
+        assert_eq!((course.len(), course[0].length_s, course[0].operations_per_s), (1, 2.0, 70.0));
+        assert!(stretches(&[&[]]).is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! CSV of what loads did over time, one row a stretch.
+
+use super::csv::varying;
+use crate::error::Error;
+use crate::exporter::Exporter;
+use crate::report::Report;
+use fsarena_core::series::{Latency, Point};
+use std::io::Write;
+
+/// What loads did over time, one row a stretch.
+pub struct Series;
+
+const COLUMNS: [&str; 10] = [
+    "start_s",
+    "length_s",
+    "warm_up",
+    "operations_count",
+    "bytes",
+    "operations_per_s",
+    "bandwidth_bytes_per_s",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
+];
+
+impl Exporter for Series {
+    fn id(&self) -> &'static str {
+        "series"
+    }
+
+    fn help(&self) -> &'static str {
+        "CSV of what loads did over time: one row a stretch, at most 61 a step; warm_up is 1 where it counts for nothing"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        let record = &report.record;
+        let factors = varying(record);
+        let mut writer = csv::Writer::from_writer(out);
+        let keys = ["run", "block", "position", "arm"].into_iter().chain(factors.iter().copied());
+        writer.write_record(keys.chain(["workload", "step"]).chain(COLUMNS))?;
+        for (row, point) in record.series.row.iter().zip(&record.series.points) {
+            let cell = &record.cells[record.samples.cell[*row as usize] as usize];
+            let arm = &record.arms[cell.arm];
+            writer.write_field(&record.id)?;
+            writer.write_field(cell.block.to_string())?;
+            writer.write_field(cell.position.to_string())?;
+            writer.write_field(&arm.name)?;
+            for factor in &factors {
+                writer.write_field(arm.level(factor))?;
+            }
+            writer.write_field(&cell.workload)?;
+            writer.write_field(record.steps[record.samples.step[*row as usize] as usize].id.to_string())?;
+            writer.write_record(fields(point))?;
+        }
+        Ok(writer.flush()?)
+    }
+}
+
+fn fields(point: &Point) -> [String; COLUMNS.len()] {
+    let latency =
+        |of: fn(&Latency) -> u64| point.latency.as_ref().map_or(String::new(), |one| of(one).to_string());
+    [
+        point.start_s.to_string(),
+        point.length_s.to_string(),
+        u8::from(point.warm_up).to_string(),
+        point.operations.to_string(),
+        point.bytes.to_string(),
+        point.operations_per_s().to_string(),
+        point.bytes_per_s().to_string(),
+        latency(|one| one.p50_ns),
+        latency(|one| one.p99_ns),
+        latency(|one| one.p999_ns),
+    ]
+}
