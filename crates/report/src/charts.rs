@@ -9,6 +9,7 @@ use fsarena_stats::analyse::Analysis;
 use fsarena_stats::grid::{Grid, dropped, grid};
 
 mod bars;
+mod clients;
 mod cpu;
 mod curves;
 mod heatmaps;
@@ -16,6 +17,7 @@ mod latency;
 mod narrowing;
 mod raw;
 mod requests;
+mod schedulers;
 mod spent;
 mod strips;
 mod timeline;
@@ -33,6 +35,8 @@ pub trait Kind: Sync {
 pub const KINDS: &[&dyn Kind] = &[
     &bars::Bars,
     &raw::Raw,
+    &clients::Clients,
+    &schedulers::Schedulers,
     &requests::Requests,
     &heatmaps::HeatMaps,
     &curves::Curves,

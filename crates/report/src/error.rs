@@ -79,6 +79,12 @@ pub enum Error {
     /// Its cells are no matrix.
     #[error(transparent)]
     Matrix(#[from] fsarena_stats::matrix::cells::Error),
+    /// It holds no curve of throughput over clients.
+    #[error("{0}: a curve is throughput by number of clients, as a run of gus3 measures it")]
+    NoCurve(String),
+    /// Its values are no curve.
+    #[error(transparent)]
+    Series(#[from] fsarena_stats::scaling::series::Error),
     /// A chart could not be drawn.
     #[error("a chart could not be drawn: {0}")]
     Chart(String),
@@ -112,8 +118,10 @@ impl Exits for Error {
         match self {
             Error::Analysis(error) => error.exit_code(),
             Error::Matrix(error) => error.exit_code(),
+            Error::Series(error) => error.exit_code(),
             Error::NotPublished { .. }
             | Error::NoMatrix(_)
+            | Error::NoCurve(_)
             | Error::NothingInCommon { .. }
             | Error::Watch { .. }
             | Error::Lacks { .. }

@@ -16,7 +16,8 @@ use crate::plot::{Chart, Variant, svg};
 use crate::report::Report;
 use crate::safe;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, notes, pair, ranking, reached, tasks, totals,
+    answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling,
+    tasks, totals,
 };
 use askama::Template;
 use base64::Engine;
@@ -144,6 +145,7 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
         answer::add(&mut first, report, analysis);
     }
     ranking::add_recommendation(&mut first, report);
+    scaling::add(&mut first, report);
     let mut claimed = Document::default();
     claims::add(&mut claimed, report);
     pair::add(&mut claimed, report);
@@ -153,10 +155,12 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
         tasks::add(&mut figures, report, analysis, at == 0);
         tasks::add_medians(&mut figures, report, analysis);
     }
+    normalised::add(&mut figures, report);
     ranking::add(&mut figures, report);
     totals::add(&mut figures, report);
     let mut method = Document::default();
     decide::add(&mut method, report);
+    decide::add_resolution(&mut method, report);
     reached::add(&mut method, report);
     notes::add(&mut method, report);
     notes::add_remarks(&mut method, report);

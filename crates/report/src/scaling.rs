@@ -1,7 +1,8 @@
 //! How throughput scales with clients, in sentences, a table, and JSON.
 
+pub mod curves;
 pub mod file;
-mod words;
+pub(crate) mod words;
 
 use crate::document::{Cell, Document, Part, Table};
 use crate::number::{plural, three};
@@ -23,7 +24,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
         document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
     }
     if all.len() > 1 {
-        document.table(overview(all));
+        document.table(overview(all.iter()));
     }
     for one in all {
         document.heading(2, one.series.name.clone());
@@ -36,7 +37,8 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     Page { document, json: json(source, all) }
 }
 
-fn grounds(blocks: usize) -> String {
+/// What the intervals stand on.
+pub(crate) fn grounds(blocks: usize) -> String {
     match blocks {
         0 | 1 => {
             "There is one value a point, so nothing is known of chance and there are no intervals.".into()
@@ -49,17 +51,16 @@ fn grounds(blocks: usize) -> String {
     }
 }
 
-fn overview(all: &[Scaling]) -> Table {
+/// A row for each series: its law, where it saturates and peaks, and what is left at the end.
+pub(crate) fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
     let header = ["series", "law", "saturates at", "peaks at", "left at the end"];
     let mut table = Table::words(header.map(String::from).to_vec());
-    table.rows = all
-        .iter()
-        .map(|one| {
-            let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
-            let cells = [one.series.name.clone(), words::law(one), saturation, peak, words::left(one)];
-            cells.map(Cell::from).to_vec()
-        })
-        .collect();
+    let row = |one: &Scaling| {
+        let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
+        let cells = [one.series.name.clone(), words::law(one), saturation, peak, words::left(one)];
+        cells.map(Cell::from).to_vec()
+    };
+    table.rows = all.map(row).collect();
     table
 }
 

@@ -12,6 +12,7 @@ pub mod pair;
 pub mod pictures;
 pub mod ranking;
 pub mod reached;
+pub mod scaling;
 pub mod tasks;
 pub mod totals;
 

@@ -2,7 +2,6 @@
 //! clients scales.
 
 mod confirm;
-mod curves;
 mod explain;
 
 use crate::args::Runs;
@@ -14,11 +13,13 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_report::findings;
 use fsarena_report::findings::rows;
+use fsarena_report::scaling::curves;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 use fsarena_stats::scaling::series::Series;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
+use std::io::Write;
 
 /// The seed of bootstrap intervals where there is no run that has one: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
@@ -92,8 +93,12 @@ pub fn run(args: Args) -> Outcome {
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     if args.scaling || (curves::by_clients(&record) && args.explain.is_none() && !args.confirm) {
-        let curves = curves::of_run(&record, args.metric.as_deref())?;
-        return scaling(&args, &format!("run {}", record.id), curves, record.plan.seed);
+        let run = curves::of_run(&record, args.metric.as_deref())?;
+        if let Some(words) = run.left_out().filter(|_| !args.quiet) {
+            let _ = writeln!(std::io::stderr(), "{words}");
+        }
+        let series = run.curves.into_iter().map(|curve| curve.series).collect();
+        return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     if let Some(step) = &args.explain {
         handle_signals()?;

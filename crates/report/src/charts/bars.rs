@@ -2,7 +2,7 @@
 
 use super::{Kind, Seen};
 use crate::number::three;
-use crate::plot::colour::theme;
+use crate::plot::colour::{Colour, theme};
 use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Variant};
 use crate::sections::{label, matrix};
 use fsarena_core::sample::{Direction, Unit};
@@ -37,10 +37,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let arms: Vec<usize> = (0..seen.record().arms.len())
         .filter(|arm| groups.iter().any(|(_, c)| c.order.contains(arm)))
         .collect();
-    let ratios = || groups.iter().flat_map(|(_, c)| c.arms.iter()).filter_map(|arm| arm.ratio);
-    let longest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
-    let furthest = ratios().map(|ratio| ratio.high).fold(longest, f64::max);
-    let limit = 100.0 * furthest.min(longest * REACH);
+    let limit = limit(groups.iter().map(|(_, comparison)| *comparison));
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     let panel = Panel {
         title: String::new(),
@@ -94,34 +91,45 @@ fn words(analysis: &Analysis) -> String {
 }
 
 fn group(seen: &Seen, arms: &[usize], at: usize, comparison: &Comparison, limit: f64) -> Vec<Mark> {
-    let mut marks = vec![];
     let height = 0.84 / arms.len() as f64;
-    for (row, arm) in arms.iter().enumerate() {
-        let result = &comparison.arms[*arm];
+    let row = |(row, arm): (usize, &usize)| {
         let top = -(at as f64) - 0.08 - row as f64 * height;
-        let (y, middle) = ((top - height * 0.9, top), top - height * 0.45);
-        let is_best = comparison.best() == Some(*arm);
-        let Some(value) = (if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) })
-        else {
-            continue;
-        };
-        marks.push(Mark::Box { x: (0.0, value), y, colour: seen.colours[*arm], opacity: 1.0 });
-        let mut end = value;
-        if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
-            let high = 100.0 * ratio.high;
-            let (x, open) = ((100.0 * ratio.low, high.min(limit)), high > limit);
-            marks.push(Mark::Across { x, y: middle, open });
-            end = end.max(high.min(limit));
-        }
-        let letters = if comparison.provisional() { "?" } else { &result.letters };
-        marks.push(Mark::Words {
-            at: (end, middle),
-            shift: (6, 0),
-            text: format!("{}% {letters}", three(value)),
-            colour: if is_best { theme::INK } else { theme::SOFT },
-            anchor: Anchor::Start,
-            strong: is_best,
-        });
+        bar(comparison, *arm, seen.colours[*arm], (top - height * 0.9, top), limit)
+    };
+    arms.iter().enumerate().flat_map(row).collect()
+}
+
+/// Where bars and whiskers of these comparisons end, in per cent of the best.
+pub fn limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
+    let ratios = comparisons.flat_map(|comparison| &comparison.arms).filter_map(|arm| arm.ratio);
+    let (longest, furthest) = ratios.fold((1f64, 1f64), |(longest, furthest), ratio| {
+        (longest.max(ratio.value), furthest.max(ratio.high))
+    });
+    100.0 * furthest.max(longest).min(longest * REACH)
+}
+
+/// One arm in per cent of the best: a bar from zero, its interval, its figure and letters.
+pub fn bar(comparison: &Comparison, arm: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
+    let (result, is_best) = (&comparison.arms[arm], comparison.best() == Some(arm));
+    let value = if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) };
+    let Some(value) = value else { return vec![] };
+    let middle = (y.0 + y.1) / 2.0;
+    let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
+    let mut end = value;
+    if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
+        let high = 100.0 * ratio.high;
+        let (x, open) = ((100.0 * ratio.low, high.min(limit)), high > limit);
+        marks.push(Mark::Across { x, y: middle, open });
+        end = end.max(high.min(limit));
     }
+    let letters = if comparison.provisional() { "?" } else { &result.letters };
+    marks.push(Mark::Words {
+        at: (end, middle),
+        shift: (6, 0),
+        text: format!("{}% {letters}", three(value)),
+        colour: if is_best { theme::INK } else { theme::SOFT },
+        anchor: Anchor::Start,
+        strong: is_best,
+    });
     marks
 }

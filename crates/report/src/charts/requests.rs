@@ -81,12 +81,16 @@ impl Kind for Requests {
 
 fn services(seen: &Seen, cost: &str) -> Vec<Service> {
     let (Some((_, loads)), Some((_, grid))) = (seen.grid(LOAD), seen.grid(cost)) else { return vec![] };
+    // Where requests come at set rates, what has none only fills the cache before them.
+    let rated: Vec<bool> =
+        seen.record().steps.iter().map(|step| step.id.params.contains_key("rate")).collect();
+    let serves = |step: usize| rated[step] || !rated.contains(&true);
     let service = |arm: usize| {
         let mut service = Service { arm, load: vec![], spent: vec![] };
         // Block by block: neighbours in time stay neighbours.
         for block in 0..grid.blocks.len() {
-            for (loads, costs) in loads.values.iter().zip(&grid.values) {
-                let (load, cost) = (loads[arm][block], costs[arm][block]);
+            for step in (0..grid.values.len()).filter(|step| serves(*step)) {
+                let (load, cost) = (loads.values[step][arm][block], grid.values[step][arm][block]);
                 if load > 0.0 && cost.is_finite() {
                     service.load.push(load);
                     service.spent.push(load * cost);

@@ -6,7 +6,7 @@ use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{
     answer, circumstances, claims, conclusions, head, normalised, notes, pair, pictures, ranking, reached,
-    tasks, totals,
+    scaling, tasks, totals,
 };
 use std::io::Write;
 
@@ -39,6 +39,7 @@ impl Exporter for Markdown {
             tasks::add_medians(&mut document, report, analysis);
         }
         normalised::add(&mut document, report);
+        scaling::add(&mut document, report);
         reached::add(&mut document, report);
         ranking::add(&mut document, report);
         conclusions::add(&mut document, report, true);

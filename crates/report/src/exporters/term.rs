@@ -4,7 +4,9 @@ use crate::document::{Document, terminal};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, tasks};
+use crate::sections::{
+    answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling, tasks,
+};
 use std::io::Write;
 
 /// Tables and the answer, for the terminal.
@@ -32,6 +34,7 @@ impl Exporter for Term {
             tasks::add(&mut document, report, analysis, true);
         }
         normalised::add(&mut document, report);
+        scaling::add(&mut document, report);
         reached::add(&mut document, report);
         notes::add(&mut document, report);
         notes::add_remarks(&mut document, report);

@@ -9,6 +9,16 @@ use crate::report::Report;
 use fsarena_stats::power::{blocks_for, spread};
 use fsarena_stats::ratio::Ratio;
 
+/// What the machine can resolve by its own self-test, or how to find out.
+pub fn add_resolution(document: &mut Document, report: &Report) {
+    document.heading(2, "What this machine can resolve");
+    document.text(report.resolution.clone().unwrap_or_else(|| {
+        "Not known: there is no self-test of this machine under this kernel. `fsarena selftest --here` compares identical \
+         arms on it, and reports quote what it finds."
+            .into()
+    }));
+}
+
 /// A table of the comparisons that are open, and of how many blocks would find the difference that matters.
 pub fn add(document: &mut Document, report: &Report) {
     let margin = report.margin;

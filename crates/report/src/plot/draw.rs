@@ -86,16 +86,29 @@ fn label_width(axis: &Axis) -> u32 {
     longest + 10 + if axis.label.is_empty() { 0 } else { WORDS + 8 }
 }
 
+/// The mean width of heavy letters, in sizes of the font.
+const HEAVY: f64 = 0.64;
+
 /// An estimate of the width of words in CSS pixels: nobody knows the reader's font.
 fn width_of(words: &str, size: u32) -> u32 {
     (words.chars().count() as f64 * f64::from(size) * 0.58).ceil() as u32
+}
+
+/// Words that fit into so many CSS pixels; of heavy words that are too long, the beginning.
+fn shortened(words: &str, room: u32, size: u32) -> String {
+    let most = (f64::from(room) / (f64::from(size) * HEAVY)) as usize;
+    match words.chars().count() {
+        count if count <= most => words.to_string(),
+        _ => words.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 fn draw_panel(area: &Area, panel: &Panel, labels: u32) -> Result<(), Error> {
     let head = if panel.title.is_empty() { 4 } else { WORDS + 10 };
     let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 2 };
     if !panel.title.is_empty() {
-        let title = safe::line(&panel.title);
+        let room = (area.dim_in_pixel().0 / FINE).saturating_sub(labels);
+        let title = shortened(&safe::line(&panel.title), room, WORDS + 1);
         said(area.draw_text(&title, &font(WORDS + 1, theme::INK, true), (px(labels), 0)))?;
     }
     let mut plot = said(

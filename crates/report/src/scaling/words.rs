@@ -25,6 +25,17 @@ pub fn law(one: &Scaling) -> String {
     }
 }
 
+/// The name of the chosen law, or of those between which the points do not choose.
+pub fn law_name(one: &Scaling) -> String {
+    match &one.choice {
+        None => "too few numbers for a law".into(),
+        Some(choice) => match choice.winner() {
+            Some(fit) => fit.law.name().into(),
+            None => format!("not decided: {}", names(choice)),
+        },
+    }
+}
+
 fn law_sentence(one: &Scaling) -> String {
     let Some(choice) = &one.choice else {
         return format!("{} numbers of clients are too few to tell laws apart.", one.series.n.len());
@@ -79,7 +90,8 @@ fn share(r_squared: f64) -> String {
     format!("{r_squared:.3}")
 }
 
-fn misfit(one: &Scaling) -> Option<String> {
+/// What is to be said where no law describes the curve.
+pub fn misfit(one: &Scaling) -> Option<String> {
     let best: &Fit = one.choice.as_ref()?.fits.first()?;
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
     Some(format!(

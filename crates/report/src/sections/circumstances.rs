@@ -56,8 +56,19 @@ fn run(record: &RunRecord) -> Vec<(String, String)> {
                 plan.settle.dirty, plan.settle.io_pressure_percent, plan.settle.timeout_s
             ),
         ),
+        row("steps that began unsettled", counted(record, NoteKind::SettleTimeout)),
+        row("blocks dropped", counted(record, NoteKind::Dropped)),
+        row("fairness warnings", counted(record, NoteKind::Fairness)),
         row("commands", format!("{}; each is in command.log of the run", record.commands)),
     ]
+}
+
+/// How often something was noted; that it never was says something too.
+fn counted(record: &RunRecord, kind: NoteKind) -> String {
+    match record.notes.iter().filter(|(_, note)| note.kind == kind).count() {
+        0 => "none".into(),
+        count => count.to_string(),
+    }
 }
 
 /// One line for each arm and step with options, and in how many cells they were so.

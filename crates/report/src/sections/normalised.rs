@@ -13,15 +13,13 @@ use fsarena_stats::best::without;
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
 pub fn add(document: &mut Document, report: &Report) {
     let Some(analysis) = report.analyses.first() else { return };
-    let grid = Grid::of(report);
-    // Where each filesystem has a scheduler of its own there is nothing to set side by side.
-    let crossed = grid.at.iter().any(|row| row.iter().flatten().count() > 1);
-    if !crossed || analysis.metric.direction == Direction::Neutral {
+    let Some(crossed) = Crossed::of(report).filter(|_| analysis.metric.direction != Direction::Neutral)
+    else {
         return;
-    }
+    };
     document.heading(2, format!("Normalised, by {}", analysis.metric.id));
     for step in analysis.tasks() {
-        let values = grid.values(step);
+        let values = crossed.values(step);
         let name = label(&step.step);
         for (title, shares) in [
             ("to each filesystem's best scheduler", to_best_of_rows(&values, analysis.metric.direction)),
@@ -30,7 +28,7 @@ pub fn add(document: &mut Document, report: &Report) {
             }),
         ] {
             document.text(format!("{name}: {title}."));
-            document.table(grid.table(&shares));
+            document.table(crossed.table(&shares));
         }
     }
     document.text(
@@ -40,15 +38,19 @@ pub fn add(document: &mut Document, report: &Report) {
 }
 
 /// Arms by what they are besides their scheduler, and by scheduler.
-struct Grid {
-    names: Vec<String>,
-    schedulers: Vec<String>,
+pub struct Crossed {
+    /// What arms are besides their scheduler.
+    pub names: Vec<String>,
+    /// The schedulers.
+    pub schedulers: Vec<String>,
     /// `at[name][scheduler]`: an arm of the run.
-    at: Vec<Vec<Option<usize>>>,
+    pub at: Vec<Vec<Option<usize>>>,
 }
 
-impl Grid {
-    fn of(report: &Report) -> Grid {
+impl Crossed {
+    /// The arms of a report; none where each filesystem has a scheduler of its own: there is nothing to set side by
+    /// side.
+    pub fn of(report: &Report) -> Option<Crossed> {
         let arms = &report.record.arms;
         let distinct = |all: Vec<String>| {
             let mut kept: Vec<String> = Vec::new();
@@ -59,14 +61,24 @@ impl Grid {
             });
             kept
         };
-        let schedulers = distinct(arms.iter().map(|arm| arm.level(SCHEDULER).to_string()).collect());
+        let levels = distinct(arms.iter().map(|arm| arm.level(SCHEDULER).to_string()).collect());
         let rests: Vec<_> = arms.iter().map(|arm| without(arm, SCHEDULER).name).collect();
         let names = distinct(rests.clone());
         let find = |name: &String, scheduler: &String| {
             (0..arms.len()).find(|at| rests[*at] == *name && arms[*at].level(SCHEDULER) == scheduler)
         };
-        let at = names.iter().map(|name| schedulers.iter().map(|s| find(name, s)).collect()).collect();
-        Grid { names, schedulers, at }
+        let row = |name| levels.iter().map(|level| find(name, level)).collect();
+        let at: Vec<Vec<Option<usize>>> = names.iter().map(row).collect();
+        let shown = |level: &String| if level.is_empty() { "as it is".into() } else { level.clone() };
+        let schedulers = levels.iter().map(shown).collect();
+        let crossed = at.iter().any(|row| row.iter().flatten().count() > 1);
+        crossed.then_some(Crossed { names, schedulers, at })
+    }
+
+    /// The first of the arms that differ from this one in the scheduler alone.
+    pub fn first(&self, arm: usize) -> usize {
+        let row = self.at.iter().find(|row| row.contains(&Some(arm)));
+        row.and_then(|row| row.iter().flatten().min().copied()).unwrap_or(arm)
     }
 
     fn values(&self, step: &StepAnalysis) -> Vec<Vec<Option<f64>>> {
@@ -75,10 +87,8 @@ impl Grid {
     }
 
     fn table(&self, shares: &[Vec<Option<f64>>]) -> Table {
-        let shown =
-            |scheduler: &String| if scheduler.is_empty() { "as it is".into() } else { scheduler.clone() };
         let mut table =
-            Table::figures(std::iter::once(String::new()).chain(self.schedulers.iter().map(shown)).collect());
+            Table::figures(std::iter::once(String::new()).chain(self.schedulers.iter().cloned()).collect());
         for (name, row) in self.names.iter().zip(shares) {
             let cells = row.iter().map(|share| match share {
                 None => "–".into(),

@@ -149,7 +149,8 @@ impl Resolution {
         )
     }
 
-    /// `cp elapsed 4.1%, system 1.2%`, what 8 blocks can resolve.
+    /// What 8 blocks can resolve, `4.1% of cp elapsed, 1.2% of cp system`, and how often identical arms were called
+    /// different.
     fn line(&self) -> Option<String> {
         let of = |noise: &Noise| {
             let resolves = noise.resolves_8_percent?;
@@ -160,8 +161,11 @@ impl Resolution {
             self.noise.iter().filter(|noise| told.contains(&noise.metric.as_str())).filter_map(of).collect();
         (!items.is_empty()).then(|| {
             format!(
-                "On this machine 8 blocks can resolve {} (fsarena selftest --here: ext4 in memory, a small tree)",
-                items.join(", ")
+                "On this machine 8 blocks can resolve {}; of {} verdicts on identical arms {} said \"different\" \
+                 (fsarena selftest --here: ext4 in memory, a small tree)",
+                items.join(", "),
+                self.verdicts,
+                self.false_verdicts
             )
         })
     }
@@ -315,7 +319,11 @@ mod tests {
             noise: vec![noise],
             power: vec![],
         };
-        assert!(stored.line().unwrap().contains("of cp elapsed"));
+        let line = stored.line().unwrap();
+        assert!(
+            line.contains("of cp elapsed; of 4 verdicts on identical arms 1 said \"different\""),
+            "{line}"
+        );
         let back: Resolution = serde_json::from_value(stored.json()).unwrap();
         assert_eq!(back.hostname, stored.hostname);
     }

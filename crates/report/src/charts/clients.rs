@@ -1,0 +1,184 @@
+//! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
+
+use super::{Kind, Seen};
+use crate::number::with_unit;
+use crate::plot::axis::trimmed;
+use crate::plot::colour::{Colour, theme};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
+use crate::scaling::curves::Curves;
+use crate::scaling::words;
+use fsarena_core::record::MetricInfo;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::scaling::Scaling;
+
+/// Client curves.
+pub struct Clients;
+
+impl Kind for Clients {
+    fn id(&self) -> &'static str {
+        "clients"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let Some(run) = Curves::shown(seen.record()) else { return vec![] };
+        let (metric, analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
+        let curves: Vec<Curve> = (analysed.iter().enumerate())
+            .map(|(at, (arm, one))| {
+                // Several curves of an arm, of several workloads, are shades of its colour.
+                let before = analysed[..at].iter().filter(|(other, _)| other == arm).count();
+                Curve { one, colour: seen.colours[*arm].shade(before), shape: Shape::of_series(at) }
+            })
+            .collect();
+        let together = (curves.len() > 1).then(|| together(metric, &curves));
+        together.into_iter().chain([fitted(metric, &curves)]).collect()
+    }
+}
+
+/// One curve, and how it is drawn.
+struct Curve<'a> {
+    one: &'a Scaling,
+    colour: Colour,
+    shape: Shape,
+}
+
+impl Curve<'_> {
+    /// The number of clients, and the geometric mean over blocks.
+    fn points(&self) -> Vec<(f64, f64)> {
+        let means = self.one.series.means();
+        self.one.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
+    }
+
+    /// The intervals of the typical value at each number of clients.
+    fn intervals(&self) -> Vec<(f64, Ratio)> {
+        let logs = |x: &Vec<f64>| x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()).collect();
+        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, Ratio::of(logs(x))?));
+        let intervals = self.one.series.n.iter().zip(&self.one.series.x).filter_map(of);
+        intervals.filter(|(_, typical)| typical.blocks > 1).collect()
+    }
+
+    fn last(&self) -> f64 {
+        self.one.series.n.last().copied().unwrap_or(1.0)
+    }
+
+    fn most(&self) -> f64 {
+        let highs = self.intervals().into_iter().map(|(_, typical)| typical.high);
+        let modelled = self.law().into_iter().map(|(_, x)| x);
+        self.points().into_iter().map(|(_, x)| x).chain(highs).chain(modelled).fold(0.0, f64::max)
+    }
+
+    /// What was measured: points with their intervals.
+    fn measured(&self) -> Vec<Mark> {
+        let up =
+            |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour: self.colour };
+        let dot = |at| Mark::Dot { at, colour: self.colour, shape: self.shape };
+        self.intervals().into_iter().map(up).chain(self.points().into_iter().map(dot)).collect()
+    }
+
+    /// The law that fits best, as points; none where the numbers of clients are too few for any.
+    fn law(&self) -> Vec<(f64, f64)> {
+        const STEPS: u32 = 80;
+        let fit = self.one.choice.as_ref().and_then(|choice| choice.fits.first());
+        let Some((fit, first)) = fit.zip(self.one.series.n.first()) else { return vec![] };
+        let at = |step: u32| first + (self.last() - first) * f64::from(step) / f64::from(STEPS);
+        (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
+    }
+
+    /// Where twice the clients stop paying: the band from where they may to where they do.
+    fn saturation(&self, top: f64) -> Vec<Mark> {
+        let Some((saturation, from)) = (self.one.saturation.as_ref()).and_then(|of| Some((of, of.from?)))
+        else {
+            return vec![];
+        };
+        let until = saturation.at.unwrap_or(self.last());
+        let band =
+            Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: 0.35 };
+        let line = saturation.at.map(|at| Mark::Line {
+            points: vec![(at, 0.0), (at, top)],
+            colour: theme::SOFT,
+            width: 1.5,
+        });
+        std::iter::once(band).chain(line).collect()
+    }
+
+    fn peak(&self) -> Vec<Mark> {
+        let peak = &self.one.peak;
+        let across = peak.interval.map(|x| Mark::Across { x, y: peak.throughput, open: false });
+        let dot = Mark::Dot { at: (peak.at, peak.throughput), colour: theme::INK, shape: Shape::Diamond };
+        across.into_iter().chain([dot]).collect()
+    }
+}
+
+fn axes(metric: &MetricInfo, last: f64, most: f64) -> (Axis, Axis) {
+    let x = Axis::linear("clients", 0.0, last * 1.04, trimmed);
+    let y = Axis::from_zero("", most * 1.05, metric.unit);
+    (x, y)
+}
+
+/// All curves in one panel.
+fn together(metric: &MetricInfo, curves: &[Curve]) -> Chart {
+    let last = curves.iter().map(Curve::last).fold(1.0, f64::max);
+    let (x, y) = axes(metric, last, curves.iter().map(Curve::most).fold(0.0, f64::max));
+    let line = |curve: &Curve| Mark::Line { points: curve.points(), colour: curve.colour, width: 1.5 };
+    let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured()));
+    let panel = Panel { title: String::new(), x, y, marks: marks.collect(), height: 340 };
+    let key = |curve: &Curve| Key {
+        label: curve.one.series.name.clone(),
+        colour: curve.colour,
+        shape: Some(curve.shape),
+    };
+    let about = format!(
+        "{}, over the number of clients. Points are geometric means over blocks, bars 95% intervals of the typical \
+         value (under 8 blocks the extremes seen).",
+        metric.help
+    );
+    Chart {
+        panels: vec![panel],
+        legend: curves.iter().map(key).collect(),
+        ..Chart::new("clients", format!("{} over clients", metric.id), about)
+    }
+}
+
+/// A panel a curve, with what fits it.
+fn fitted(metric: &MetricInfo, curves: &[Curve]) -> Chart {
+    let key = |label: &str, colour, shape| Key { label: label.into(), colour, shape };
+    let legend = vec![
+        key("measured", theme::SOFT, Some(Shape::Disc)),
+        key("saturation, from where it may be to where it is", theme::SHADE, None),
+        key("peak, with its interval", theme::INK, Some(Shape::Diamond)),
+    ];
+    let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
+                 whose double may bring under 5%, and ends with an upright line at the first whose double certainly \
+                 does; without that line it is open. The diamond is the peak, its whisker where the peak is in 95% of \
+                 resamples of blocks. Each panel has a scale of its own, from zero.";
+    Chart {
+        panels: curves.iter().map(|curve| panel(metric, curve)).collect(),
+        columns: if curves.len() > 1 { 2 } else { 1 },
+        legend,
+        ..Chart::new("clients-fit", "What fits, where it saturates, where it peaks", about)
+    }
+}
+
+fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
+    let one = curve.one;
+    let (x, y) = axes(metric, curve.last(), curve.most());
+    let mut marks = curve.saturation(y.range.1);
+    marks.push(Mark::Line { points: curve.law(), colour: curve.colour, width: 2.0 });
+    marks.extend(curve.measured());
+    marks.extend(curve.peak());
+    marks.push(Mark::Words {
+        at: (x.range.1, 0.0),
+        shift: (-4, -10),
+        text: format!("{}; peak {}", words::law_name(one), with_unit(one.peak.throughput, metric.unit)),
+        colour: theme::INK,
+        anchor: Anchor::End,
+        strong: false,
+    });
+    let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
+    Panel {
+        title: format!("{}: saturation {saturation}, peak {peak}", one.series.name),
+        x,
+        y,
+        marks,
+        height: 230,
+    }
+}

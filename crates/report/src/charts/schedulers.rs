@@ -1,0 +1,109 @@
+//! Where arms differ in the I/O scheduler: each filesystem in per cent of the best under the same scheduler, and in per
+//! cent of what it reaches under its own best one.
+
+use super::bars::{bar, limit};
+use super::{Kind, Seen};
+use crate::plot::{Axis, Chart, Panel};
+use crate::sections::label;
+use crate::sections::normalised::Crossed;
+use fsarena_core::record::MetricInfo;
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::comparison::{Comparison, compare};
+
+/// Normalised panels by scheduler.
+pub struct Schedulers;
+
+impl Kind for Schedulers {
+    fn id(&self) -> &'static str {
+        "schedulers"
+    }
+
+    fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let Some(analysis) = seen.report.analyses.first() else { return vec![] };
+        let (Some(crossed), Some((metric, grid))) =
+            (Crossed::of(seen.report), seen.grid(&analysis.metric.id))
+        else {
+            return vec![];
+        };
+        if metric.direction == Direction::Neutral {
+            return vec![];
+        }
+        let charts = analysis.tasks().filter_map(|task| {
+            let at = seen.record().steps.iter().position(|step| step.id == task.step.id)?;
+            let (name, id) = (label(&task.step), task.step.id.to_string());
+            let of = Task { seen, crossed: &crossed, metric: &metric, name, id, values: &grid.values[at] };
+            Some([of.under_each_scheduler(), of.of_each_filesystem()])
+        });
+        charts.flatten().collect()
+    }
+}
+
+/// The values of one task.
+struct Task<'a> {
+    seen: &'a Seen<'a>,
+    crossed: &'a Crossed,
+    metric: &'a MetricInfo,
+    name: String,
+    id: String,
+    /// `[arm][block]`
+    values: &'a [Vec<f64>],
+}
+
+impl Task<'_> {
+    /// A panel a scheduler, a bar a filesystem.
+    fn under_each_scheduler(&self) -> Chart {
+        let crossed = self.crossed;
+        let column = |at: usize| crossed.at.iter().map(|row| row[at]).collect::<Vec<_>>();
+        let groups: Vec<_> = (0..crossed.schedulers.len()).map(column).collect();
+        let title = format!("{}: the best filesystem under each scheduler = 100%", self.name);
+        self.chart("filesystems", &title, (&crossed.schedulers, &crossed.names), &groups)
+    }
+
+    /// A panel a filesystem, a bar a scheduler.
+    fn of_each_filesystem(&self) -> Chart {
+        let title = format!("{}: each filesystem's best scheduler = 100%", self.name);
+        self.chart("schedulers", &title, (&self.crossed.names, &self.crossed.schedulers), &self.crossed.at)
+    }
+
+    fn chart(
+        &self,
+        id: &str,
+        title: &str,
+        (panels, bars): (&[String], &[String]),
+        groups: &[Vec<Option<usize>>],
+    ) -> Chart {
+        let compared: Vec<Comparison> = groups.iter().map(|arms| self.compared(arms)).collect();
+        let limit = limit(compared.iter());
+        let panel = |((title, arms), comparison): ((&String, &Vec<Option<usize>>), &Comparison)| {
+            let row = |(row, arm): (usize, &Option<usize>)| {
+                let (at, colour) = (Axis::slot(row), self.seen.colours[self.crossed.first((*arm)?)]);
+                Some(bar(comparison, row, colour, (at - 0.38, at + 0.38), limit))
+            };
+            Panel {
+                title: title.clone(),
+                x: Axis::from_zero("", limit * 1.3, Unit::Percent),
+                y: Axis::names(bars),
+                marks: arms.iter().enumerate().filter_map(row).flatten().collect(),
+                height: 56 + 20 * bars.len() as u32,
+            }
+        };
+        let about = format!(
+            "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within blocks (under 8 \
+             blocks the extremes seen, marked ?). Arms of a panel that share a letter were not told apart.",
+            self.metric.id
+        );
+        Chart {
+            panels: panels.iter().zip(groups).zip(&compared).map(panel).collect(),
+            columns: 2,
+            ..Chart::new(format!("{id}-{}-{}", self.metric.id, self.id), title, about)
+        }
+    }
+
+    /// How some arms compare; where there is none, nothing does.
+    fn compared(&self, arms: &[Option<usize>]) -> Comparison {
+        let none = vec![f64::NAN; self.values.first().map_or(0, Vec::len)];
+        let values: Vec<Vec<f64>> =
+            arms.iter().map(|arm| arm.map_or(none.clone(), |arm| self.values[arm].clone())).collect();
+        compare(&values, self.metric.direction)
+    }
+}

@@ -1,0 +1,20 @@
+//! Where the load ran with several numbers of clients: the law that each arm follows, where it saturates and peaks.
+
+use crate::document::Document;
+use crate::report::Report;
+use crate::scaling::curves::Curves;
+use crate::scaling::{grounds, overview, words};
+
+/// A table with a row for each curve; nothing where the clients do not vary.
+pub fn add(document: &mut Document, report: &Report) {
+    let Some(run) = Curves::shown(&report.record) else { return };
+    let curves = run.analysed(report.record.plan.seed);
+    document.heading(2, format!("How {} scales with clients", run.metric.id));
+    document.table(overview(curves.iter().map(|(_, one)| one)));
+    let misfit =
+        |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
+    document.list(curves.iter().filter_map(misfit).collect());
+    let blocks = curves.iter().map(|(_, one)| one.series.blocks()).max().unwrap_or(0);
+    document
+        .text([Some(grounds(blocks)), run.left_out()].into_iter().flatten().collect::<Vec<_>>().join(" "));
+}
