@@ -10,6 +10,7 @@ use fsarena_stats::grid::{Grid, dropped, grid};
 
 mod bars;
 mod clients;
+mod courses;
 mod cpu;
 mod curves;
 mod heatmaps;
@@ -43,6 +44,7 @@ pub const KINDS: &[&dyn Kind] = &[
     &strips::Strips,
     &narrowing::Narrowing,
     &latency::Latency,
+    &courses::Courses,
     &timeline::Timeline,
     &cpu::Cpu,
     &spent::Spent,

@@ -71,18 +71,19 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
 }
 
 /// Where a step stands among others: by name, block size and threads.
-fn place(step: &StepInfo) -> (String, Option<(u64, u32)>) {
+pub fn place(step: &StepInfo) -> (String, Option<(u64, u32)>) {
     (step.id.name.clone(), matrix::place(&step.id))
 }
 
 /// All steps where they are few; else of each name those with the most threads.
-fn chosen(seen: &Seen, steps: &[usize]) -> Vec<usize> {
+pub fn chosen(seen: &Seen, steps: &[usize]) -> Vec<usize> {
     if steps.len() <= MOST {
         return steps.to_vec();
     }
     let threads = |step: &usize| {
         let id = &seen.record().steps[*step].id;
-        id.params.get("threads").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
+        let count = id.params.get("threads").or(id.params.get("clients"));
+        count.and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |step: &usize| seen.record().steps[*step].id.name.as_str();
     let most = |of: &str| steps.iter().filter(|step| name(step) == of).map(threads).max().unwrap_or(0);
