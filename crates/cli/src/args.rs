@@ -1,7 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, agent, analyse, compare, doctor, list, load, recover, report, run, selftest, show, watch,
+    ab, agent, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show,
+    watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ Examples:
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
   fsarena report latest --format md            any stored run, rendered again
   fsarena compare latest published:piszcz-II   who won then, who wins here
+  fsarena serve                                all runs as a web page
   fsarena analyse published:engel              which cells of a matrix are not as they should be
   fsarena analyse curve.csv                    how throughput scales with clients
   fsarena run --fs ext4 --factor memory=256MiB,1GiB   any axis of the machine: fsarena list factors
@@ -44,9 +46,11 @@ pub enum Command {
     Report(report::Args),
     Compare(compare::Args),
     Analyse(analyse::Args),
+    History(history::Args),
     Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),
+    Serve(serve::Args),
     Watch(Box<watch::Args>),
     Selftest(selftest::Args),
     Doctor(doctor::Args),

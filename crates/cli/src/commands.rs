@@ -5,12 +5,14 @@ pub mod agent;
 pub mod analyse;
 pub mod compare;
 pub mod doctor;
+pub mod history;
 pub mod list;
 pub mod load;
 pub mod recover;
 pub mod report;
 pub mod run;
 pub mod selftest;
+pub mod serve;
 pub mod show;
 pub mod watch;
 
@@ -27,9 +29,11 @@ pub fn dispatch(cli: Cli) -> Outcome {
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Analyse(args) => analyse::run(args),
+        Command::History(args) => history::run(args),
         Command::Load(args) => load::run(*args),
         Command::List(args) => list::run(args),
         Command::Show(args) => show::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Selftest(args) => selftest::run(args),
         Command::Watch(args) => watch::run(*args),
         Command::Doctor(args) => doctor::run(args),

@@ -1,10 +1,11 @@
 //! The live display: a consumer of events, like the store.
 
 mod claims;
-mod intervals;
 
-use self::intervals::{Intervals, sparkline};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
+use fsarena_core::plan::Plan;
+use fsarena_report::live::{Intervals, left, sparkline};
+use fsarena_run::work;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -76,9 +77,10 @@ impl Progress {
         }
     }
 
-    /// The same for a run of which nobody knows how many blocks it will take.
-    pub fn open_ended(self, open_ended: bool) -> Progress {
-        Progress { open_ended, ..self }
+    /// The same for a run of this plan: by what its arms compare, and whether anybody knows how many blocks it will take.
+    pub fn of(self, plan: &Plan) -> Progress {
+        let intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
+        Progress { open_ended: plan.stop.open_ended(), intervals, ..self }
     }
 
     /// Says something that stays on the screen.
@@ -152,7 +154,7 @@ impl Progress {
         self.say_unfair();
         let done = block + 1;
         let elapsed = self.begun.elapsed();
-        let left = match self.left(done, elapsed) {
+        let left = match left(done, elapsed, self.blocks.saturating_sub(done), self.budget) {
             Duration::ZERO => String::new(),
             left => format!(", {} {} left", if self.open_ended { "at most" } else { "about" }, seconds(left)),
         };
@@ -187,13 +189,6 @@ impl Progress {
                 self.say(&line);
             }
         }
-    }
-
-    /// The time left: blocks to come at the pace so far, but no longer than the budget.
-    fn left(&self, done: u32, elapsed: Duration) -> Duration {
-        let pace = elapsed / done.max(1);
-        let left = pace * self.blocks.saturating_sub(done);
-        self.budget.map_or(left, |budget| left.min(budget.saturating_sub(elapsed)))
     }
 
     fn note(&mut self, note: &Note) {

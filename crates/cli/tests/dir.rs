@@ -41,7 +41,10 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
         names.filter(|name| name != "report-charts").partition(|name| name.starts_with("report-charts/"));
     assert!(charts.contains(&"report-charts/spent.svg".to_string()), "{charts:?}");
     let reports = ["report.html", "report.json", "report.md"];
-    assert_eq!(names, [&["command.log", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat());
+    assert_eq!(
+        names,
+        [&["command.log", "events.jsonl", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat()
+    );
 }
 
 /// Every path below a directory, with the contents of files.

@@ -1,6 +1,7 @@
 //! A run beside another run, or beside published figures; samples of other tools beside each other; what
 //! requests cost on several services.
 
+mod all;
 mod cost;
 mod order;
 mod proxies;
@@ -9,6 +10,7 @@ mod runs;
 mod samples;
 mod watches;
 
+pub use all::compare_all;
 pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;

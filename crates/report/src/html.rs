@@ -6,7 +6,10 @@
 
 mod data;
 mod decide;
+mod fragment;
 mod policy;
+
+pub use fragment::fragment;
 
 use crate::charts;
 use crate::document::{Document, Part, Table};
@@ -14,7 +17,6 @@ use crate::error::Error;
 use crate::number::plural;
 use crate::plot::{Chart, Variant, svg};
 use crate::report::Report;
-use crate::safe;
 use crate::sections::{
     answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling,
     tasks, totals,
@@ -22,8 +24,8 @@ use crate::sections::{
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fragment::Escaped;
 use fsarena_core::record::RunRecord;
-use fsarena_stats::verdict::Outcome;
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -79,11 +81,10 @@ pub fn page(report: &Report) -> Result<String, Error> {
     let charts = charts::all(report);
     let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
     let data = data::block(report);
-    let style = format!("{STYLE}{}", dark());
     let page = Page {
         record,
-        policy: policy::meta(&style, SCRIPT),
-        style,
+        policy: policy(),
+        style: style(),
         script: SCRIPT,
         facts: facts(report),
         plan: STANDARD.encode(toml::to_string_pretty(&record.plan)?),
@@ -94,6 +95,16 @@ pub fn page(report: &Report) -> Result<String, Error> {
         data: data.json,
     };
     page.render().map_err(|error| Error::Template(error.to_string()))
+}
+
+/// The style sheet of every page.
+pub fn style() -> String {
+    format!("{STYLE}{}", dark())
+}
+
+/// The Content-Security-Policy of a report's page, which is in its head too.
+pub fn policy() -> String {
+    policy::meta(&style(), SCRIPT)
 }
 
 /// The rules of charts for dark pages, by the page's own choice or the system's.
@@ -189,26 +200,7 @@ fn shown(document: Document) -> Vec<Shown> {
     document.parts.into_iter().map(named).collect()
 }
 
-impl Page<'_> {
-    /// One line without control characters. The engine escapes it.
-    fn line(&self, text: &str) -> String {
-        safe::line(text)
-    }
-
-    /// Several lines without control characters.
-    fn lines(&self, text: &str) -> String {
-        safe::lines(text).collect::<Vec<_>>().join("\n")
-    }
-
-    /// The outcome that a cell of words begins with, and what follows it.
-    fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
-        const OUTCOMES: [Outcome; 4] =
-            [Outcome::Held, Outcome::Refuted, Outcome::Undecided, Outcome::Equivalent];
-        let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
-        let found = OUTCOMES.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
-        found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']))
-    }
-}
+impl Escaped for Page<'_> {}
 
 impl Table {
     /// The class of its element.

@@ -2,6 +2,7 @@
 
 use crate::commands::Commands;
 use crate::error::Error;
+use crate::sections::answer::sentences;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
@@ -80,6 +81,20 @@ impl Report {
     /// Judges further claims.
     pub fn judge(&mut self, claims: &[Claim]) {
         self.claims.extend(judge_all(&self.record, claims));
+    }
+
+    /// The answer in one line: how many claims stand how, and the first that is said of the main metric.
+    pub fn in_a_line(&self) -> String {
+        const OUTCOMES: [Outcome; 4] =
+            [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Undecided];
+        let of = |outcome: &Outcome| self.claims.iter().filter(|judged| judged.outcome() == *outcome).count();
+        let counts =
+            OUTCOMES.iter().map(|outcome| (of(outcome), outcome.name())).filter(|(count, _)| *count > 0);
+        let claims: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+        let names: Vec<&str> = self.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let sentences = self.analyses.first().map_or(vec![], |analysis| sentences(&names, analysis));
+        let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
+        claims.into_iter().chain(sentences.into_iter().next()).collect::<Vec<_>>().join(" ")
     }
 
     /// How the claims end a program.

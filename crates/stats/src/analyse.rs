@@ -117,6 +117,25 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     })
 }
 
+/// What the answer is about, for each arm and block: the sum over the composite's steps where the unit can be summed,
+/// else their geometric mean; NaN where a block lacks one. Dropped blocks are left out.
+///
+/// # Errors
+/// Where nothing is called `metric`.
+pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
+    let (info, rows) = record
+        .metric(metric)
+        .ok_or_else(|| Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() })?;
+    let grid = grid::grid(record, &rows, &grid::dropped(record));
+    let of_composite = record.steps.iter().zip(&grid.values);
+    let steps: Vec<_> = of_composite
+        .filter(|(step, values)| step.in_composite && has_data(values))
+        .map(|(_, values)| values)
+        .collect();
+    let values = if adds_up(info.unit) { composite::sums(&steps) } else { composite::means(&steps) };
+    Ok((info, values))
+}
+
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
     let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
@@ -127,7 +146,7 @@ fn has_data(values: &[Vec<f64>]) -> bool {
 }
 
 /// Whether the sum over steps means anything. That of rates and shares does not.
-fn adds_up(unit: Unit) -> bool {
+pub fn adds_up(unit: Unit) -> bool {
     matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
 }
 

@@ -3,6 +3,7 @@
 pub mod analyse;
 pub mod bca;
 pub mod best;
+pub mod change;
 pub mod comparison;
 pub mod composite;
 pub mod conclusion;

@@ -59,7 +59,7 @@ fn critical(m: usize, n: usize) -> Option<usize> {
 
 /// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):
 /// p(m, n, u) = m/(m+n)·p(m−1, n, u−n) + n/(m+n)·p(m, n−1, u).
-fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
+pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
     // row[j] holds the distribution for (i, j).
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
     for i in 1..=m {

@@ -1,6 +1,6 @@
 //! The directory of a run: making it, finding it.
 
-use crate::{Error, Result, schema};
+use crate::{Error, Result, log, schema};
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use jiff::Timestamp;
@@ -11,6 +11,8 @@ use std::time::SystemTime;
 
 /// The letters of the random part of an id: no 0/o, 1/l, so that it can be read out.
 const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
+/// Bytes of the largest plan that is read.
+const LARGEST_PLAN: u64 = 16 << 20;
 /// How many runs an error message names.
 const SHOWN: usize = 8;
 
@@ -161,12 +163,30 @@ impl RunDir {
         self.path.join("command.log")
     }
 
+    /// The log of what the runner said: [`crate::Events`].
+    pub fn event_log(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
+    /// Whether some process is writing the run.
+    pub fn is_being_written(&self) -> bool {
+        log::is_locked(&self.command_log())
+    }
+
     /// Reads the plan as resolved.
     ///
     /// # Errors
     /// Where the file is not there or is not a resolved plan.
     pub fn plan(&self) -> Result<Plan> {
         let file = self.plan_file();
+        match fs::metadata(&file) {
+            // Opening a named pipe could wait for ever, and memory has an end.
+            Ok(meta) if !meta.is_file() => return Err(Error::damaged(&file, "not a regular file")),
+            Ok(meta) if meta.len() > LARGEST_PLAN => {
+                return Err(Error::damaged(&file, "not a resolved plan: it is too large for one"));
+            }
+            _ => {}
+        }
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidData => Error::damaged(&file, "not a resolved plan: it is not UTF-8"),
             std::io::ErrorKind::NotFound => Error::damaged(&file, "the run's plan is missing"),

@@ -5,6 +5,7 @@
 //! | `run.db` | hosts, arms, cells, samples and notes; written once a cell |
 //! | `plan.toml` | the plan as resolved |
 //! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
+//! | `events.jsonl` | what the runner said and when, one JSON object a line ([`Told`]), for those who follow it |
 //!
 //! [`Writer`] consumes events, [`read()`] gives the whole run back for analysis. A cell is written in one
 //! transaction when it ends, so a crash loses one cell and never half of one.
@@ -12,6 +13,7 @@
 mod cell;
 mod dir;
 mod error;
+mod events;
 mod list;
 mod log;
 mod order;
@@ -27,7 +29,8 @@ mod testing;
 
 pub use dir::RunDir;
 pub use error::Error;
-pub use list::{RunSummary, list};
+pub use events::{Events, Told};
+pub use list::{RunSummary, list, summary};
 pub use log::commands;
 pub use read::read;
 pub use resume::{dead_arms, done_cells};

@@ -2,7 +2,7 @@
 
 use crate::read::status;
 use crate::rows::Source;
-use crate::{Error, Result, RunDir, log, schema};
+use crate::{Error, Result, RunDir, schema};
 use fsarena_core::record::RunStatus;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,17 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// What was compared.
     pub arms: Vec<String>,
+    /// Blocks that have a finished cell.
+    pub blocks: u32,
+    /// The machines it ran on: name and kernel.
+    pub machines: Vec<String>,
+    /// What was noted, each once.
+    pub notes: Vec<String>,
 }
+
+/// The most characters of a text, and rows of a table, that a listing shows: a damaged file may hold any number.
+const TEXT: u32 = 500;
+const ROWS: u32 = 1_000;
 
 /// Every run in `runs_root`, newest first. A run that cannot be read is listed with the reason.
 ///
@@ -31,42 +41,76 @@ pub struct RunSummary {
 pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
     Ok(RunDir::all(runs_root)?
         .iter()
-        .map(|run| summary(run).unwrap_or_else(|error| unreadable(run, &error)))
+        .map(|run| summary(run).unwrap_or_else(|error| RunSummary::unreadable(run, &error)))
         .collect())
 }
 
-fn summary(run: &RunDir) -> Result<RunSummary> {
+/// One run at a glance. What is very long is cut.
+///
+/// # Errors
+/// Where its database cannot be read.
+pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
     let mut summary = None;
-    source.each("run", "SELECT study, started, complete, why FROM run", |row| {
+    let row = format!(
+        "SELECT substr(study, 1, {TEXT}), substr(started, 1, {TEXT}), complete, substr(why, 1, {TEXT}) FROM run LIMIT 1"
+    );
+    source.each("run", &row, |row| {
         summary = Some(RunSummary {
             id: run.id(),
             path: run.path().into(),
             study: row.text(0)?,
             started: row.text(1)?,
-            status: status(row.int(2)? != 0, row.text(3)?, log::is_locked(&run.command_log())),
+            status: status(row.int(2)? != 0, row.text(3)?, run.is_being_written()),
             arms: vec![],
+            blocks: 0,
+            machines: vec![],
+            notes: vec![],
         });
         Ok(())
     })?;
     let mut summary = summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
-    source.each("arm", "SELECT name FROM arm ORDER BY id", |row| {
-        summary.arms.push(row.text(0)?);
+    summary.arms = texts(&source, "arm", "name")?;
+    summary.machines = texts(&source, "host", "hostname || ', Linux ' || kernel")?;
+    summary.notes = texts(&source, "note", "text")?;
+    let blocks = format!("SELECT count(*) FROM (SELECT DISTINCT block FROM cell LIMIT {ROWS})");
+    source.each("cell", &blocks, |row| {
+        summary.blocks = row.number(0)?;
         Ok(())
     })?;
     Ok(summary)
 }
 
-fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
-    RunSummary {
-        id: run.id(),
-        path: run.path().into(),
-        study: String::new(),
-        started: String::new(),
-        status: RunStatus { complete: false, why: error.to_string() },
-        arms: vec![],
+/// What a column of a table says, each text once.
+fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
+    let mut texts = vec![];
+    let sql = format!("SELECT substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
+    source.each(table, &sql, |row| {
+        let text = row.text(0)?;
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
+impl RunSummary {
+    /// What is known of a run that cannot be read: where it is, and why.
+    pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
+        RunSummary {
+            id: run.id(),
+            path: run.path().into(),
+            study: String::new(),
+            started: String::new(),
+            status: RunStatus { complete: false, why: error.to_string() },
+            arms: vec![],
+            blocks: 0,
+            machines: vec![],
+            notes: vec![],
+        }
     }
 }
 
@@ -96,6 +140,10 @@ mod tests {
         assert_eq!(
             (of(&finished).study.as_str(), of(&finished).arms.clone()),
             ("tasks", vec!["ext4".into(), "xfs".into()])
+        );
+        assert_eq!(
+            (of(&finished).blocks, &of(&finished).machines[..]),
+            (1, &["h, Linux 6.18".to_string()][..])
         );
         assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all blocks done".into() });
         assert_eq!(of(&going).status.why, "running");

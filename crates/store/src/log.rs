@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The open log. Its lock is what keeps a second writer away from the run.
 pub(crate) struct CommandLog {
@@ -23,14 +24,7 @@ impl CommandLog {
     pub(crate) fn open(path: &Path) -> Result<CommandLog> {
         let open = File::options().read(true).append(true).create(true).open(path);
         let mut file = open.map_err(Error::io("opening", path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Busy { path: path.parent().unwrap_or(path).into() });
-            }
-            // Some network filesystems have no locks; that is no reason not to run.
-            Err(TryLockError::Error(_)) => {}
-        }
+        lock(&file, path)?;
         end_torn_line(&mut file).map_err(Error::io("writing", path))?;
         Ok(CommandLog { file, path: path.into() })
     }
@@ -46,6 +40,22 @@ impl CommandLog {
     }
 }
 
+/// Locks the log. Whoever looks whether the run is being written ([`is_locked`]) holds the lock for a moment.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    for _ in 0..LOOKS {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(A_MOMENT),
+            // Some network filesystems have no locks; that is no reason not to run.
+            Err(TryLockError::Error(_)) => return Ok(()),
+        }
+    }
+    Err(Error::Busy { path: path.parent().unwrap_or(path).into() })
+}
+
+/// How often a lock is asked for before it is taken for a writer's, and the time between.
+const LOOKS: u32 = 5;
+const A_MOMENT: Duration = Duration::from_millis(5);
 /// The longest line that is read. An argument vector may be two megabytes long; a damaged log is one line.
 const LONGEST: u64 = 4 << 20;
 
@@ -82,11 +92,13 @@ fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
 
 /// Whether some process writes the run that this log belongs to.
 pub(crate) fn is_locked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    // Opening a named pipe would wait for ever.
+    path.is_file()
+        && File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
-fn end_torn_line(file: &mut File) -> std::io::Result<()> {
+pub(crate) fn end_torn_line(file: &mut File) -> std::io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(());
     }

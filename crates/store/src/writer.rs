@@ -1,6 +1,7 @@
 //! The sink of a run's events.
 
 use crate::cell::{Metrics, OpenCell, json, write_note};
+use crate::events::EventLog;
 use crate::log::CommandLog;
 use crate::{Error, Result, RunDir, schema};
 use fsarena_core::cell::CellId;
@@ -18,6 +19,7 @@ pub struct Writer {
     db: Connection,
     path: PathBuf,
     log: CommandLog,
+    events: EventLog,
     host: i64,
     metrics: Metrics,
     open: HashMap<CellId, OpenCell>,
@@ -37,13 +39,14 @@ impl Writer {
     /// of one of these names in another unit.
     pub fn open(run: &RunDir, host: &Host, readings: &[ReadingDef]) -> Result<Writer> {
         let log = CommandLog::open(&run.command_log())?;
+        let events = EventLog::open(&run.event_log());
         let path = run.database();
         let mut db = schema::open_to_write(&path)?;
         let transaction = db.transaction().map_err(Error::write(&path))?;
         let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
         transaction.commit().map_err(Error::write(&path))?;
-        Ok(Writer { db, path, log, host, metrics, open: HashMap::new(), block: None, uncounted: 0 })
+        Ok(Writer { db, path, log, events, host, metrics, open: HashMap::new(), block: None, uncounted: 0 })
     }
 
     /// Takes over one event.
@@ -51,6 +54,13 @@ impl Writer {
     /// # Errors
     /// Where it cannot be written, or makes no sense: something inside a cell that did not begin.
     pub fn apply(&mut self, event: &Event) -> Result<()> {
+        self.store(event)?;
+        // Last, so that whoever hears of a cell finds it in the database.
+        self.events.append(event);
+        Ok(())
+    }
+
+    fn store(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::RunStarted { .. } => self.execute("UPDATE run SET complete = 0, why = ''", []),
             Event::BlockStarted { block, order } => {

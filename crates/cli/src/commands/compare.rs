@@ -5,9 +5,7 @@ use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{
-    compare_published, compare_runs, compare_samples, compare_services, compare_watches, is_watch,
-};
+use fsarena_report::compare::{compare_all, compare_published, compare_samples, compare_services, is_watch};
 use fsarena_report::import;
 use fsarena_report::page::Page;
 use fsarena_store::RunDir;
@@ -18,7 +16,7 @@ use std::path::Path;
 /// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
 /// Against published figures it says who won then, who wins here, and where the order changed. Two files are
 /// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
-/// output. They are paired by block where both have blocks. Of watches (`fsarena watch`), however many, it says
+/// output. They are paired by block where both have blocks. Of more than two runs each is compared with the first. Of watches (`fsarena watch`), however many, it says
 /// what a request costs on each: all that was spent over all that was served, whether there is a fixed overhead,
 /// and pair by pair how the costs compare.
 #[derive(Debug, clap::Args)]
@@ -30,7 +28,7 @@ pub struct Args {
     /// published samples of services: `published:wilton`
     #[arg(value_name = "B")]
     with: Option<String>,
-    /// Further watches
+    /// Further runs
     #[arg(value_name = "C")]
     more: Vec<String>,
     /// The metric to compare [default: elapsed; of files that have none, every metric that both have]
@@ -49,6 +47,13 @@ pub struct Args {
     runs: Runs,
 }
 
+impl Args {
+    /// The metric by which runs are compared.
+    fn metric(&self) -> &str {
+        self.metric.as_deref().unwrap_or("elapsed")
+    }
+}
+
 fn formats() -> clap::builder::PossibleValuesParser {
     let value = |importer: &&dyn import::Importer| {
         clap::builder::PossibleValue::new(importer.id()).help(importer.help())
@@ -60,8 +65,8 @@ fn formats() -> clap::builder::PossibleValuesParser {
 pub fn run(args: Args) -> Outcome {
     let page = match &args.with {
         None => alone(&args.run)?,
-        Some(with) => match watches(&args, with)? {
-            Some(records) => compare_watches(&records)?,
+        Some(with) => match several(&args, with)? {
+            Some(records) => compare_all(&records, args.metric())?,
             None => two(&args, with)?,
         },
     };
@@ -90,7 +95,7 @@ fn two(args: &Args, with: &str) -> Result<Page, Failure> {
 }
 
 /// The runs, where the first of them is a watch or there are more than two.
-fn watches(args: &Args, with: &str) -> Result<Option<Vec<RunRecord>>, Failure> {
+fn several(args: &Args, with: &str) -> Result<Option<Vec<RunRecord>>, Failure> {
     let others = || std::iter::once(with).chain(args.more.iter().map(String::as_str));
     let no_run = |name: &str| is_file(name) || name.starts_with("published:");
     if args.more.is_empty() && (no_run(&args.run) || no_run(with)) {
@@ -118,12 +123,12 @@ fn of_files(args: &Args, with: &str) -> Result<Page, Failure> {
 
 fn of_runs(args: &Args, with: &str) -> Result<Page, Failure> {
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
-    let metric = args.metric.as_deref().unwrap_or("elapsed");
+    let metric = args.metric();
     if let Some(name) = with.strip_prefix("published:") {
         return Ok(compare_published(&record, &show::published(name)?, metric)?);
     }
     let other = fsarena_store::read(&RunDir::find(&args.runs.runs, with)?)?;
-    Ok(compare_runs(&record, &other, metric)?)
+    Ok(compare_all(&[record, other], metric)?)
 }
 
 fn mixed(file: &str, other: &str) -> Failure {

@@ -152,6 +152,12 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(bytes).map_err(printing)
 }
 
+/// The report of a run where nothing is asked for, by default metrics and for no terminal.
+pub fn plain(record: RunRecord) -> Result<Report, Failure> {
+    let view = View { margin: None, weight: vec![] };
+    build(record, &Options { metrics: vec![], view, width: None, colour: false })
+}
+
 fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     let answering = answering(&record);
     let asked = options.metrics.iter().map(String::as_str);

@@ -88,7 +88,7 @@ fn once(
         Some(run) => run,
         None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
     };
-    let progress = Progress::new(args.quiet).open_ended(plan.stop.open_ended());
+    let progress = Progress::new(args.quiet).of(&plan);
     let again = RunDir::open(run.path())?;
     let code = session::Session { kernel: kernel.clone(), plan, arms, check, run, progress }.go(args)?;
     Ok((code, Some(again)))
@@ -100,7 +100,8 @@ pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
     let arms = matrix::expand(&plan);
     let check = preflight::check(&kernel, &plan, &arms, runs)?;
     let run = RunDir::create(runs, &plan, env!("CARGO_PKG_VERSION"))?;
-    session::Session { kernel, plan, arms, check, run, progress: Progress::new(quiet) }.keep()
+    let progress = Progress::new(quiet).of(&plan);
+    session::Session { kernel, plan, arms, check, run, progress }.keep()
 }
 
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.

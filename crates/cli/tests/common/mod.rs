@@ -4,6 +4,7 @@
 pub mod disk;
 pub mod gate;
 pub mod service;
+pub mod web;
 
 use disk::Disk;
 use fsarena_sys::kernel::Kernel;

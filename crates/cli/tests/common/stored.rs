@@ -1,4 +1,5 @@
 //! Runs put into the store by the store's own writer: the same figures every time, nothing measured.
+#![allow(dead_code)]
 
 use fsarena_core::cell::{Cell, StepId, StepInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
@@ -6,7 +7,7 @@ use fsarena_core::host::Host;
 use fsarena_core::matrix;
 use fsarena_core::metric::{LIFECYCLE, TIMER, reading};
 use fsarena_core::plan::Plan;
-use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::sample::{ReadingDef, Readings, Sample};
 use fsarena_core::schedule::mix;
 use fsarena_store::{RunDir, Writer};
 use std::path::Path;
@@ -55,8 +56,7 @@ pub fn run(runs: &Path) -> RunDir {
         kernel: "6.18.0".into(),
         facts: facts.map(|(name, fact)| (name.to_string(), fact.to_string())).into(),
     };
-    let readings: Vec<_> = TIMER.iter().chain(LIFECYCLE).copied().collect();
-    let mut writer = Writer::open(&run, &host, &readings).unwrap();
+    let mut writer = Writer::open(&run, &host, &readings()).unwrap();
     let arms = matrix::expand(&plan);
     for block in 0..plan.stop.blocks {
         for cell in matrix::cells(&plan, &arms, &[0, 1, 2], block) {
@@ -69,6 +69,55 @@ pub fn run(runs: &Path) -> RunDir {
     let note = Note::new(NoteKind::Fairness, "keeps no journal").arm("ext2").fix("compare like with like");
     writer.apply(&Event::Note(note)).unwrap();
     writer.apply(&Event::RunFinished { why: "all 8 blocks are done".into(), complete: true }).unwrap();
+    run
+}
+
+/// What its samples hold.
+pub fn readings() -> Vec<ReadingDef> {
+    TIMER.iter().chain(LIFECYCLE).copied().collect()
+}
+
+/// A run like it begins.
+pub fn begin(writer: &mut Writer, run: &RunDir) {
+    let plan = run.plan().unwrap();
+    let arms = matrix::expand(&plan).into_iter().map(|arm| arm.name).collect();
+    let (blocks, steps_per_cell) = (plan.stop.blocks, STEPS.len() as u32);
+    let started = Event::RunStarted { blocks, arms, steps_per_cell, already_done: 0, budget_s: None };
+    writer.apply(&started).unwrap();
+}
+
+/// A block of a run like it, from its beginning to its end.
+pub fn block(writer: &mut Writer, run: &RunDir, block: u32) {
+    let plan = run.plan().unwrap();
+    let arms = matrix::expand(&plan);
+    let order = arms.iter().map(|arm| arm.name.clone()).collect();
+    writer.apply(&Event::BlockStarted { block, order }).unwrap();
+    for cell in matrix::cells(&plan, &arms, &[0, 1, 2], block) {
+        let slower = arms.iter().position(|arm| arm.name == cell.arm.name).unwrap();
+        events(&cell, slower as f64).iter().for_each(|event| writer.apply(event).unwrap());
+    }
+    writer.apply(&Event::BlockFinished { block }).unwrap();
+}
+
+/// A run whose every text is this one.
+pub fn hostile(runs: &Path, text: &str) -> RunDir {
+    let mut plan: Plan = toml::from_str(PLAN).unwrap();
+    (plan.title, plan.question) = (text.into(), text.into());
+    plan.factors.insert("fs".into(), vec![text.into(), format!("{text}2"), format!("{text}3")]);
+    let run = RunDir::create(runs, &plan, text).unwrap();
+    let facts = [(text.to_string(), text.to_string())].into();
+    let host = Host { hostname: text.into(), boot_id: text.into(), kernel: text.into(), facts };
+    let mut writer = Writer::open(&run, &host, &readings()).unwrap();
+    begin(&mut writer, &run);
+    for number in 0..3 {
+        block(&mut writer, &run, number);
+    }
+    for kind in [NoteKind::Fairness, NoteKind::Remark, NoteKind::Options] {
+        let note = Note { step: Some(text.into()), ..Note::new(kind, text) };
+        writer.apply(&Event::Note(note.arm(text).fix(text))).unwrap();
+    }
+    writer.apply(&Event::RunFinished { why: text.into(), complete: false }).unwrap();
+    drop(writer);
     run
 }
 

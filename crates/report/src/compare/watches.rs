@@ -74,7 +74,7 @@ fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
 fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
     let fault = |what: String| Error::Watch { run: record.id.clone(), what };
     if !is_watch(record) {
-        return Err(fault("is no watch; `fsarena compare` takes two runs, or watches only".into()));
+        return Err(fault("is no watch, and a watch is compared with watches only".into()));
     }
     let spoilt = dropped(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();

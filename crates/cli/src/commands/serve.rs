@@ -1,0 +1,76 @@
+//! `fsarena serve`: a local web page over a folder of runs.
+
+use crate::args::Runs;
+use crate::commands::report;
+use crate::failure::{Outcome, printing};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
+use fsarena_report::report::Report;
+use fsarena_run::work;
+use fsarena_serve::{Analysis, Options, Server};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+/// Show a folder of runs as a web page: list, search, open, compare, history, and runs in progress
+///
+/// It prints its address and answers until Ctrl-C. It only reads: there is nothing to start, change or delete. Only this
+/// machine can ask, unless --bind says otherwise; then everybody needs the token that is in the address it prints.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The folder of runs [default: the one of --runs]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The port to listen on [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// The address to listen on: 0.0.0.0 or :: for all of this machine. Beyond loopback a token is asked for
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+    /// The token to ask for [default: none on loopback, else a new one]
+    #[arg(long, value_name = "TOKEN", env = "FSARENA_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// A name by which this machine is reached, beside its addresses and localhost; repeatable
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fsarena serve                            the runs of this directory, on a free port
+  fsarena serve /srv/runs --port 8017
+  fsarena serve --bind 0.0.0.0             for others too: they need the address with the token
+  ssh -L 8017:localhost:8017 bench         and from afar, without opening anything";
+
+/// Serves until a signal comes.
+pub fn run(args: Args) -> Outcome {
+    let mut hosts = args.allow_host;
+    hosts.extend(fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname"));
+    let server = Server::open(Options {
+        runs: args.dir.unwrap_or(args.runs.runs),
+        bind: args.bind,
+        port: args.port,
+        token: args.token.filter(|token| !token.is_empty()),
+        hosts,
+        analysis: Analysis { report, metric },
+    })?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing)?;
+    drop(out);
+    server.run()?;
+    Ok(ExitCode::Done)
+}
+
+/// The report that the command line makes where nothing is asked for.
+fn report(record: RunRecord) -> Result<Report, String> {
+    report::plain(record).map_err(|failure| failure.to_string())
+}
+
+/// The metric that answers for the work of a plan.
+fn metric(plan: &Plan) -> String {
+    work::metrics(plan).first().map_or("elapsed", |main| main).into()
+}

@@ -1,0 +1,294 @@
+//! The history of a metric over runs: its level in each, where it changed, and whether later runs confirm that.
+//!
+//! Machines drift from run to run, so an arm is followed by its ratio to another arm of the same blocks, the
+//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
+
+mod chart;
+mod words;
+
+use crate::document::{Cell, Document, Table};
+use crate::error::Error;
+use crate::number::{interval, three, with_unit};
+use crate::page::Page;
+use crate::plot::Chart;
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_stats::analyse::composites;
+use fsarena_stats::change::{Change, changes};
+use fsarena_stats::comparison::median;
+use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::ratio::Ratio;
+use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The most runs that are followed: the last.
+pub const MOST: usize = 200;
+
+/// What is followed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// The study or plan.
+    pub study: String,
+    /// The metric.
+    pub metric: String,
+    /// The arm.
+    pub arm: String,
+    /// The arm that it is compared with in every block; none for the values of the arm themselves.
+    pub reference: Option<String>,
+}
+
+/// What one run says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The run.
+    pub run: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The machine and its kernel.
+    pub machine: String,
+    /// The metric.
+    pub info: MetricInfo,
+    /// What the work was: runs of other work do not compare.
+    work: u64,
+    /// The arm over the reference, within blocks.
+    pub ratio: Option<Ratio>,
+    /// The median over blocks of all tasks together.
+    pub median: f64,
+    /// Blocks that have a value.
+    pub blocks: usize,
+}
+
+impl Point {
+    /// The value that is followed: a logarithm.
+    fn level(&self, paired: bool) -> f64 {
+        if paired { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
+    }
+}
+
+/// What a run says of an arm; none where it has no such arm, or no value of it.
+///
+/// # Errors
+/// Where nothing is called by the name of the metric.
+pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> {
+    let arm = |name: &str| record.arms.iter().position(|arm| arm.name == name);
+    let Some(at) = arm(&asked.arm) else { return Ok(None) };
+    let (info, values) = composites(record, &asked.metric)?;
+    let Some(own) = values.get(at) else { return Ok(None) };
+    let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
+    let reference = asked.reference.as_deref().and_then(arm);
+    let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
+    let machines = record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel));
+    Ok(Some(Point {
+        run: record.id.clone(),
+        started: record.started.clone(),
+        machine: machines.collect::<Vec<_>>().join("; "),
+        info,
+        work: work(record),
+        ratio,
+        median,
+        blocks: own.iter().filter(|value| !value.is_nan()).count(),
+    }))
+}
+
+/// The scale, the workloads and what carries the filesystems, in a number.
+fn work(record: &RunRecord) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let plan = &record.plan;
+    json!([plan.scale, plan.workloads, json!(plan.device.backing)["kind"]]).to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The arm that others are best compared with: the first of those that most runs have beside them.
+pub fn reference<'a>(arm: &str, arms_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
+    let mut counts: Vec<(&str, usize)> = vec![];
+    for arms in arms_of_runs.filter(|arms| arms.iter().any(|name| name == arm)) {
+        for name in arms.iter().filter(|name| *name != arm) {
+            match counts.iter_mut().find(|(known, _)| known == name) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((name, 1)),
+            }
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    counts.iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_string())
+}
+
+/// A history, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    /// In words, tables and JSON.
+    pub page: Page,
+    /// The picture; none of fewer than two runs.
+    pub chart: Option<Chart>,
+}
+
+/// Puts the points of runs together, whatever their order. Runs of other work than the last are left out and counted.
+pub fn history(asked: &Asked, mut points: Vec<Point>) -> History {
+    points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
+    let all = points.len();
+    let last = points.last().map(|point| point.work);
+    points.retain(|point| Some(point.work) == last);
+    let other_work = all - points.len();
+    let paired = points.iter().any(|point| point.ratio.is_some());
+    let comparable = points.len();
+    points.retain(|point| point.level(paired).is_finite());
+    let unpaired = comparable - points.len();
+    points.drain(..points.len().saturating_sub(MOST));
+    let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
+    let changes = changes(&levels);
+
+    let mut document = Document::default();
+    document.heading(1, words::title(asked, paired));
+    document.list(words::changes(asked, &points, &changes, paired));
+    document.text(words::left_out(other_work, unpaired));
+    document.heading(2, "Runs, newest first");
+    document.table(table(asked, &points, &changes, paired));
+    document.text(words::METHOD);
+    let json = as_json(asked, &points, &changes, paired);
+    let chart = (points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired));
+    History { page: Page { document, json }, chart }
+}
+
+fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Table {
+    let what = match &asked.reference {
+        Some(reference) if paired => format!("{} over {reference}", asked.arm),
+        _ => String::new(),
+    };
+    let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", asked.metric, asked.arm)];
+    header.extend(paired.then_some(what));
+    header.extend(["blocks", "machine", "level"].map(String::from));
+    let mut table = Table::words(header);
+    for (at, point) in points.iter().enumerate().rev() {
+        let mut row: Vec<Cell> = vec![
+            point.run.as_str().into(),
+            words::date(&point.started).into(),
+            with_unit(point.median, point.info.unit).into(),
+        ];
+        row.extend(point.ratio.filter(|_| paired).map(|ratio| {
+            let few = if ratio.provisional { " ?" } else { "" };
+            Cell::two(format!("{}{few}", three(ratio.value)), interval(ratio.low, ratio.high))
+        }));
+        let change = changes.iter().find(|change| change.at == at);
+        row.extend([
+            point.blocks.to_string().into(),
+            point.machine.as_str().into(),
+            change.map_or(String::new(), words::standing).into(),
+        ]);
+        table.rows.push(row);
+    }
+    table
+}
+
+fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Value {
+    let point = |point: &Point| {
+        json!({
+            "run": point.run, "started": point.started, "machine": point.machine, "blocks": point.blocks,
+            "median": point.median,
+            "ratio": point.ratio.map(|ratio| crate::exporters::ratio_json(&ratio)),
+        })
+    };
+    let change = |change: &Change| {
+        json!({
+            "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
+            "confirmed": matches!(change.standing, fsarena_stats::change::Standing::Confirmed { .. }),
+            "standing": words::standing(change),
+        })
+    };
+    json!({
+        "study": asked.study, "arm": asked.arm, "reference": asked.reference.as_ref().filter(|_| paired),
+        "metric": points.last().map(|point| &point.info),
+        "runs": points.iter().map(point).collect::<Vec<_>>(),
+        "changes": changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use fsarena_core::sample::{Direction, Unit};
+
+    pub(crate) fn asked(reference: Option<&str>) -> Asked {
+        Asked {
+            study: "piszcz".into(),
+            metric: "elapsed".into(),
+            arm: "xfs".into(),
+            reference: reference.map(String::from),
+        }
+    }
+
+    pub(crate) fn points(ratios: &[f64]) -> Vec<Point> {
+        let info = MetricInfo {
+            id: "elapsed".into(),
+            unit: Unit::Seconds,
+            direction: Direction::Lower,
+            help: String::new(),
+        };
+        let point = |(at, value): (usize, &f64)| Point {
+            run: format!("run-{at:02}"),
+            started: format!("2026-11-{:02}T10:00:00.000Z", at + 1),
+            machine: if at < 8 { "h, Linux 6.17" } else { "h, Linux 6.18" }.into(),
+            info: info.clone(),
+            work: 7,
+            ratio: Some(Ratio {
+                value: *value,
+                low: value * 0.98,
+                high: value * 1.02,
+                blocks: 9,
+                provisional: false,
+            }),
+            median: 2.0,
+            blocks: 9,
+        };
+        ratios.iter().enumerate().map(point).collect()
+    }
+
+    /// Eight runs at one level, seven at another.
+    pub(crate) const STEP: [f64; 15] =
+        [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
+
+    #[test]
+    fn a_change_is_told_with_its_run_its_kernel_and_its_confirmation() {
+        let history = history(&asked(Some("ext4")), points(&STEP));
+        let json = &history.page.json;
+        assert_eq!(
+            (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
+            (&json!("run-08"), &json!(true))
+        );
+        let mut out = vec![];
+        history.page.write("md", None, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
+        assert!(text.contains("worse"), "{text}");
+        assert!(history.chart.is_some());
+    }
+
+    #[test]
+    fn other_work_is_left_out_and_counted_and_order_does_not_matter() {
+        let mut all = points(&STEP);
+        all[3].work = 9;
+        all[4].ratio = None;
+        let mut turned = all.clone();
+        turned.reverse();
+        let one = history(&asked(Some("ext4")), all);
+        assert_eq!(one, history(&asked(Some("ext4")), turned));
+        assert_eq!(one.page.json["runs"].as_array().unwrap().len(), 13);
+        let mut out = vec![];
+        one.page.write("md", None, false, &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("left out"));
+    }
+
+    #[test]
+    fn nothing_and_one_run_are_a_history_too() {
+        assert!(history(&asked(None), vec![]).chart.is_none());
+        let one = history(&asked(None), points(&[1.0]));
+        assert_eq!(one.page.json["runs"][0]["median"], 2.0);
+        assert!(one.chart.is_none());
+    }
+
+    #[test]
+    fn the_reference_is_the_arm_that_most_runs_have() {
+        let runs = [vec!["xfs", "btrfs", "ext4"], vec!["ext4", "xfs"], vec!["ext3", "btrfs"]];
+        let runs: Vec<Vec<String>> = runs.map(|arms| arms.into_iter().map(String::from).collect()).into();
+        assert_eq!(reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
+        assert_eq!(reference("jfs", runs.iter().map(Vec::as_slice)), None);
+    }
+}

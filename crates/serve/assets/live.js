@@ -1,0 +1,129 @@
+// Watches a run: listens to its events and shows how it stands. Whatever comes goes into the page as text only.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const live = byId("live");
+const LINES = 200;
+let state = null;
+
+function text(id, words) {
+  if (byId(id).textContent !== words) byId(id).textContent = words;
+}
+
+function duration(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  return h > 0 ? `${h} h ${m} min` : m > 0 ? `${m} min ${String(s).padStart(2, "0")} s` : `${s} s`;
+}
+
+function percent(fraction) {
+  const value = 100 * fraction;
+  return (value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 10 ? 2 : 1) + "%";
+}
+
+function rows(id, box, values) {
+  byId(box).hidden = values.length === 0;
+  const row = (cells) => {
+    const tr = document.createElement("tr");
+    for (const words of cells) {
+      const td = document.createElement("td");
+      td.textContent = words;
+      tr.append(td);
+    }
+    return tr;
+  };
+  byId(id).tBodies[0].replaceChildren(...values.map(row));
+}
+
+function arm({ arm, ratio_to_best: ratio, narrowing }) {
+  if (!ratio) return [arm, "best so far", "", ""];
+  const few = ratio.provisional ? " ?" : "";
+  return [arm, ratio.value.toFixed(3) + few, `${ratio.low.toFixed(3)}–${ratio.high.toFixed(3)}`, narrowing];
+}
+
+function claim({ claim, outcome, effect, blocks, provisional, narrowing }) {
+  const known = effect ? `${percent(effect[0])} [${percent(effect[1])}, ${percent(effect[2])}]` : "nothing known yet";
+  return [claim, outcome, known + (provisional ? " so far" : ""), String(blocks), narrowing];
+}
+
+// What runs now, and how far it is.
+function progress() {
+  const now = state.ended ? "Ended" : state.arm ? state.arm + (state.phase ? `: ${state.phase}` : "") : "…";
+  text("now", now);
+  byId("block").max = Math.max(1, state.steps_of_block);
+  byId("block").value = Math.min(state.steps, state.steps_of_block);
+  const block = state.block === null ? "" : `block ${state.block + 1}, `;
+  text("steps", state.steps_of_block ? `${block}step ${state.steps} of ${state.steps_of_block}` : "");
+}
+
+function show() {
+  live.dataset.blocks = state.done;
+  progress();
+  byId("run").hidden = state.planned === null;
+  byId("run").max = Math.max(1, state.planned ?? 1);
+  byId("run").value = Math.min(state.done, state.planned ?? 0);
+  text("blocks", state.planned === null ? `${state.done} blocks done` : `${state.done} of ${state.planned} blocks done`);
+  text("left", state.left_s === null ? "" : `, ${state.at_most ? "at most" : "about"} ${duration(state.left_s)} left`);
+  rows("arms", "arms-box", state.arms.map(arm));
+  rows("claims-so-far", "claims-box", state.claims.map(claim));
+  const words = state.timeouts > 0 ? [...state.words, `the machine did not settle in time ${state.timeouts} times`] : state.words;
+  byId("words").replaceChildren(...words.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+  tick();
+}
+
+function tick() {
+  if (!state || state.begun_at_s === null) return;
+  const until = state.ended ? state.told_at_s : Date.now() / 1000;
+  text("elapsed", `after ${duration(until - state.begun_at_s)}`);
+}
+
+// One event in words.
+function told(event) {
+  const inside = event.what ?? {};
+  switch (event.run_event) {
+    case "block_started": return `block ${event.block + 1} begins: ${event.order.join(", ")}`;
+    case "block_finished": return `block ${event.block + 1} is done`;
+    case "cell_started": return `${event.cell.arm.name} begins`;
+    case "cell_finished": return event.outcome.outcome === "failed" ? `failed: ${event.outcome.why}` : `cell ${event.outcome.outcome}`;
+    case "run_finished": return `the run ended: ${event.why}`;
+    case "forecast": return event.text;
+    case "note": return event.text;
+    case "cell":
+      if (inside.event === "phase") return inside.name;
+      if (inside.event === "sample") return `measured: ${inside.step.title}`;
+      return inside.text ?? null;
+    default: return null;
+  }
+}
+
+function connection(word) {
+  live.dataset.state = word;
+  text("connection", word);
+}
+
+const source = new EventSource(live.dataset.events);
+source.addEventListener("open", () => connection("running"));
+source.addEventListener("error", () => {
+  if (live.dataset.state !== "ended") connection(source.readyState === EventSource.CLOSED ? "lost; reload the page" : "lost");
+});
+source.addEventListener("state", (message) => {
+  state = JSON.parse(message.data);
+  show();
+});
+source.addEventListener("told", (message) => {
+  const words = told(JSON.parse(message.data).event);
+  if (!words) return;
+  byId("told").append(Object.assign(document.createElement("li"), { textContent: words }));
+  while (byId("told").children.length > LINES) byId("told").firstChild.remove();
+});
+source.addEventListener("end", (message) => {
+  source.close();
+  state = JSON.parse(message.data);
+  show();
+  connection("ended");
+  const ended = byId("ended");
+  ended.textContent = `The run has ended: ${state.ended.why}.`;
+  ended.hidden = false;
+  text("report", "The report");
+});
+setInterval(tick, 1000);

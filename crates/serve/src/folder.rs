@@ -1,0 +1,215 @@
+//! Which runs a folder holds.
+//!
+//! A run is asked for by its name and looked up among those that are there: no name ever becomes part of a path. A run,
+//! or one of its files, that a symbolic link leads to must lie in the folder itself, and what is read is a regular file.
+
+use fsarena_store::RunDir;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Every file of a run that is read, and those that SQLite reads beside its database.
+const FILES: [&str; 7] =
+    ["run.db", "plan.toml", "command.log", "events.jsonl", "run.db-wal", "run.db-shm", "run.db-journal"];
+
+/// A folder of runs.
+pub struct Folder {
+    root: PathBuf,
+}
+
+/// A run, as it is now.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its name: that of its directory.
+    pub id: String,
+    /// Its directory.
+    pub run: RunDir,
+    /// What its files are like.
+    pub stamp: Stamp,
+    /// Why it must not be read, where it must not.
+    pub refused: Option<String>,
+}
+
+/// What tells one state of a run from another without opening its database.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Stamp {
+    /// Of the database, its log, the plan: inode, size, and when it was changed, in seconds and nanoseconds.
+    files: [Option<(u64, u64, i64, i64)>; 3],
+    /// Whether some process writes it.
+    pub running: bool,
+}
+
+impl Stamp {
+    /// Bytes of the database.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().take(2).flatten().map(|(_, size, ..)| size).sum()
+    }
+}
+
+impl Folder {
+    /// A folder of runs.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        Ok(Folder { root: path.canonicalize()? })
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Every run in it, in no order.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn runs(&self) -> io::Result<Vec<Found>> {
+        let mut found = vec![];
+        for entry in std::fs::read_dir(&self.root)? {
+            found.extend(self.look(&entry?.path()));
+        }
+        Ok(found)
+    }
+
+    /// The run of this name, as it is now.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn find(&self, id: &str) -> io::Result<Option<Found>> {
+        for entry in std::fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            if name(&path) == id {
+                return Ok(self.look(&path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a path in the folder holds; none where that is no run.
+    fn look(&self, path: &Path) -> Option<Found> {
+        let id = name(path);
+        let run = match RunDir::open(path) {
+            Ok(run) => run,
+            // A database that is a pipe, a directory or a broken link is no run either.
+            Err(_) => return None,
+        };
+        let refused = self.refusal(path);
+        let mut stamp = Stamp::default();
+        if refused.is_none() {
+            let file = |name: &str| path.join(name).metadata().ok().map(|meta| of(&meta));
+            stamp = Stamp {
+                files: [file("run.db"), file("run.db-wal"), file("plan.toml")],
+                running: run.is_being_written(),
+            };
+        }
+        Some(Found { id, run, stamp, refused })
+    }
+
+    /// Why a run must not be read.
+    fn refusal(&self, path: &Path) -> Option<String> {
+        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+        let outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
+        if is_link(path) && outside(path) {
+            return Some("a symbolic link that leads out of the folder; it is not followed".into());
+        }
+        for name in FILES {
+            let file = path.join(name);
+            let Ok(meta) = file.symlink_metadata() else { continue };
+            if meta.is_symlink() && outside(&file) {
+                return Some(format!(
+                    "its {name} is a symbolic link that leads out of the folder; it is not followed"
+                ));
+            }
+            if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+                return Some(format!("its {name} is not a regular file"));
+            }
+        }
+        None
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn of(meta: &Metadata) -> (u64, u64, i64, i64) {
+    (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn run(root: &Path, id: &str) -> PathBuf {
+        let path = root.join(id);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("run.db"), "x").unwrap();
+        path
+    }
+
+    #[test]
+    fn names_are_looked_up_and_never_joined() {
+        let root = tempfile::tempdir().unwrap();
+        let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
+        run(&inside, "one");
+        std::fs::write(inside.join("a file"), "").unwrap();
+        std::fs::create_dir(inside.join("no run")).unwrap();
+        let folder = Folder::open(&inside).unwrap();
+        assert_eq!(folder.runs().unwrap().len(), 1);
+        assert_eq!(folder.find("one").unwrap().unwrap().id, "one");
+        let absolute = outside.to_str().unwrap();
+        for name in
+            ["../secret", "one/../../secret", "one/", "./one", "", ".", "..", "no run", "a file", absolute]
+        {
+            assert!(folder.find(name).unwrap().is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_out_are_refused_and_those_within_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
+        run(&inside, "one");
+        symlink(&outside, inside.join("out")).unwrap();
+        symlink(inside.join("one"), inside.join("in")).unwrap();
+        for file in ["run.db", "plan.toml", "events.jsonl", "run.db-wal"] {
+            let path = run(&inside, &format!("with-{file}"));
+            let _ = std::fs::remove_file(path.join(file));
+            symlink(outside.join("run.db"), path.join(file)).unwrap();
+        }
+        let folder = Folder::open(&inside).unwrap();
+        let refused = |id: &str| folder.find(id).unwrap().unwrap().refused;
+        assert!(refused("one").is_none() && refused("in").is_none());
+        for id in ["out", "with-run.db", "with-plan.toml", "with-events.jsonl", "with-run.db-wal"] {
+            assert!(refused(id).unwrap().contains("leads out of the folder"), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_would_never_end_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = run(root.path(), "one");
+        symlink("/dev/zero", path.join("plan.toml")).unwrap();
+        std::fs::create_dir(path.join("events.jsonl")).unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        assert!(folder.find("one").unwrap().unwrap().refused.is_some());
+        std::fs::remove_file(path.join("plan.toml")).unwrap();
+        assert!(folder.find("one").unwrap().unwrap().refused.unwrap().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_stamp_tells_states_apart() {
+        let root = tempfile::tempdir().unwrap();
+        let path = run(root.path(), "one");
+        let folder = Folder::open(root.path()).unwrap();
+        let stamp = || folder.find("one").unwrap().unwrap().stamp;
+        let first = stamp();
+        assert_eq!((first.clone(), first.bytes()), (stamp(), 1));
+        std::fs::write(path.join("run.db-wal"), "longer").unwrap();
+        assert_ne!(first, stamp());
+        assert_eq!(stamp().bytes(), 7);
+    }
+}

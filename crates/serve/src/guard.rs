@@ -1,0 +1,278 @@
+//! Who may ask, and what a browser may do with the answer.
+//!
+//! * **Host**: a page elsewhere can make its own name resolve to this machine (DNS rebinding) and then read what is here
+//!   as its own. Such a request bears the foreign name, and is refused. An address cannot be rebound, so addresses pass.
+//! * **Token**: beyond this machine everybody needs it, as a Bearer, or once in the query, whereupon it is kept in a
+//!   cookie that scripts cannot read and other sites do not send.
+//! * **Methods**: GET and HEAD. There is nothing else to do here.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap,
+    HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The shortest token that is accepted: 16 characters of base64 are 96 bits.
+pub const SHORTEST_TOKEN: usize = 16;
+
+/// What the pages of the server may do: use its own files, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// The rules of one server.
+pub struct Guard {
+    /// Names that a Host may bear beside addresses.
+    names: Vec<String>,
+    /// Whether only this machine can ask.
+    loopback: bool,
+    token: Option<String>,
+    cookie: String,
+}
+
+impl Guard {
+    /// The rules of a server that listens on this address. Beyond loopback there is a token: the one given, or a new one.
+    pub fn new(address: IpAddr, port: u16, names: Vec<String>, token: Option<String>) -> Guard {
+        let loopback = address.is_loopback();
+        let token = token.or_else(|| (!loopback).then(new_token));
+        // Cookies know no ports: two servers on one machine must not take each other's away.
+        Guard { names, loopback, token, cookie: format!("fsarena-{port}") }
+    }
+
+    /// The token, where one is needed.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Whether a request for this host was meant for this server.
+    fn knows(&self, host: &str) -> bool {
+        let host = without_port(host);
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        match address {
+            Ok(address) => !self.loopback || address.is_loopback(),
+            Err(_) => {
+                let same = |name: &str| name.eq_ignore_ascii_case(host);
+                same("localhost") || self.names.iter().any(|name| same(name))
+            }
+        }
+    }
+
+    /// Whether a request shows the token.
+    fn is_shown(&self, token: &str, headers: &HeaderMap) -> bool {
+        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
+        let bearer =
+            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, shown)| shown);
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let kept = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut shown =
+            bearer.into_iter().chain(kept.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value));
+        shown.any(|shown| same(shown, token))
+    }
+
+    /// Refuses a request, or says nothing.
+    fn refusal(&self, request: &Request) -> Option<Response> {
+        let hosts = request.headers().get_all(HOST);
+        let mut named = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
+        if hosts.iter().next().is_none() {
+            return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
+        }
+        if !named.all(|host| self.knows(host)) {
+            let words = "This server does not answer for that host; --allow-host names another that it is reached by.";
+            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, words));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "This server can only be read.");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return Some(response);
+        }
+        let token = self.token.as_deref()?;
+        if self.is_shown(token, request.headers()) {
+            return None;
+        }
+        Some(match in_query(request.uri(), token) {
+            Some(rest) => self.keep(token, &rest),
+            None => {
+                let words = "This server asks for its token: open the address that it printed, or send it as a Bearer.";
+                let mut response = refuse(StatusCode::UNAUTHORIZED, words);
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response
+            }
+        })
+    }
+
+    /// Puts the token into a cookie, and the browser on to the same page without it in its address.
+    fn keep(&self, token: &str, rest: &str) -> Response {
+        let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
+        match (HeaderValue::try_from(cookie), HeaderValue::try_from(rest)) {
+            (Ok(cookie), Ok(rest)) => {
+                (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, rest)]).into_response()
+            }
+            _ => {
+                refuse(StatusCode::BAD_REQUEST, "The token cannot be kept in a cookie; send it as a Bearer.")
+            }
+        }
+    }
+}
+
+/// 192 bits from the system's generator.
+fn new_token() -> String {
+    URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>())
+}
+
+/// Compares by hash, which takes as long whatever is the same: the time tells nothing of the token.
+fn same(shown: &str, token: &str) -> bool {
+    blake3::hash(shown.as_bytes()) == blake3::hash(token.as_bytes())
+}
+
+/// The rest of an address whose query holds the token.
+fn in_query(uri: &Uri, token: &str) -> Option<String> {
+    let mut others = vec![];
+    let mut found = false;
+    for pair in uri.query()?.split('&') {
+        match pair.strip_prefix("token=") {
+            Some(shown) => found |= same(shown, token),
+            None => others.push(pair),
+        }
+    }
+    // "//host/…" would lead elsewhere.
+    let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
+    let rest = if others.is_empty() { path } else { format!("{path}?{}", others.join("&")) };
+    found.then_some(rest)
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => {
+            // "::1" without brackets has no port.
+            if name.contains(':') && !name.starts_with('[') { host } else { name }
+        }
+        _ => host,
+    }
+}
+
+/// A plain refusal.
+fn refuse(status: StatusCode, words: &'static str) -> Response {
+    (status, format!("{words}\n")).into_response()
+}
+
+/// Lets requests through that keep the rules, and says with every answer what a browser may do with it.
+pub async fn watch(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut response = match guard.refusal(&request) {
+        Some(refused) => refused,
+        None => next.run(request).await,
+    };
+    let fixed: [(HeaderName, &str); 6] = [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let headers = response.headers_mut();
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
+    response
+}
+
+/// A page with a policy of its own; nobody may frame it.
+pub fn with_policy(page: impl Into<Body>, policy: &str) -> Response {
+    let policy = HeaderValue::try_from(format!("{policy}; frame-ancestors 'none'"));
+    let policy = policy.unwrap_or(HeaderValue::from_static(POLICY));
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    ([(CONTENT_TYPE, html), (CONTENT_SECURITY_POLICY, policy)], page.into()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(address: &str, token: Option<&str>) -> Guard {
+        Guard::new(address.parse().unwrap(), 8017, vec!["bench.lan".into()], token.map(String::from))
+    }
+
+    fn asked(uri: &str, headers: &[(HeaderName, &str)]) -> Request {
+        let mut request = axum::http::Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        request.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn only_hosts_that_cannot_be_another_pages_are_known() {
+        let local = guard("127.0.0.1", None);
+        for host in
+            ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"]
+        {
+            assert!(local.knows(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "192.0.2.1:8017",
+            "",
+            "127.0.0.1.nip.io",
+            "[::2]",
+            "a:b:c",
+        ] {
+            assert!(!local.knows(host), "{host}");
+        }
+        let open = guard("0.0.0.0", None);
+        assert!(open.knows("192.0.2.1:8017") && open.knows("[2001:db8::1]") && !open.knows("evil.example"));
+    }
+
+    #[test]
+    fn every_host_that_a_request_names_counts() {
+        let local = guard("127.0.0.1", None);
+        let status = |request: Request| local.refusal(&request).map(|response| response.status().as_u16());
+        assert_eq!(status(asked("/", &[(HOST, "localhost")])), None);
+        assert_eq!(status(asked("/", &[])), Some(400));
+        assert_eq!(status(asked("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
+        assert_eq!(status(asked("http://evil.example/", &[(HOST, "localhost")])), Some(421));
+        let mut post = asked("/", &[(HOST, "localhost")]);
+        *post.method_mut() = Method::POST;
+        assert_eq!(status(post), Some(405));
+    }
+
+    #[test]
+    fn beyond_this_machine_a_token_is_made_and_asked_for() {
+        assert!(guard("127.0.0.1", None).token().is_none());
+        let [one, two] = [(); 2].map(|()| guard("0.0.0.0", None).token().unwrap().to_string());
+        assert!(one.len() == 32 && one != two);
+
+        let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
+        let status = |uri: &str, header: Option<(HeaderName, &str)>| {
+            let headers: Vec<_> = [(HOST, "192.0.2.1")].into_iter().chain(header).collect();
+            open.refusal(&asked(uri, &headers)).map(|response| response.status().as_u16())
+        };
+        assert_eq!(status("/", None), Some(401));
+        assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-0"))), None);
+        assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-1"))), Some(401));
+        assert_eq!(status("/", Some((AUTHORIZATION, "Basic a-token-of-mine-0"))), Some(401));
+        assert_eq!(status("/", Some((COOKIE, "x=1; fsarena-8017=a-token-of-mine-0"))), None);
+        assert_eq!(status("/", Some((COOKIE, "fsarena-8018=a-token-of-mine-0"))), Some(401));
+        assert_eq!(status("/?token=wrong", None), Some(401));
+    }
+
+    #[test]
+    fn a_token_in_the_query_becomes_a_cookie_and_leaves_the_address() {
+        let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
+        let request = asked("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
+        let response = open.refusal(&request).unwrap();
+        assert_eq!(response.status(), 303);
+        assert_eq!(response.headers()[LOCATION], "/evil/compare?run=a&run=b");
+        let cookie = response.headers()[SET_COOKIE].to_str().unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    }
+}

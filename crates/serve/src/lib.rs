@@ -1,0 +1,32 @@
+//! A local web page over a folder of runs: list, search, open, compare, history, and the live view of a run in
+//! progress. It reads and does nothing else: there is no request that starts, changes or deletes anything.
+//!
+//! | who | what |
+//! |---|---|
+//! | `guard` | who may ask: the Host header, the token, the methods; the headers of every answer |
+//! | `folder` | which runs there are, and that their files lie in the folder |
+//! | `overview` | what the list knows of a run, read once for each state of its files |
+//! | `points` | what single runs say in a history |
+//! | `renderer` | pages that take work: once for each state, few at a time, on threads of their own |
+//! | `feed` | the events of a run in progress, once for all who follow it |
+//! | `routes` | one file a page |
+
+mod error;
+mod feed;
+mod folder;
+mod guard;
+mod overview;
+mod points;
+mod renderer;
+mod routes;
+mod server;
+mod state;
+mod templates;
+mod verdicts;
+
+#[cfg(test)]
+mod testing;
+
+pub use error::Error;
+pub use server::{Options, Server};
+pub use state::Analysis;

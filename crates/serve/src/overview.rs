@@ -1,0 +1,163 @@
+//! What the list knows of every run. A database is opened once for each state of its files.
+
+use crate::folder::{Folder, Found, Stamp};
+use fsarena_core::plan::Plan;
+use fsarena_store::{Error, RunSummary, summary};
+use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How old a listing may be that several readers share.
+const FRESH: Duration = Duration::from_millis(300);
+/// Threads that read databases nobody has read yet.
+const READERS: usize = 4;
+
+/// What is known of one run in one state.
+pub struct Overview {
+    /// Where it is, and the state.
+    pub found: Found,
+    /// What its database says.
+    pub summary: RunSummary,
+    /// Its plan; none where that cannot be read.
+    pub plan: Option<Plan>,
+    /// Why it cannot be read.
+    pub problem: Option<String>,
+    /// Its answer in one line, once somebody has worked it out.
+    pub verdict: OnceLock<String>,
+}
+
+/// What is known of all runs.
+#[derive(Default)]
+pub struct Overviews {
+    known: Mutex<Known>,
+    /// How many databases were opened.
+    opened: AtomicU64,
+    /// Whether somebody looked at the list since it was last asked.
+    looked: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    runs: HashMap<String, Arc<Overview>>,
+    listed: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
+}
+
+impl Overviews {
+    /// Every run of the folder, newest first. Blocks.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn list(&self, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
+        // Held while the folder is read: whoever comes meanwhile shares the result.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, listed)) = known.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(listed.clone());
+        }
+        let found = folder.runs()?;
+        let (mut runs, mut unread) = (vec![], vec![]);
+        for found in found {
+            match known.runs.get(&found.id).filter(|known| known.found.stamp == found.stamp) {
+                Some(known) => runs.push(known.clone()),
+                None => unread.push(found),
+            }
+        }
+        runs.extend(self.read(unread));
+        runs.sort_by(|a, b| (&b.summary.started, &b.found.id).cmp(&(&a.summary.started, &a.found.id)));
+        let runs = Arc::new(runs);
+        known.runs = runs.iter().map(|run| (run.found.id.clone(), run.clone())).collect();
+        known.listed = Some((Instant::now(), runs.clone()));
+        Ok(runs)
+    }
+
+    /// How many databases were opened so far.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Notes that somebody looks at the list.
+    pub fn look(&self) {
+        self.looked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody looked at the list since the last call.
+    pub fn was_looked_at(&self) -> bool {
+        self.looked.swap(false, Ordering::Relaxed)
+    }
+
+    fn read(&self, unread: Vec<Found>) -> Vec<Arc<Overview>> {
+        let readable = unread.iter().filter(|found| found.refused.is_none()).count();
+        self.opened.fetch_add(readable as u64, Ordering::Relaxed);
+        let part = unread.len().div_ceil(READERS).max(1);
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (unread.chunks(part))
+                .map(|part| {
+                    scope.spawn(|| part.iter().cloned().map(overview).map(Arc::new).collect::<Vec<_>>())
+                })
+                .collect();
+            readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect()
+        })
+    }
+}
+
+/// Reads what the list needs of one run.
+fn overview(found: Found) -> Overview {
+    let damaged = |what: &str| Error::Damaged { path: found.run.path().into(), what: what.into() };
+    let read = || summary(&found.run).map(|told| (told, found.run.plan()));
+    let (told, plan) = match &found.refused {
+        Some(why) => (Err(damaged(why)), None),
+        // One run must not take the others with it, whatever is in its files.
+        None => match catch_unwind(AssertUnwindSafe(read)) {
+            Ok(Ok((told, plan))) => (Ok(told), Some(plan)),
+            Ok(Err(error)) => (Err(error), None),
+            Err(_) => (Err(damaged("reading it failed; this is a fault of fsarena")), None),
+        },
+    };
+    let problem = match (&told, &plan) {
+        (Err(error), _) | (_, Some(Err(error))) => Some(error.to_string()),
+        _ => None,
+    };
+    let mut summary = told.unwrap_or_else(|error| RunSummary::unreadable(&found.run, &error));
+    summary.id.clone_from(&found.id);
+    Overview { found, summary, plan: plan.and_then(Result::ok), problem, verdict: OnceLock::new() }
+}
+
+impl Overview {
+    /// `running`, `complete`, `not complete` or `cannot be read`.
+    pub fn state(&self) -> &'static str {
+        match (&self.problem, self.found.stamp.running, self.summary.status.complete) {
+            (Some(_), ..) => "cannot be read",
+            (_, true, false) => "running",
+            (_, _, true) => "complete",
+            (_, _, false) => "not complete",
+        }
+    }
+
+    /// The state of its files.
+    pub fn stamp(&self) -> &Stamp {
+        &self.found.stamp
+    }
+
+    /// Whether some text of it has every one of these words, in lower case.
+    pub fn holds(&self, words: &[String]) -> bool {
+        let plan = self.plan.iter().flat_map(|plan| [&plan.name, &plan.title, &plan.question]);
+        let claims = self.plan.iter().flat_map(|plan| plan.claims.iter().map(|claim| &claim.text));
+        let summary = &self.summary;
+        let own = [&summary.id, &summary.study, &summary.started, &summary.status.why];
+        let lists = [&summary.arms, &summary.machines, &summary.notes].into_iter().flatten();
+        let rest = self.verdict.get().into_iter().chain(&self.problem);
+        let texts: Vec<String> = own
+            .into_iter()
+            .chain(plan)
+            .chain(claims)
+            .chain(lists)
+            .chain(rest)
+            .map(|text| text.to_lowercase())
+            .collect();
+        words
+            .iter()
+            .all(|word| self.state().contains(word.as_str()) || texts.iter().any(|text| text.contains(word)))
+    }
+}

@@ -1,0 +1,94 @@
+//! A metric over the runs of a study, with its changes.
+
+use super::{Answer, all, blocking, impossible, unreadable};
+use crate::overview::Overview;
+use crate::renderer::{LARGEST_LISTED, Made};
+use crate::state::{Shared, State};
+use crate::templates::{self, Message};
+use axum::extract::Query;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse};
+use fsarena_report::history::{Asked, MOST, history, reference};
+use fsarena_report::html::fragment;
+use fsarena_report::plot::svg;
+use std::sync::Arc;
+
+/// What stands in place of the name of a reference where there is to be none.
+const NONE: &str = "none";
+
+/// `?study=S&arm=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
+pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
+    let shared = state.0.clone();
+    let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
+    let given = |name| all(&query, name).next().map(String::from);
+    let none = || Message::new(StatusCode::NOT_FOUND, "There is no run here that has a history.");
+    let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
+    let runs: Vec<Arc<Overview>> =
+        listed.iter().filter(|run| can_be_followed(run, &study)).take(MOST).cloned().collect();
+    let arms = arms(&runs);
+    let arm = given("arm").or_else(|| arms.first().cloned()).ok_or_else(none)?;
+    let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
+    let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
+    let chosen = || reference(&arm, runs.iter().map(|run| run.summary.arms.as_slice()));
+    let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
+    let asked = Asked { study, metric, arm, reference };
+    let studies = studies(&listed);
+    let states: Vec<_> = runs.iter().map(|run| (&run.found.id, run.stamp())).collect();
+    let key = format!("history {asked:?} {studies:?} {states:?}");
+    let largest = runs.iter().map(|run| run.stamp().bytes()).max().unwrap_or(0);
+    let shared = state.0.clone();
+    let page = state.renderer.page(key, largest, move || make(&shared, asked, &runs, (studies, arms))).await;
+    Ok(Html(page.map_err(impossible)?).into_response())
+}
+
+/// Whether a run of a study is one that a history can look at.
+fn can_be_followed(run: &Overview, study: &str) -> bool {
+    run.summary.study == study && run.problem.is_none() && run.stamp().bytes() <= LARGEST_LISTED
+}
+
+fn most_common(listed: &[Arc<Overview>]) -> Option<String> {
+    let of = |study: &String| listed.iter().filter(|run| run.summary.study == *study).count();
+    studies(listed).into_iter().max_by_key(of)
+}
+
+fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
+    let readable = listed.iter().filter(|run| run.problem.is_none());
+    let mut names: Vec<String> = readable.map(|run| run.summary.study.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn arms(runs: &[Arc<Overview>]) -> Vec<String> {
+    let mut names: Vec<String> = vec![];
+    for arm in runs.iter().flat_map(|run| &run.summary.arms) {
+        if !names.contains(arm) {
+            names.push(arm.clone());
+        }
+    }
+    names
+}
+
+fn make(
+    shared: &Shared,
+    asked: Asked,
+    runs: &[Arc<Overview>],
+    (studies, arms): (Vec<String>, Vec<String>),
+) -> Made {
+    let (mut points, mut unknown) = (vec![], None);
+    for run in runs {
+        match shared.points.get(&run.found, &asked) {
+            Ok(point) => points.extend(point),
+            Err(error) => unknown = Some(error),
+        }
+    }
+    if let Some(error) = unknown.filter(|_| points.is_empty()) {
+        return Err(error);
+    }
+    let history = history(&asked, points);
+    let chart = history.chart.as_ref().map(svg::inline).transpose().map_err(|error| error.to_string())?;
+    let body = fragment(history.page.document).map_err(|error| error.to_string())?;
+    let about = history.chart.map_or(String::new(), |chart| chart.about);
+    let metrics = templates::metrics(&asked.metric);
+    templates::render(&templates::History { asked, studies, arms, metrics, chart, about, body })
+}

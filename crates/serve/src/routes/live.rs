@@ -1,0 +1,105 @@
+//! A run in progress, as it goes on.
+
+use super::{Answer, blocking, failed, find};
+use crate::feed::Feed;
+use crate::folder::Found;
+use crate::state::{Shared, State};
+use crate::templates::{self, Message};
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{Html, IntoResponse};
+use fsarena_report::live::Live;
+use futures_util::stream::{self, Stream};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The page; its script listens to [`events`].
+pub async fn page(state: State, Path(id): Path<String>) -> Answer {
+    let found = find(&state, id).await?;
+    let work = move || {
+        let plan = found.run.plan().ok();
+        let question = plan.map_or(String::new(), |plan| plan.question);
+        templates::render(&templates::LivePage { id: found.id, question })
+    };
+    Ok(Html(blocking(work).await?.map_err(failed)?).into_response())
+}
+
+/// Server-sent events: `told` for every event of the run's log, `state` for how it stands after it, `end` when nothing
+/// more will come. Their ids are places in the log, so that whoever comes back with the last hears the rest.
+pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    let found = find(&state, id).await?;
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
+    let shared = state.0.clone();
+    let (live, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
+    let many = || {
+        let words = "Too many runs are being watched; close one of the pages that do.";
+        Message::new(StatusCode::SERVICE_UNAVAILABLE, words)
+    };
+    let (feed, changed) = state.feeds.follow(&run, || live).ok_or_else(many)?;
+    Ok(Sse::new(messages(feed, changed, last)).keep_alive(KeepAlive::default()).into_response())
+}
+
+/// A run before its first event.
+fn beginning(shared: &Arc<Shared>, found: &Found) -> Live {
+    match found.run.plan() {
+        Ok(plan) => Live::of(&(shared.analysis.metric)(&plan), plan.stop.open_ended()),
+        Err(_) => Live::of("elapsed", false),
+    }
+}
+
+/// One listener.
+struct Listener {
+    feed: Arc<Feed>,
+    changed: watch::Receiver<u64>,
+    /// The last event that it knows.
+    last: Option<u64>,
+    /// What it has yet to be sent.
+    ready: VecDeque<Event>,
+    /// Whether it was sent anything yet.
+    greeted: bool,
+    ended: bool,
+}
+
+fn messages(
+    feed: Arc<Feed>,
+    changed: watch::Receiver<u64>,
+    last: Option<u64>,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    let listener = Listener { feed, changed, last, ready: VecDeque::new(), greeted: false, ended: false };
+    stream::unfold(listener, |mut listener| async move {
+        loop {
+            if let Some(message) = listener.ready.pop_front() {
+                return Some((Ok(message), listener));
+            }
+            if listener.ended {
+                return None;
+            }
+            if (listener.greeted || !listener.feed.is_caught_up())
+                && listener.changed.changed().await.is_err()
+            {
+                return None;
+            }
+            if listener.feed.is_caught_up() {
+                listener.greeted = true;
+                listener.hear();
+            }
+        }
+    })
+}
+
+impl Listener {
+    fn hear(&mut self) {
+        self.changed.mark_unchanged();
+        let news = self.feed.since(self.last);
+        let message = |id: u64, name: &str| Event::default().id(id.to_string()).event(name);
+        self.ready.extend(news.events.into_iter().map(|(id, text)| message(id, "told").data(text)));
+        self.ready.push_back(message(news.last, "state").data(&news.state));
+        if news.ended {
+            self.ready.push_back(message(news.last, "end").data(&news.state));
+        }
+        (self.last, self.ended) = (Some(news.last), news.ended);
+    }
+}

@@ -1,0 +1,171 @@
+//! The pages as templates. The engine escapes all text; what is put in unescaped was escaped by `fsarena_report`.
+
+use crate::overview::Overview;
+use crate::renderer::Made;
+use crate::routes::{COLUMNS, Wanted};
+use crate::verdicts::is_pending;
+use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use fsarena_core::metric::METRICS;
+use fsarena_report::history::Asked;
+use fsarena_report::number::plural;
+use fsarena_report::safe;
+use std::sync::Arc;
+
+/// The list of runs.
+#[derive(Template)]
+#[template(path = "runs.html")]
+pub struct Runs {
+    /// Where the runs are.
+    pub folder: String,
+    /// What is asked for.
+    pub wanted: Wanted,
+    /// The runs that are.
+    pub runs: Vec<Arc<Overview>>,
+    /// How many there are in all.
+    pub of: usize,
+}
+
+/// Runs beside each other.
+#[derive(Template)]
+#[template(path = "compare.html")]
+pub struct Compare {
+    /// Their ids.
+    pub runs: Vec<String>,
+    /// By what they are compared.
+    pub metric: String,
+    /// By what else they could be.
+    pub metrics: Vec<String>,
+    /// The comparison, HTML.
+    pub body: String,
+}
+
+/// A metric over runs.
+#[derive(Template)]
+#[template(path = "history.html")]
+pub struct History {
+    /// What is followed.
+    pub asked: Asked,
+    /// What could be.
+    pub studies: Vec<String>,
+    /// What could be.
+    pub arms: Vec<String>,
+    /// What could be.
+    pub metrics: Vec<String>,
+    /// The picture, SVG.
+    pub chart: Option<String>,
+    /// What is to be seen in it.
+    pub about: String,
+    /// In words and tables, HTML.
+    pub body: String,
+}
+
+/// A run in progress.
+#[derive(Template)]
+#[template(path = "live.html")]
+pub struct LivePage {
+    /// Its id.
+    pub id: String,
+    /// What it asks.
+    pub question: String,
+}
+
+/// A page that says one thing.
+#[derive(Template)]
+#[template(path = "message.html")]
+pub struct Message {
+    status: StatusCode,
+    words: String,
+}
+
+impl Message {
+    /// A page of this status that says this.
+    pub fn new(status: StatusCode, words: impl Into<String>) -> Message {
+        Message { status, words: words.into() }
+    }
+}
+
+impl IntoResponse for Message {
+    fn into_response(self) -> Response {
+        match render(&self) {
+            Ok(page) => (self.status, Html(page)).into_response(),
+            Err(why) => (self.status, why).into_response(),
+        }
+    }
+}
+
+/// A template as a page.
+pub fn render(template: &impl Template) -> Made {
+    template.render().map(Into::into).map_err(|error| format!("This page could not be made: {error}."))
+}
+
+/// What every template says of text: one line without control characters. The engine escapes it.
+trait Said {
+    fn line(&self, text: &str) -> String {
+        safe::line(text)
+    }
+
+    /// Text as a part of an address.
+    fn query(&self, text: &str) -> String {
+        in_query(text)
+    }
+}
+
+impl Said for Runs {}
+impl Said for Compare {}
+impl Said for History {}
+impl Said for LivePage {}
+impl Said for Message {}
+
+impl Runs {
+    fn is_pending(&self, run: &Overview) -> bool {
+        is_pending(run)
+    }
+
+    fn begun(&self, run: &Overview) -> String {
+        self.line(&run.summary.started.chars().take(16).collect::<String>().replace('T', " "))
+    }
+
+    fn count(&self) -> String {
+        match (self.runs.len(), self.of) {
+            (all, of) if all == of => plural(of, "run"),
+            (some, of) => format!("{some} of {}", plural(of, "run")),
+        }
+    }
+
+    fn answer(&self, run: &Overview) -> String {
+        let words = run.problem.as_ref().or(run.verdict.get());
+        words.map_or(String::new(), |words| self.line(words))
+    }
+
+    fn question(&self, run: &Overview) -> String {
+        run.plan.as_ref().map_or(String::new(), |plan| self.line(&plan.question))
+    }
+
+    /// Whether a run has a report to be opened.
+    fn opens(&self, run: &Overview) -> bool {
+        run.problem.is_none()
+    }
+}
+
+/// The metrics that can be chosen, the one that is chosen among them.
+pub fn metrics(chosen: &str) -> Vec<String> {
+    let mut metrics: Vec<String> = METRICS.iter().map(|metric| metric.id.to_string()).collect();
+    if !metrics.iter().any(|id| id == chosen) {
+        metrics.push(chosen.into());
+    }
+    metrics
+}
+
+/// Text as a part of an address: all but letters, digits and `-_.` by its bytes.
+pub fn in_query(text: &str) -> String {
+    let mut part = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => part.push(byte as char),
+            _ => part.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    part
+}

@@ -1,0 +1,39 @@
+//! What the tests of this crate share.
+
+use fsarena_core::host::Host;
+use fsarena_core::metric::TIMER;
+use fsarena_core::plan::Plan;
+use fsarena_store::{RunDir, Writer};
+
+const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale = 'tiny'\nseed = 7\n\
+    [factors]\nfs = ['ext4', 'xfs']\n\
+    [device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n\
+    [stop]\nblocks = 8\n\
+    [settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+    [[workload]]\nuse = 'tasks'\n";
+
+/// A run that was just made, in a folder of its own.
+pub struct Written {
+    pub run: RunDir,
+    _root: tempfile::TempDir,
+}
+
+impl Written {
+    pub fn new() -> Written {
+        let root = tempfile::tempdir().unwrap();
+        let plan: Plan = toml::from_str(PLAN).unwrap();
+        let run = RunDir::create(root.path(), &plan, "0.1.0").unwrap();
+        Written { run, _root: root }
+    }
+
+    /// Who writes it.
+    pub fn writer(&self) -> Writer {
+        let host = Host { hostname: "bench".into(), kernel: "6.18".into(), ..Host::default() };
+        Writer::open(&self.run, &host, TIMER).unwrap()
+    }
+}
+
+/// Runs something that waits.
+pub fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+}

@@ -1,0 +1,52 @@
+//! The answers of runs in one line, worked out one after the other behind the list.
+//!
+//! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
+
+use crate::overview::Overview;
+use crate::renderer::LARGEST_LISTED;
+use crate::state::Shared;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pause between two looks at the folder.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Whether the answer of a run is still to come.
+pub fn is_pending(run: &Overview) -> bool {
+    run.verdict.get().is_none()
+        && run.problem.is_none()
+        && run.state() != "running"
+        && run.stamp().bytes() <= LARGEST_LISTED
+        && run.summary.blocks > 0
+}
+
+/// Works answers out for as long as the server runs, where somebody looks at the list.
+pub async fn work(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if shared.overviews.was_looked_at() {
+            let shared = shared.clone();
+            let _ = tokio::task::spawn_blocking(move || one_pass(&shared)).await;
+        }
+    }
+}
+
+/// All that is pending, newest first, until some run is in progress.
+fn one_pass(shared: &Shared) {
+    while let Ok(runs) = shared.overviews.list(&shared.folder) {
+        if runs.iter().any(|run| run.state() == "running") {
+            return;
+        }
+        let Some(next) = runs.iter().find(|run| is_pending(run)) else { return };
+        let line = catch_unwind(AssertUnwindSafe(|| line(shared, next)));
+        let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
+        let _ = next.verdict.set(line);
+    }
+}
+
+fn line(shared: &Shared, run: &Overview) -> String {
+    let record = fsarena_store::read(&run.found.run).map_err(|error| error.to_string());
+    let report = record.and_then(|record| (shared.analysis.report)(record));
+    report.map_or_else(|error| error, |report| report.in_a_line())
+}

@@ -1,0 +1,221 @@
+//! The event log: what the runner says while it says it, for whoever follows a run from another process.
+//!
+//! One JSON object a line. Results are in the database; this file only tells how a run goes on, so it holds no
+//! commands (the command log does), and of a sample's readings only those that answer for a workload. A run does not end because its event
+//! log cannot be written.
+
+use crate::log::end_torn_line;
+use crate::{Error, Result, RunDir};
+use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Readings, Sample};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The longest line that is read; what is longer is no event.
+const LONGEST: u64 = 1 << 20;
+
+/// The readings from which follows what answers for the work of any workload.
+const FOLLOWED: [&str; 12] = [
+    reading::ELAPSED,
+    reading::DURABLE,
+    reading::READ_RATE,
+    reading::WRITE_RATE,
+    reading::THROUGHPUT,
+    reading::GUEST_INSTRUCTIONS,
+    reading::REQUESTS,
+    reading::LOAD_ELAPSED,
+    reading::SERVICE_USER,
+    reading::SERVICE_SYSTEM,
+    reading::KERNEL_THREADS,
+    reading::IOWAIT,
+];
+
+/// An event, and when it was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Seconds since 1970, UTC.
+    pub at: f64,
+    /// What was told.
+    pub event: Event,
+}
+
+/// The open log.
+pub(crate) struct EventLog {
+    /// None once it could not be written.
+    file: Option<File>,
+}
+
+impl EventLog {
+    /// Opens the log to append to it.
+    pub(crate) fn open(path: &Path) -> EventLog {
+        let open = || -> std::io::Result<File> {
+            let mut file = File::options().read(true).append(true).create(true).open(path)?;
+            end_torn_line(&mut file)?;
+            Ok(file)
+        };
+        EventLog { file: open().ok() }
+    }
+
+    /// Appends one event, where followers need it.
+    pub(crate) fn append(&mut self, event: &Event) {
+        let (Some(file), Some(event)) = (&mut self.file, kept(event)) else { return };
+        let at = Timestamp::now().as_millisecond() as f64 / 1e3;
+        let mut text = crate::cell::json(&Told { at, event });
+        text.push('\n');
+        // One write: who reads at the same time sees whole lines.
+        if file.write_all(text.as_bytes()).is_err() {
+            self.file = None;
+        }
+    }
+}
+
+/// What the log keeps of an event.
+fn kept(event: &Event) -> Option<Event> {
+    let Event::Cell { cell, what } = event else {
+        return (!matches!(event, Event::Command(_))).then(|| event.clone());
+    };
+    let what = match what {
+        CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } => return None,
+        CellEvent::Sample(sample) => {
+            let followed = |(name, _): &(&String, &f64)| FOLLOWED.contains(&name.as_str());
+            let readings =
+                sample.readings.0.iter().filter(followed).map(|(name, value)| (name.clone(), *value));
+            CellEvent::Sample(Sample {
+                step: sample.step.clone(),
+                started_at: sample.started_at,
+                readings: Readings(readings.collect()),
+                series: vec![],
+            })
+        }
+        CellEvent::Phase { .. } | CellEvent::Note(_) => what.clone(),
+    };
+    Some(Event::Cell { cell: cell.clone(), what })
+}
+
+/// A reader of the event log that goes on where it stopped, also while the log grows.
+pub struct Events {
+    path: PathBuf,
+    /// Bytes that were read.
+    offset: u64,
+}
+
+impl Events {
+    /// The events of a run from its first.
+    pub fn of(run: &RunDir) -> Events {
+        Events { path: run.event_log(), offset: 0 }
+    }
+
+    /// At most so many events that were told since the last call, each with the bytes of the log up to its end, which
+    /// only grow. None while there is no log. A line that is no event is passed over.
+    ///
+    /// # Errors
+    /// Where the log cannot be read.
+    pub fn next(&mut self, most: usize) -> Result<Vec<(u64, Told)>> {
+        let mut told = Vec::new();
+        let Some(mut reader) = self.open()? else { return Ok(told) };
+        let mut line = Vec::new();
+        while told.len() < most {
+            line.clear();
+            let read = reader.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+            let read = read.map_err(Error::io("reading", &self.path))? as u64;
+            if read == 0 || (read < LONGEST && line.last() != Some(&b'\n')) {
+                break;
+            }
+            self.offset += read;
+            if let Ok(event) = serde_json::from_slice(&line) {
+                told.push((self.offset, event));
+            }
+        }
+        Ok(told)
+    }
+
+    /// The log from where reading stopped; from its beginning where it became shorter.
+    fn open(&mut self) -> Result<Option<BufReader<File>>> {
+        let wrong = Error::io("reading", &self.path);
+        // Opening a named pipe would wait for ever.
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(meta) if meta.is_file() => {
+                self.offset = if meta.len() < self.offset { 0 } else { self.offset }
+            }
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(wrong(error)),
+        }
+        let open = || -> std::io::Result<File> {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(self.offset))?;
+            Ok(file)
+        };
+        open().map(|file| Some(BufReader::new(file))).map_err(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cells, command, plan, run_cell, writer};
+    use fsarena_core::event::Outcome;
+
+    fn append(path: &Path, bytes: &[u8]) {
+        File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
+    }
+
+    #[test]
+    fn a_run_is_followed_while_it_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let plan = plan(&["ext4"]);
+        let (run, mut writer) = writer(root.path(), &plan);
+        let mut events = Events::of(&run);
+        assert_eq!(events.next(9).unwrap(), []);
+        writer.apply(&Event::BlockStarted { block: 0, order: vec!["ext4".into()] }).unwrap();
+        let first = events.next(9).unwrap();
+        assert!(
+            matches!(&first[..], [(_, Told { event: Event::BlockStarted { block: 0, .. }, at })] if *at > 1.7e9)
+        );
+        writer.apply(&Event::Command(command("losetup"))).unwrap();
+        run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
+        let (one, rest) = (events.next(1).unwrap(), events.next(9).unwrap());
+        // The cell's beginning, its two samples and its end; no command.
+        assert_eq!((one.len(), rest.len()), (1, 3));
+        assert!(first[0].0 < one[0].0 && one[0].0 < rest[0].0);
+        let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else {
+            panic!("{rest:?}")
+        };
+        assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), [reading::ELAPSED]);
+        drop(writer);
+        assert_eq!(events.next(9).unwrap(), []);
+    }
+
+    #[test]
+    fn torn_foreign_and_endless_lines_are_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+        let ended = Event::RunFinished { why: "done".into(), complete: true };
+        writer.apply(&ended).unwrap();
+        let mut events = Events::of(&run);
+        append(&run.event_log(), b"not an event\n{\"at\":1}\n");
+        append(&run.event_log(), &vec![b'x'; 2 * LONGEST as usize]);
+        append(&run.event_log(), b"\n{\"at\":");
+        assert_eq!(events.next(9).unwrap().len(), 1);
+        append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"block_finished\",\"block\":3}}\n");
+        let next = events.next(9).unwrap();
+        assert!(
+            matches!(&next[..], [(_, Told { at: 2.5, event: Event::BlockFinished { block: 3 } })]),
+            "{next:?}"
+        );
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_does_not_end_a_run() {
+        let root = tempfile::tempdir().unwrap();
+        let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        std::fs::create_dir(run.event_log()).unwrap();
+        let mut writer = crate::Writer::open(&run, &crate::testing::host("b"), &[]).unwrap();
+        writer.apply(&Event::BlockStarted { block: 0, order: vec![] }).unwrap();
+        assert_eq!(Events::of(&run).next(9).unwrap(), []);
+    }
+}
