@@ -2,7 +2,7 @@
 //! the ratio of what they reach with its 95% interval, and those of their CPU time for each operation.
 //!
 //! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...`
-//! (root; DIR has room for an image)
+//! (root; DIR has room for an image). A setting that is an axis of the comparison, `clients=20`, and `fs=xfs` choose cells.
 
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
@@ -57,7 +57,9 @@ const COMPARISONS: [Comparison; 2] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (settings, plain): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
+    let (mut settings, plain): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.contains('='));
+    let chosen: Vec<String> = settings.extract_if(.., |word| word.starts_with("fs=")).cloned().collect();
     let [what, dir, numbers @ ..] = plain.as_slice() else {
         return Err("arguments: fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...".into());
     };
@@ -69,6 +71,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [ours, real] = comparison.tools;
     println!("{ours} / {real}, {}, {blocks} blocks of {seconds} s a cell", comparison.metric);
     for fs in ["ext4", "xfs"] {
+        if !chosen.is_empty() && !chosen.contains(&format!("fs={fs}")) {
+            continue;
+        }
         let mut cells: BTreeMap<usize, Vec<[Reached; 2]>> = BTreeMap::new();
         for block in 0..blocks {
             bench.block(fs, block, &mut |cell, reached| cells.entry(cell).or_default().push(reached))?;
@@ -132,6 +137,8 @@ fn line(pairs: &[[Reached; 2]]) -> String {
 /// The image, and how each cell is run.
 struct Bench {
     comparison: &'static Comparison,
+    /// The cells that are run.
+    cells: Vec<usize>,
     settings: Settings,
     // Dropped in this order: detached and removed before the directory goes.
     device: ScratchDevice,
@@ -163,7 +170,15 @@ impl Bench {
             let (id, text) = word.split_once('=').ok_or("SETTING=VALUE")?;
             set(comparison, &mut settings, id, text)?;
         }
-        Ok(Bench { comparison, settings, device, journal, target, _dir: dir })
+        // Of an axis that is set, one value is left.
+        let set_so = |(id, value): &(&str, &str)| {
+            let mut of_axis =
+                words.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| name == id);
+            of_axis.all(|(_, set)| set == *value)
+        };
+        let cells =
+            (0..comparison.cells()).filter(|&cell| comparison.cell(cell).iter().all(set_so)).collect();
+        Ok(Bench { comparison, cells, settings, device, journal, target, _dir: dir })
     }
 
     /// One block: a fresh filesystem, every cell by both tools, in random order.
@@ -180,7 +195,8 @@ impl Bench {
         let mounted =
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, block);
-        for cell in fsarena_core::schedule::block(seed, 0, self.comparison.cells()) {
+        for place in fsarena_core::schedule::block(seed, 0, self.cells.len()) {
+            let cell = self.cells[place];
             let mut reached = [Reached { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
             for tool in fsarena_core::schedule::block(seed, 1 + cell as u32, 2) {
                 reached[tool] = self.reached(tool, cell, seed)?;
