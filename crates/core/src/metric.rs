@@ -117,7 +117,7 @@ pub const METRICS: &[MetricDef] = &[
         id: "instructions",
         unit: Unit::Count,
         direction: Direction::Lower,
-        help: "instructions of all tasks of a guest that counts them, until the data was durable: no time, no caches, no memory, no device, no waiting",
+        help: "instructions of a guest that counts them, until the data was durable: no time, no caches, no memory, no device, no waiting",
         from: |get| get(reading::GUEST_INSTRUCTIONS),
     },
     MetricDef {
@@ -125,7 +125,7 @@ pub const METRICS: &[MetricDef] = &[
         unit: Unit::Count,
         direction: Direction::Lower,
         help: "instructions of the process tree alone, in user space and in the kernel, until its command returned",
-        from: |get| Some(get(reading::USER_INSTRUCTIONS)? + get(reading::KERNEL_INSTRUCTIONS)?),
+        from: |get| get(reading::TREE_INSTRUCTIONS),
     },
     MetricDef {
         id: "background_instructions",

@@ -7,6 +7,7 @@ pub mod fairness;
 pub mod filesystems;
 pub mod lazy;
 pub mod lifecycle;
+pub mod pinned;
 pub mod safety;
 pub mod written;
 

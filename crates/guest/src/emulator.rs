@@ -1,5 +1,6 @@
 //! The command lines of the emulators.
 
+use crate::exact;
 use crate::kernel::GuestKernel;
 use crate::orders::{Disks, OTHER, TEST, Voice};
 use fsarena_core::plan::Emulator;
@@ -44,7 +45,8 @@ pub struct Machine<'a> {
 /// What the kernel is told whatever the emulator: no self-tests of ciphers, and no 256 old terminals.
 const KERNEL: &[&str] =
     &["quiet", "panic=-1", "oops=panic", "cryptomgr.notests", "pty.legacy_count=0", "rdinit=/init"];
-/// What it is told where nothing may vary: no random addresses, no random page or slab order.
+/// What it is told where nothing may vary: no random addresses, no random page or slab order; and one CPU without
+/// a timer of its own, which it would spend a third of its boot on measuring.
 const PINNED: &[&str] = &[
     "norandmaps",
     "nokaslr",
@@ -52,6 +54,7 @@ const PINNED: &[&str] = &[
     "slab_nomerge",
     "randomize_kstack_offset=off",
     "nosmp",
+    "nolapic",
 ];
 
 impl Machine<'_> {
@@ -66,7 +69,8 @@ impl Machine<'_> {
             Emulator::Uml => {
                 Voice::Hostfs { dir: self.dir.to_string_lossy().into_owned(), file: "events.jsonl".into() }
             }
-            Emulator::Qemu | Emulator::Exact => Voice::Port(PORT.into()),
+            Emulator::Qemu => Voice::Port(PORT.into()),
+            Emulator::Exact => Voice::Io(exact::PORT),
         }
     }
 
@@ -74,7 +78,7 @@ impl Machine<'_> {
     pub fn voice_file(&self) -> Option<PathBuf> {
         match self.voice() {
             Voice::Hostfs { dir, file } => Some(Path::new(&dir).join(file)),
-            Voice::Port(_) | Voice::Console => None,
+            Voice::Port(_) | Voice::Io(_) | Voice::Console => None,
         }
     }
 
@@ -82,6 +86,7 @@ impl Machine<'_> {
     pub fn disks(&self) -> Disks {
         match self.emulator {
             Emulator::Uml => Disks::Ubd,
+            Emulator::Exact if exact::has_memory_disks(&self.kernel.modules) => Disks::Memory,
             Emulator::Qemu | Emulator::Exact => Disks::BySerial,
         }
     }
@@ -128,35 +133,39 @@ impl Machine<'_> {
             // With `max` guest copies run byte by byte under translation.
             (Accelerator::Tcg, _) => "Nehalem",
         };
-        let mut words: Vec<OsString> = [QEMU, "-M", "q35", "-accel", accelerator, "-cpu", cpu, "-smp", "1"]
+        let in_memory = self.disks() == Disks::Memory;
+        let board = if in_memory { "q35,nvdimm=on" } else { "q35" };
+        let mut words: Vec<OsString> = [QEMU, "-M", board, "-accel", accelerator, "-cpu", cpu, "-smp", "1"]
             .into_iter()
-            .chain(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m"])
+            .chain(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
             .map(OsString::from)
             .collect();
-        words.push(self.memory_mib.to_string().into());
         words.extend([OsString::from("-kernel"), self.kernel.image.clone().into()]);
         words.extend([OsString::from("-initrd"), self.initramfs.into()]);
         words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
         words.extend(["-serial", "chardev:console"].map(OsString::from));
-        for (name, path) in [(TEST, self.test), (OTHER, self.other)] {
-            words.extend(disk(name, path, exact));
+        let images = [(TEST, self.test), (OTHER, self.other)];
+        if in_memory {
+            words.extend(exact::memory(self.memory_mib, &images));
+        } else {
+            words.extend(["-m".into(), OsString::from(self.memory_mib.to_string())]);
+            words.extend(images.into_iter().flat_map(|(name, path)| disk(name, path, exact)));
         }
-        words.extend(
-            [
-                "-device",
-                "virtio-serial-pci",
-                "-chardev",
-                // Not `stdio`: at the end of an empty standard input that hangs up on the guest.
-                "file,id=events,path=/dev/stdout",
-                "-device",
-                "virtserialport,chardev=events,name=fsarena.events",
-            ]
-            .map(OsString::from),
-        );
         if exact {
-            // One instruction is one nanosecond, and waiting takes none of the host's time.
-            words.extend(["-icount", "shift=0,sleep=off,align=off", "-seed", "1"].map(OsString::from));
-            words.extend(["-rtc", "base=2020-01-01T00:00:00,clock=vm"].map(OsString::from));
+            words.extend(exact::clock().into_iter().chain(exact::voice()));
+        } else {
+            words.extend(
+                [
+                    "-device",
+                    "virtio-serial-pci",
+                    "-chardev",
+                    // Not `stdio`: at the end of an empty standard input that hangs up on the guest.
+                    "file,id=events,path=/dev/stdout",
+                    "-device",
+                    "virtserialport,chardev=events,name=fsarena.events",
+                ]
+                .map(OsString::from),
+            );
         }
         words.extend([OsString::from("-append"), self.append(exact).into()]);
         words
@@ -173,19 +182,15 @@ impl Machine<'_> {
 /// A raw image as a virtio disk with a serial number.
 fn disk(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
     // A full disk of the host is an error in the guest; QEMU's default is to stop it for ever. Exact guests leave
-    // the other disk as they found it, and count instructions: how far the host has written is no matter there.
-    let further = match (exact, name) {
-        (true, OTHER) => "cache=unsafe,snapshot=on",
-        (true, _) => "cache=unsafe",
-        (false, _) => "cache=writeback",
-    };
+    // both disks as they found them, and count instructions: how far the host has written is no matter there.
+    let further = if exact { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
     let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");
     ["-drive".into(), option(&drive, path), "-device".into(), device.into()]
 }
 
 /// An option that ends with a path. QEMU wants commas in it doubled.
-fn option(head: &str, path: &Path) -> OsString {
+pub(crate) fn option(head: &str, path: &Path) -> OsString {
     format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
 
@@ -219,7 +224,7 @@ mod tests {
     fn only_exact_guests_count_instructions() {
         let exact = words(Emulator::Exact, "/t");
         assert!(exact.contains("-icount shift=0,sleep=off") && exact.contains("norandmaps"), "{exact}");
-        assert!(exact.contains("snapshot=on,file=/o") && !exact.contains("snapshot=on,file=/t"), "{exact}");
+        assert!(exact.contains("snapshot=on,file=/o") && exact.contains("snapshot=on,file=/t"), "{exact}");
         let plain = words(Emulator::Qemu, "/t");
         assert!(!plain.contains("icount") && !plain.contains("norandmaps"), "{plain}");
     }

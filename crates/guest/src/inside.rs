@@ -7,6 +7,7 @@ use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
 use std::fs::File;
 use std::io::{Error, Result, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,15 @@ pub fn boot() -> Result<Booted> {
         Disks::Ubd => {
             (wait_for(|| there("/dev/ubda"), "/dev/ubda")?, wait_for(|| there("/dev/ubdb"), "/dev/ubdb")?)
         }
+        Disks::Memory => {
+            let found = (
+                wait_for(|| there("/dev/pmem0"), "/dev/pmem0")?,
+                wait_for(|| there("/dev/pmem1"), "/dev/pmem1")?,
+            );
+            // What is written to it is of interest; where a kernel does not count that, a note of the probe says so.
+            let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
+            found
+        }
         Disks::BySerial => (by_serial(TEST)?, by_serial(OTHER)?),
     };
     Ok(Booted { orders, voice, test, other })
@@ -90,11 +100,25 @@ fn voice(voice: &Voice) -> Result<Box<dyn Write>> {
             let port = wait_for(|| port(name), name)?;
             Ok(Box::new(File::options().write(true).open(port)?))
         }
+        Voice::Io(number) => Ok(Box::new(Io(File::options().write(true).open("/dev/port")?, *number))),
         Voice::Hostfs { dir, file } => {
             mount("hostfs", HOST, "none", dir)?;
             let file = File::options().append(true).open(Path::new(HOST).join(file))?;
             Ok(Box::new(Synced(file)))
         }
+    }
+}
+
+/// An I/O port: the kernel writes what follows the first byte to the ports that follow.
+struct Io(File, u64);
+
+impl Write for Io {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write_at(&bytes[..bytes.len().min(1)], self.1)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
     }
 }
 

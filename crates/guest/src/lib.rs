@@ -3,10 +3,12 @@
 //! A guest needs no root, and touches no disk but image files. What it boots into is this very program as
 //! `/init`, so that the same agent measures there as everywhere.
 
+pub mod counter;
 pub mod cpio;
 pub mod debian;
 pub mod emulator;
 mod error;
+pub mod exact;
 pub mod inside;
 pub mod kernel;
 pub mod launch;

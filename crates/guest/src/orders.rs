@@ -24,6 +24,9 @@ pub struct Orders {
 pub enum Voice {
     /// A virtio serial port of this name.
     Port(String),
+    /// An I/O port of this number, which takes a byte at a time and answers at once: nothing of the host's pace
+    /// reaches the guest.
+    Io(u64),
     /// A file of this name in a directory of the host, which User Mode Linux mounts.
     Hostfs {
         /// The directory.
@@ -45,6 +48,8 @@ pub enum Disks {
     BySerial,
     /// `ubda`, `ubdb`, in the order of the command line.
     Ubd,
+    /// `pmem0`, `pmem1`: memory that is there from the beginning, in the order of the command line.
+    Memory,
 }
 
 /// The disk that carries the filesystem under test.

@@ -7,7 +7,7 @@ use crate::tree::{self, TOP};
 use crate::workload::Job;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
-use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_core::setting::{Default, Kind, SettingDef, Value};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -26,6 +26,8 @@ pub enum Source {
         files: u64,
         /// How much of each file is text, in per cent.
         compressible: u8,
+        /// How many files in 10,000 have a twin beside them.
+        twins: u64,
     },
     /// A directory that is there.
     Directory(PathBuf),
@@ -55,6 +57,14 @@ pub const COMPRESSIBLE: SettingDef = SettingDef {
     help: "per cent of each generated file that is text; the rest cannot be compressed",
 };
 
+/// The setting for known extra work.
+pub const TWINS: SettingDef = SettingDef {
+    id: "twins",
+    kind: Kind::Int { min: 0, max: 10_000 },
+    default: Default::Int(0),
+    help: "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
+};
+
 /// How many files the generated tree of a job has.
 pub fn generated_files(job: &Job) -> u64 {
     match job.settings.int(TREE_FILES.id) {
@@ -66,6 +76,14 @@ pub fn generated_files(job: &Job) -> u64 {
 /// How much of each generated file of a job is text, in per cent.
 pub fn compressible(job: &Job) -> u8 {
     job.settings.int(COMPRESSIBLE.id) as u8
+}
+
+/// How many files in 10,000 have a twin; none where the workload has no such setting.
+fn twins(job: &Job) -> u64 {
+    match job.settings.0.get(TWINS.id) {
+        Some(Value::Int(twins)) => *twins as u64,
+        _ => 0,
+    }
 }
 
 /// What a tree holds.
@@ -93,6 +111,7 @@ impl Source {
                 seed: job.seed,
                 files: generated_files(job),
                 compressible: compressible(job),
+                twins: twins(job),
             },
             path => Source::Directory(path.into()),
         }
@@ -104,9 +123,15 @@ impl Source {
             Source::Directory(path) => {
                 format!("the tree is that of {} as it was at the start of the run", path.display())
             }
-            Source::Generated { files, compressible, .. } => format!(
-                "the tree is generated: {files} files shaped like the kernel's, {compressible}% of each compressible text, the rest incompressible"
-            ),
+            Source::Generated { files, compressible, twins, .. } => {
+                let twins = match twins {
+                    0 => String::new(),
+                    twins => format!(", {}% of them twice", *twins as f64 / 100.0),
+                };
+                format!(
+                    "the tree is generated: {files} files shaped like the kernel's{twins}, {compressible}% of each compressible text, the rest incompressible"
+                )
+            }
         };
         Note::new(NoteKind::Remark, text)
     }
@@ -119,8 +144,8 @@ impl Source {
         let mut contents = Contents::default();
         let mut entries = 0;
         match self {
-            Source::Generated { seed, files, .. } => {
-                for entry in tree::generate(mix(*seed, 3), *files) {
+            Source::Generated { seed, files, twins, .. } => {
+                for entry in tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins) {
                     contents.files += u64::from(entry.bytes.is_some());
                     contents.directories += u64::from(entry.bytes.is_none());
                     contents.block_bytes += entry.bytes.unwrap_or(0).next_multiple_of(4096);
@@ -155,8 +180,8 @@ impl Source {
     /// Where a file cannot be read, or the archive not be written.
     pub fn archive(&self, out: impl Write) -> Result<(), Error> {
         match self {
-            Source::Generated { seed, files, compressible } => {
-                let tree = tree::generate(mix(*seed, 3), *files);
+            Source::Generated { seed, files, compressible, twins } => {
+                let tree = tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins);
                 tarball::of_generated(out, &tree, &mut Payload::new(*seed, *compressible))
             }
             Source::Directory(dir) => of_directory(out, dir),

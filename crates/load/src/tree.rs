@@ -45,6 +45,22 @@ pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
     entries
 }
 
+/// The same tree in which so many in 10,000 files have a twin of their size beside them, spread evenly: more of the
+/// same work, by a known amount.
+pub fn with_twins(entries: Vec<Entry>, per_10000: u64) -> Vec<Entry> {
+    let mut all = Vec::with_capacity(entries.len());
+    let mut seen = 0;
+    for entry in entries {
+        let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
+        all.push(entry);
+        if let Some(twin) = twin {
+            seen += 1;
+            all.extend((seen * per_10000 / 10_000 > (seen - 1) * per_10000 / 10_000).then_some(twin));
+        }
+    }
+    all
+}
+
 /// A directory before it has a name.
 #[derive(Default)]
 struct Directory {
@@ -132,6 +148,18 @@ mod tests {
     fn the_same_seed_gives_the_same_tree_and_another_seed_another() {
         assert_eq!(generate(7, 300), generate(7, 300));
         assert_ne!(generate(7, 300), generate(8, 300));
+    }
+
+    #[test]
+    fn twins_are_as_many_as_asked_for_and_spread_evenly() {
+        let tree = generate(7, 2143);
+        let more = |per_10000| files(&with_twins(tree.clone(), per_10000)).count() - 2143;
+        assert_eq!([more(0), more(14), more(50), more(100), more(10_000)], [0, 3, 10, 21, 2143]);
+        let all = with_twins(tree.clone(), 14);
+        let twin = all.iter().position(|entry| entry.path.ends_with(".twin")).unwrap();
+        assert_eq!(all[twin].bytes, all[twin - 1].bytes);
+        let first = files(&all[..twin]).count();
+        assert!((700..730).contains(&first), "{first}");
     }
 
     #[test]

@@ -88,6 +88,9 @@ pub enum Error {
     /// A chart could not be drawn.
     #[error("a chart could not be drawn: {0}")]
     Chart(String),
+    /// A flame graph could not be drawn.
+    #[error("a flame graph could not be drawn: {0}")]
+    Flame(String),
     /// The page could not be made.
     #[error("the page could not be made: {0}")]
     Template(String),

@@ -113,11 +113,14 @@ fn one_step(request: &Request, step: Step, bench: &mut Bench) -> Result<(), Stri
     Ok(())
 }
 
-/// Follows this process, its threads and what it starts, where that is asked for.
+/// Follows this process, its threads and what it starts, or samples the whole machine, where that is asked for.
 fn start_tracer(request: &Request) -> Result<Option<Tracer>, fsarena_trace::Unavailable> {
-    let target = Target::Pids(vec![std::process::id()]);
-    let options = Options { target, cpu_samples_hz: CPU_SAMPLES_HZ, user_chains: false };
-    request.trace.then(|| Tracer::start(&options)).transpose()
+    let options = match (request.trace, request.sample_hz) {
+        (true, _) => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        (false, Some(hz)) => Options::stacks(Target::WholeMachine, hz),
+        (false, None) => return Ok(None),
+    };
+    Tracer::start(&options).map(Some)
 }
 
 fn perform_all(

@@ -6,6 +6,7 @@ use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::SettlePlan;
 use fsarena_core::sample::{Readings, Sample};
+use fsarena_guest::counter::{Mark, mark};
 use fsarena_load::step::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
@@ -94,12 +95,17 @@ impl<'a> Bench<'a> {
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         let before = self.session.before();
         let begun = Instant::now();
+        mark(Mark::Begin);
         let done = work(&mut |record| commands.push(record));
+        mark(Mark::Return);
         let elapsed = begun.elapsed();
         let at_return = self.session.at_return();
         // The probes' own reading between return and sync is nobody's time.
         let resumed = Instant::now();
         let synced = sync();
+        if done.is_ok() {
+            mark(Mark::Durable);
+        }
         let durable = elapsed + resumed.elapsed();
         let at_durable = self.session.at_durable();
 

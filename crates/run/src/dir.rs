@@ -82,6 +82,7 @@ impl Executor for Directories {
             root,
             other: self.other.clone(),
             trace: self.trace,
+            sample_hz: None,
         };
         let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &[])?;
         for note in &conditions.notes {

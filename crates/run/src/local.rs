@@ -141,6 +141,7 @@ impl Local {
             other: self.carrier.other(),
             device: numbers(devices),
             trace: self.trace,
+            sample_hz: None,
         }
     }
 

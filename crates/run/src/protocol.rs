@@ -24,6 +24,9 @@ pub struct Request {
     /// Trace what each timed step waits for ([`CellEvent::Profile`]).
     #[serde(default)]
     pub trace: bool,
+    /// Sample so many times a second what the whole machine runs in each timed step ([`CellEvent::Profile`]).
+    #[serde(default)]
+    pub sample_hz: Option<u32>,
 }
 
 /// How to mount the filesystem under test.

@@ -6,6 +6,7 @@ use fsarena_core::cell::{Arm, StepInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::matrix::{self, work_of};
+use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_load::workload::{Job, Room, Workload};
 use std::collections::BTreeSet;
@@ -72,7 +73,7 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
 pub fn metrics(plan: &Plan) -> Vec<&'static str> {
     // A guest that counts instructions knows no time.
     if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
-        return vec!["instructions"];
+        return vec![reading::KERNEL_INSTRUCTIONS, "instructions"];
     }
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
     let mut metrics = Vec::new();

@@ -22,7 +22,7 @@ fn trace() -> Result<(), Box<dyn Error>> {
         pid => Target::Pids(vec![pid.parse()?]),
     };
     let seconds: f64 = args.next().map_or(Ok(5.0), |text| text.parse())?;
-    let tracer = Tracer::start(&Options { target, cpu_samples_hz: 997, user_chains: false })?;
+    let tracer = Tracer::start(&Options::locks(target, 997))?;
     std::thread::sleep(Duration::try_from_secs_f64(seconds)?);
     print!("{}", tracer.stop().text(10, 4));
     Ok(())

@@ -9,7 +9,7 @@
 //! use fsarena_trace::{Options, Target, Tracer};
 //!
 //! let target = Target::Pids(vec![std::process::id()]);
-//! let tracer = Tracer::start(&Options { target, cpu_samples_hz: 997, user_chains: false })?;
+//! let tracer = Tracer::start(&Options::locks(target, 997))?;
 //! // … the work …
 //! println!("{}", tracer.stop().text(10, 3));
 //! # Ok::<(), fsarena_trace::Unavailable>(())
@@ -37,5 +37,5 @@ mod waits;
 
 pub use error::Unavailable;
 pub use kind::LockKind;
-pub use profile::{CpuSite, LockSite, Profile};
+pub use profile::{CpuSite, LockSite, Profile, Stack};
 pub use tracer::{Options, Target, Tracer};

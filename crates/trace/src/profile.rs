@@ -54,6 +54,15 @@ pub struct CpuSite {
     pub samples: u64,
 }
 
+/// A call chain that tasks were found in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    /// The functions, outermost first; `(user code)` alone for all that runs outside the kernel.
+    pub frames: Vec<String>,
+    /// Number of samples.
+    pub samples: u64,
+}
+
 /// What a trace found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
@@ -67,6 +76,9 @@ pub struct Profile {
     pub total_wait_ns: u64,
     /// What took CPU time, most first.
     pub cpu: Vec<CpuSite>,
+    /// Every chain of the CPU samples, in the order of their names, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<Stack>,
     /// Number of CPU samples.
     pub cpu_samples: u64,
     /// What the samples count: `cycles` or, where the machine has no such counter, `cpu-clock`; none where

@@ -43,26 +43,47 @@ pub struct Rings {
 /// # Errors
 /// What this kernel or user lacks.
 pub fn open(kernel: &Kernel, options: &Options) -> Result<Rings, Unavailable> {
-    let tracefs = Tracefs::find(kernel)?;
-    let begin = tracefs.tracepoint(kernel, "contention_begin")?;
-    let end = tracefs.tracepoint(kernel, "contention_end")?;
-    let (begin_decoder, end_decoder) = decoders(&begin, &end)?;
+    let locks = options.locks.then(|| Locks::find(kernel)).transpose()?;
     let cpus = online(kernel)?;
     let largest = ring_bytes(cpus.len());
     let opener = Opener { kernel, cpus: &cpus, largest };
 
-    let mut rings = opener.on_every_cpu(&tracepoint(&end, options), end_decoder, largest / 4)?;
+    let mut rings = vec![];
+    if let Some(Locks { end, end_decoder, .. }) = &locks {
+        rings.extend(opener.on_every_cpu(&tracepoint(end, options), *end_decoder, largest / 4)?);
+    }
     let mut cpu_event = None;
     if options.cpu_samples_hz > 0 {
         let (clock, name) = clock(kernel, options, cpus[0]);
-        rings.extend(opener.on_every_cpu(&clock, Decoder::Cpu, largest / 4)?);
+        let bytes = if options.stacks { largest } else { largest / 4 };
+        rings.extend(opener.on_every_cpu(&clock, Decoder::Cpu, bytes)?);
         cpu_event = Some(name);
     }
-    let mut begins = tracepoint(&begin, options);
-    // Processes made meanwhile are told of by this event alone: once is enough.
-    begins.sample(SampleFlag::CALLCHAIN).task(true);
-    rings.extend(opener.on_every_cpu(&begins, begin_decoder, largest)?);
+    if let Some(Locks { begin, begin_decoder, .. }) = &locks {
+        let mut begins = tracepoint(begin, options);
+        // Processes made meanwhile are told of by this event alone: once is enough.
+        begins.sample(SampleFlag::CALLCHAIN).task(true);
+        rings.extend(opener.on_every_cpu(&begins, *begin_decoder, largest)?);
+    }
     Ok(Rings { rings, cpu_event })
+}
+
+/// The tracepoints around waits for locks.
+struct Locks {
+    begin: Tracepoint,
+    end: Tracepoint,
+    begin_decoder: Decoder,
+    end_decoder: Decoder,
+}
+
+impl Locks {
+    fn find(kernel: &Kernel) -> Result<Locks, Unavailable> {
+        let tracefs = Tracefs::find(kernel)?;
+        let begin = tracefs.tracepoint(kernel, "contention_begin")?;
+        let end = tracefs.tracepoint(kernel, "contention_end")?;
+        let (begin_decoder, end_decoder) = decoders(&begin, &end)?;
+        Ok(Locks { begin, end, begin_decoder, end_decoder })
+    }
 }
 
 fn decoders(begin: &Tracepoint, end: &Tracepoint) -> Result<(Decoder, Decoder), Unavailable> {

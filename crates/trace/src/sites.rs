@@ -3,7 +3,7 @@
 use crate::chains::ChainId;
 use crate::kind::LockKind;
 use crate::layer;
-use crate::profile::{CpuSite, LockSite};
+use crate::profile::{CpuSite, LockSite, Stack};
 use crate::symbols::Symbols;
 use crate::tally::Tally;
 use crate::waits::Waits;
@@ -88,6 +88,18 @@ pub fn cpu(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
         .collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.samples));
     sites
+}
+
+/// Every chain that was found running, outermost function first.
+pub fn stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
+    let mut chains: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    for (chain, samples) in &tally.cpu {
+        let mut names = kernel_names(tally, symbols, *chain);
+        names.reverse();
+        *chains.entry(if names.is_empty() { vec![USER] } else { names }).or_default() += samples;
+    }
+    let own = |names: Vec<&str>| names.into_iter().map(String::from).collect();
+    chains.into_iter().map(|(names, samples)| Stack { frames: own(names), samples }).collect()
 }
 
 fn kernel_names<'a>(tally: &Tally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
@@ -176,6 +188,10 @@ mod tests {
         assert_eq!(sites[0].share, 0.625);
         assert_eq!(sites[0].program, ["0x99"], "nothing is known to be mapped there");
         assert_eq!(sites[1].callers, ["ksys_pwrite64"]);
+        let all = stacks(&tally, &symbols);
+        let found: Vec<_> = all.iter().map(|stack| (stack.frames.join(";"), stack.samples)).collect();
+        let expected = [("(user code)", 5), ("ksys_pwrite64;vfs_write", 2), ("vfs_write", 1)];
+        assert_eq!(found, expected.map(|(frames, samples)| (frames.to_string(), samples)));
     }
 
     #[test]

@@ -28,12 +28,28 @@ pub enum Target {
 pub struct Options {
     /// Whose waits.
     pub target: Target,
+    /// Whether waits for locks are traced.
+    pub locks: bool,
     /// How often a second each CPU is asked what it is doing; 0 for never. The kernel's limit
     /// (`kernel.perf_event_max_sample_rate`) holds.
     pub cpu_samples_hz: u32,
     /// Whether the program's part of the chains is kept too. It is right only for programs built with frame
     /// pointers.
     pub user_chains: bool,
+    /// Whether every chain of the CPU samples is kept, not only the functions and their heaviest paths.
+    pub stacks: bool,
+}
+
+impl Options {
+    /// Waits for locks and what runs, `cpu_samples_hz` times a second.
+    pub fn locks(target: Target, cpu_samples_hz: u32) -> Options {
+        Options { target, locks: true, cpu_samples_hz, user_chains: false, stacks: false }
+    }
+
+    /// What runs, with every chain, and no locks.
+    pub fn stacks(target: Target, cpu_samples_hz: u32) -> Options {
+        Options { target, locks: false, cpu_samples_hz, user_chains: false, stacks: true }
+    }
 }
 
 /// A running trace. Dropping it ends it.
@@ -45,6 +61,7 @@ pub struct Tracer {
     kernel: Kernel,
     symbols: Symbols,
     cpu_event: Option<&'static str>,
+    stacks: bool,
 }
 
 impl Tracer {
@@ -73,7 +90,7 @@ impl Tracer {
             move || reader::run(rings, begun, &stop, tally)
         });
         let reader = Some(reader.map_err(Unavailable::Reader)?);
-        Ok(Tracer { stop, reader, kernel, symbols, cpu_event })
+        Ok(Tracer { stop, reader, kernel, symbols, cpu_event, stacks: options.stacks })
     }
 
     /// Ends the trace: what it found.
@@ -88,6 +105,7 @@ impl Tracer {
             total_wait_ns: locks.iter().map(|site| site.total_ns).sum(),
             locks,
             cpu: sites::cpu(&tally, &symbols),
+            stacks: if self.stacks { sites::stacks(&tally, &symbols) } else { vec![] },
             cpu_samples: tally.cpu.values().sum(),
             cpu_event: self.cpu_event.map(str::to_string),
             lost: tally.lost,

@@ -27,7 +27,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn this_process() -> Options {
-    Options { target: Target::Pids(vec![std::process::id()]), cpu_samples_hz: 997, user_chains: false }
+    Options::locks(Target::Pids(vec![std::process::id()]), 997)
 }
 
 /// Runs the work under a trace; none, with a word, where this machine cannot.

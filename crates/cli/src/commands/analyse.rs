@@ -3,6 +3,7 @@
 
 mod confirm;
 mod explain;
+mod profile;
 
 use crate::args::Runs;
 use crate::commands::{report, show};
@@ -65,6 +66,11 @@ pub struct Args {
     /// worst cell of the largest finding, or a step (`rndwr[bs=512,threads=16]`). Needs root
     #[arg(long, value_name = "STEP", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
+    /// Boot every arm of a run with --on exact once more, sample what its kernel does in a step, and print the functions
+    /// where the instructions went and where the arms differ; flame graphs go to the run's directory. Without a step
+    /// it is the one with most instructions
+    #[arg(long, value_name = "STEP", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["explain", "confirm", "scaling"])]
+    profile: Option<String>,
     /// The arm of --explain [default: that of the largest finding]
     #[arg(long, requires = "explain")]
     arm: Option<String>,
@@ -92,13 +98,19 @@ pub fn run(args: Args) -> Outcome {
         );
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
-    if args.scaling || (curves::by_clients(&record) && args.explain.is_none() && !args.confirm) {
+    let again = args.explain.is_some() || args.profile.is_some() || args.confirm;
+    if args.scaling || (curves::by_clients(&record) && !again) {
         let run = curves::of_run(&record, args.metric.as_deref())?;
         if let Some(words) = run.left_out().filter(|_| !args.quiet) {
             let _ = writeln!(std::io::stderr(), "{words}");
         }
         let series = run.curves.into_iter().map(|curve| curve.series).collect();
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
+    }
+    if let Some(step) = &args.profile {
+        handle_signals()?;
+        report::print_page(&profile::profile(&args, &record, step)?, &args.format)?;
+        return Ok(ExitCode::Done);
     }
     if let Some(step) = &args.explain {
         handle_signals()?;

@@ -1,5 +1,6 @@
 //! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
 
+mod exact;
 mod here;
 
 pub use here::stored_line;
@@ -21,6 +22,9 @@ use std::time::Duration;
 ///
 /// With `--here`, this machine is measured: two identical ext4 arms on RAM-backed images, and arms with 1, 2
 /// and 5% more files. It needs root, and says what this machine can resolve.
+///
+/// With `--exact`, cells are repeated in guests that count instructions (`--on exact`): by how much the counts
+/// of the same work differ. It needs QEMU, and no root.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Simulated runs for each rule and noise
@@ -32,6 +36,12 @@ pub struct Args {
     /// Measure this machine in place of simulating one
     #[arg(long)]
     here: bool,
+    /// Repeat cells in guests that count instructions, and print by how much the counts differ
+    #[arg(long, conflicts_with_all = ["here", "runs"])]
+    exact: bool,
+    /// With --exact: how often each cell is run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact")]
+    repeats: u32,
     /// With --here: start no block that would end later than this
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration, requires = "here")]
     budget: Duration,
@@ -56,6 +66,9 @@ fn runs(text: &str) -> Result<usize, String> {
 pub fn run(args: Args) -> Outcome {
     if args.here {
         return here::run(&args);
+    }
+    if args.exact {
+        return exact::run(&args);
     }
     let report = selftest(args.runs, args.seed);
     match args.format {

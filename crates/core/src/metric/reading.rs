@@ -48,12 +48,18 @@ pub const IOWAIT: &str = "iowait_ns";
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
 /// Whether the load was steady: 1 or 0.
 pub const STEADY: &str = "steady_ratio";
-/// Instructions of the process tree in user space, in a guest that counts them.
+/// Instructions of programs, in a guest that counts them.
 pub const USER_INSTRUCTIONS: &str = "user_instructions";
-/// Instructions of the kernel on behalf of the process tree.
+/// Instructions of the kernel.
 pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
-/// Instructions of all tasks of the guest.
+/// Instructions of the whole guest.
 pub const GUEST_INSTRUCTIONS: &str = "guest_instructions";
+/// Instructions of the whole guest until the command returned.
+pub const RETURNED_INSTRUCTIONS: &str = "returned_instructions";
+/// System calls, where instructions are counted.
+pub const SYSTEM_CALLS: &str = "system_calls_count";
+/// Instructions of the process tree until its command returned.
+pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
 /// Instructions of the process tree over the durable time.
 pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
 /// Bytes that a user without privileges can still write.
@@ -98,15 +104,24 @@ pub const LIFECYCLE: &[ReadingDef] = &[
 pub const INSTRUCTIONS: &[ReadingDef] = &[
     instructions(
         USER_INSTRUCTIONS,
-        "instructions of the process tree in user space; the sum with those of the kernel is exact, the split is sampled at ticks",
+        "instructions of programs until the data was durable, counted one by one; of the process tree, sampled at ticks, where a note says so",
     ),
     instructions(
         KERNEL_INSTRUCTIONS,
-        "instructions of the kernel for the process tree; the sum with those in user space is exact, the split is sampled at ticks",
+        "instructions of the kernel until the data was durable, its threads and interrupts included, counted one by one; for the process tree, sampled at ticks, where a note says so",
     ),
     instructions(
         GUEST_INSTRUCTIONS,
-        "instructions of all tasks of the guest until the data was durable; interrupts while it idles are not among them",
+        "instructions of the guest until the data was durable; where the emulator does not count, those of its tasks by their clocks",
+    ),
+    instructions(
+        RETURNED_INSTRUCTIONS,
+        "instructions of the guest until the command returned, counted one by one",
+    ),
+    instructions(SYSTEM_CALLS, "system calls until the data was durable, counted one by one"),
+    instructions(
+        TREE_INSTRUCTIONS,
+        "instructions of the process tree until its command returned, by its clock, in microseconds",
     ),
     instructions(TREE_INSTRUCTIONS_DURABLE, "instructions of the process tree until the data was durable"),
 ];

@@ -1,7 +1,7 @@
 //! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
-use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
+use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
 use crate::step::{Before, Error, Step};
 use crate::tree::TOP;
 use crate::workload::{Job, Place, Room, Workload};
@@ -18,7 +18,7 @@ pub struct Tree;
 const DEF: WorkloadDef = WorkloadDef {
     id: "tree",
     help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
-    settings: &[DRIVER, TREE, TREE_FILES, COMPRESSIBLE, REFLINK],
+    settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };
 
 /// Blocks that a directory or a symbolic link may take.

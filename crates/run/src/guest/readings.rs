@@ -3,23 +3,22 @@
 use fsarena_core::metric::reading;
 use fsarena_core::plan::Emulator;
 use fsarena_core::sample::{Readings, Sample, Unit};
+use fsarena_guest::counter::Counts;
 
 /// Times that are instructions where the clock counts them: CPU, not waiting, which such a clock skips.
-const COUNTED: [(&str, &str); 4] = [
-    (reading::USER, reading::USER_INSTRUCTIONS),
-    (reading::SYSTEM, reading::KERNEL_INSTRUCTIONS),
+const COUNTED: [(&str, &str); 2] = [
     (reading::MACHINE_CPU, reading::GUEST_INSTRUCTIONS),
     (reading::TREE_CPU_DURABLE, reading::TREE_INSTRUCTIONS_DURABLE),
 ];
 
 /// The sample as it may be kept: without what this emulator cannot tell, and with instructions for times where it
 /// counts them.
-pub fn of(emulator: Emulator, sample: Sample) -> Sample {
+pub fn of(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
     match emulator {
         Emulator::Qemu => sample,
         Emulator::Uml => Sample { readings: without_split(sample.readings), ..sample },
         // Nor is there a course over time.
-        Emulator::Exact => Sample { readings: counted(&sample.readings), series: vec![], ..sample },
+        Emulator::Exact => Sample { readings: counted(&sample.readings, counts), series: vec![], ..sample },
     }
 }
 
@@ -31,14 +30,25 @@ fn without_split(mut readings: Readings) -> Readings {
     readings
 }
 
-fn counted(readings: &Readings) -> Readings {
+fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
     let mut kept = Readings::default();
+    if let (Some(user), Some(system)) = (readings.get(reading::USER), readings.get(reading::SYSTEM)) {
+        kept.set(reading::TREE_INSTRUCTIONS, user + system);
+        kept.set(reading::USER_INSTRUCTIONS, user);
+        kept.set(reading::KERNEL_INSTRUCTIONS, system);
+    }
     for (id, value) in &readings.0 {
         match COUNTED.iter().find(|(time, _)| time == id) {
             Some((_, instructions)) => kept.set(instructions, *value),
             None if !is_time(id) => kept.set(id, *value),
             None => {}
         }
+    }
+    if let Some(counts) = counts {
+        kept.set(reading::USER_INSTRUCTIONS, counts.user_durable as f64);
+        kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_durable as f64);
+        kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_durable + counts.kernel_durable) as f64);
+        kept.set(reading::RETURNED_INSTRUCTIONS, (counts.user + counts.kernel) as f64);
     }
     kept
 }
@@ -61,15 +71,25 @@ mod tests {
     fn instructions_stand_for_times_and_no_time_is_left() {
         let taken = readings(&[
             ("elapsed_ns", 9.0),
+            ("user_ns", 1.0),
             ("system_ns", 5.0),
             ("machine_cpu_ns", 7.0),
             ("major_faults", 2.0),
             ("read_iops_per_s", 3.0),
         ]);
-        let kept = counted(&taken);
-        let expected =
-            readings(&[("kernel_instructions", 5.0), ("guest_instructions", 7.0), ("major_faults", 2.0)]);
-        assert_eq!(kept, expected);
+        let by_clocks = [
+            ("tree_instructions", 6.0),
+            ("user_instructions", 1.0),
+            ("kernel_instructions", 5.0),
+            ("guest_instructions", 7.0),
+            ("major_faults", 2.0),
+        ];
+        assert_eq!(counted(&taken, None), readings(&by_clocks));
+        let counts = Counts { user: 1, kernel: 10, user_durable: 2, kernel_durable: 20 };
+        let kept = counted(&taken, Some(counts));
+        let of = |id| kept.get(id);
+        assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);
+        assert_eq!([of("guest_instructions"), of("returned_instructions")], [Some(22.0), Some(11.0)]);
     }
 
     #[test]

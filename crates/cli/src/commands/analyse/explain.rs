@@ -75,8 +75,7 @@ impl Choice {
 /// measured.
 pub fn explain(args: &Args, record: &RunRecord, choice: &Choice) -> Result<Page, Failure> {
     // What is missing is said before anything is made.
-    let trial =
-        Options { target: Target::Pids(vec![std::process::id()]), cpu_samples_hz: 0, user_chains: false };
+    let trial = Options::locks(Target::Pids(vec![std::process::id()]), 0);
     drop(Tracer::start(&trial)?);
     let kernel = Kernel::host();
     let plan = choice.plan(&record.plan);

@@ -47,13 +47,11 @@ impl Trees {
     }
 }
 
-/// Writes a tree in which every so-many-th file has a twin of the same size beside it: `percent` more files,
-/// and as many more bytes as those files have in the mean.
+/// Writes a tree with `percent` more files, and as many more bytes as those files have in the mean.
 fn write(top: &Path, entries: &[Entry], percent: u64, seed: u64) -> std::io::Result<()> {
     let mut payload = Payload::new(seed, 50);
     let mut contents = Vec::new();
-    let mut seen = 0;
-    for entry in entries {
+    for entry in tree::with_twins(entries.to_vec(), 100 * percent) {
         let path = top.join(&entry.path);
         let Some(bytes) = entry.bytes else {
             std::fs::create_dir_all(&path)?;
@@ -62,19 +60,8 @@ fn write(top: &Path, entries: &[Entry], percent: u64, seed: u64) -> std::io::Res
         contents.resize(bytes as usize, 0);
         payload.fill(&mut contents);
         std::fs::write(&path, &contents)?;
-        if has_twin(seen, percent) {
-            let mut twin = path.into_os_string();
-            twin.push(".twin");
-            std::fs::write(twin, &contents)?;
-        }
-        seen += 1;
     }
     Ok(())
-}
-
-/// Whether file number `seen` is among the `percent`, spread evenly.
-fn has_twin(seen: u64, percent: u64) -> bool {
-    (seen + 1) * percent / 100 > seen * percent / 100
 }
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! What mkfs draws by chance, given instead.
+//!
+//! The seed by which ext hashes names decides in which order directories lie, and so how much work they are. Identities
+//! go with it: two filesystems that are made alike then are alike.
+
+/// The identity and the seed: any will do, as long as it is always the same.
+const ID: &str = "6673a2e4-a000-4000-8000-000000000001";
+
+/// The argument that a mkfs takes for it: the flag, and what it is given.
+fn pins(mkfs: &str) -> &'static [(&'static str, &'static str)] {
+    match mkfs {
+        "mkfs.ext2" | "mkfs.ext3" | "mkfs.ext4" => &[("-U", ""), ("-E", "hash_seed=")],
+        "mkfs.xfs" => &[("-m", "uuid=")],
+        "mkfs.btrfs" => &[("-U", "")],
+        "mkfs.reiserfs" => &[("-u", "")],
+        _ => &[],
+    }
+}
+
+/// The arguments of a mkfs, with what it would draw by chance. What they say already stays as it is.
+pub fn pin(mkfs: &str, words: &mut Vec<String>) {
+    for (flag, key) in pins(mkfs) {
+        let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));
+        match given {
+            // Of two such flags the last would hold alone.
+            Some(list) if !key.is_empty() && !list.contains(key) => list.push_str(&format!(",{key}{ID}")),
+            Some(_) => {}
+            None => words.extend([flag.to_string(), format!("{key}{ID}")]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pinned(mkfs: &str, words: &[&str]) -> String {
+        let mut words = words.iter().map(|word| word.to_string()).collect();
+        pin(mkfs, &mut words);
+        words.join(" ").replace(ID, "ID")
+    }
+
+    #[test]
+    fn what_is_said_already_stays() {
+        assert_eq!(pinned("mkfs.ext4", &[]), "-U ID -E hash_seed=ID");
+        assert_eq!(
+            pinned("mkfs.ext4", &["-E", "lazy_itable_init=0"]),
+            "-E lazy_itable_init=0,hash_seed=ID -U ID"
+        );
+        assert_eq!(pinned("mkfs.ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
+        assert_eq!(pinned("mkfs.xfs", &["-m", "crc=0"]), "-m crc=0,uuid=ID");
+        assert_eq!(pinned("mkfs.jfs", &["-q"]), "-q");
+    }
+
+    #[test]
+    fn two_filesystems_that_are_made_alike_are_alike() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = |name: &str| {
+            let image = dir.path().join(name);
+            std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+            let mut words = vec!["-q".to_string(), "-F".into()];
+            pin("mkfs.ext4", &mut words);
+            let made = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).expect(&mut |_| {});
+            made.unwrap();
+            let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).expect(&mut |_| {});
+            let of = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");
+            shown.unwrap().stdout.lines().filter(of).map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(made("a"), made("b"));
+        assert_eq!(made("a").len(), 2);
+    }
+}

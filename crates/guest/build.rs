@@ -1,0 +1,33 @@
+//! Compiles the counter, a plugin of QEMU, which the library carries as bytes: whoever has fsarena has it.
+
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = "counter/plugin.rs";
+
+fn main() {
+    println!("cargo::rerun-if-changed={SOURCE}");
+    let of = |name: &str| std::env::var(name).unwrap_or_default();
+    let out = Path::new(&of("OUT_DIR")).join("counter.so");
+    // QEMU runs where fsarena does. A static fsarena has a plugin for the usual C library all the same: it is QEMU
+    // that loads it.
+    let here = of("HOST").split('-').next() == of("TARGET").split('-').next();
+    if !here || !of("TARGET").contains("linux") {
+        std::fs::write(&out, []).expect("the directory for what is built can be written");
+        return;
+    }
+    let mut command = Command::new(of("RUSTC"));
+    command.args([
+        "--crate-type",
+        "cdylib",
+        "--crate-name",
+        "counter",
+        "--edition",
+        "2024",
+        "-C",
+        "opt-level=2",
+    ]);
+    command.args(["-C", "panic=abort", "-C", "strip=symbols", "-o"]).arg(&out).arg(SOURCE);
+    let status = command.status().expect("the compiler that builds this can be started");
+    assert!(status.success(), "{SOURCE} cannot be compiled: {status}");
+}

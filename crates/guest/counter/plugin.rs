@@ -1,0 +1,112 @@
+//! A plugin of QEMU that counts the instructions of a guest, those of its kernel apart from those of its programs.
+//!
+//! Where an instruction lies says whose it is: kernels for x86-64 live in the upper half of the addresses. So the
+//! count is made when code is translated, and running it only adds. What the guest marks with an instruction that does
+//! nothing else (`fsarena_guest::counter`) becomes a line of the file that the argument `out=` names:
+//! user and kernel instructions until the work returned, and until its data was durable.
+//!
+//! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The version of the interface that this is written for.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: c_int = 1;
+
+/// The mark: a no-operation of eight bytes whose displacement says which mark it is.
+const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
+/// Its last byte: the work begins, it has returned, its data is durable.
+const BEGIN: u8 = 1;
+const RETURN: u8 = 2;
+const DURABLE: u8 = 3;
+/// From here on addresses are the kernel's.
+const KERNEL: u64 = 1 << 63;
+/// `QEMU_PLUGIN_INLINE_ADD_U64` and `QEMU_PLUGIN_CB_NO_REGS`.
+const ADD: c_int = 0;
+const NO_REGISTERS: c_int = 0;
+
+/// Instructions since the work began: of programs, of the kernel.
+static COUNTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// What they were when the work returned.
+static AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+static OUT: OnceLock<File> = OnceLock::new();
+
+type Block = c_void;
+type Instruction = c_void;
+
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut Block));
+    fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
+    fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
+    fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const u8;
+    fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
+    fn qemu_plugin_register_vcpu_tb_exec_inline(block: *mut Block, op: c_int, to: *const AtomicU64, value: u64);
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Instruction,
+        callback: extern "C" fn(c_uint, *mut c_void),
+        flags: c_int,
+        data: *mut c_void,
+    );
+}
+
+/// QEMU calls this once. Any other value than 0 keeps it from starting.
+///
+/// # Safety
+/// QEMU passes as many arguments as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(id: u64, _: *const c_void, count: c_int, words: *const *const c_char) -> c_int {
+    for at in 0..count as usize {
+        // SAFETY: there are `count` words, each of which ends with NUL.
+        let word = unsafe { CStr::from_ptr(*words.add(at)) }.to_string_lossy();
+        if let Some(Ok(file)) = word.strip_prefix("out=").map(File::create) {
+            let _ = OUT.set(file);
+        }
+    }
+    if OUT.get().is_none() {
+        return 1;
+    }
+    // SAFETY: `id` is what QEMU gave, the callback lives as long as the program.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    0
+}
+
+extern "C" fn translated(_: u64, block: *mut Block) {
+    // SAFETY: QEMU passes a block of its own, which has as many instructions as it says.
+    unsafe {
+        let count = qemu_plugin_tb_n_insns(block);
+        let whose = usize::from(qemu_plugin_tb_vaddr(block) >= KERNEL);
+        qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[whose], count as u64);
+        for at in 0..count {
+            let instruction = qemu_plugin_tb_get_insn(block, at);
+            if qemu_plugin_insn_size(instruction) != MARK.len() + 1 {
+                continue;
+            }
+            let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), MARK.len() + 1);
+            if bytes.starts_with(&MARK) {
+                let mark = bytes[MARK.len()] as usize as *mut c_void;
+                qemu_plugin_register_vcpu_insn_exec_cb(instruction, marked, NO_REGISTERS, mark);
+            }
+        }
+    }
+}
+
+extern "C" fn marked(_: c_uint, mark: *mut c_void) {
+    let now = [COUNTS[0].load(Relaxed), COUNTS[1].load(Relaxed)];
+    match mark as usize as u8 {
+        BEGIN => COUNTS.iter().for_each(|count| count.store(0, Relaxed)),
+        RETURN => AT_RETURN.iter().zip(now).for_each(|(kept, now)| kept.store(now, Relaxed)),
+        DURABLE => {
+            let [user, kernel] = [AT_RETURN[0].load(Relaxed), AT_RETURN[1].load(Relaxed)];
+            if let Some(mut out) = OUT.get() {
+                let _ = writeln!(out, "{user} {kernel} {} {}", now[0], now[1]);
+            }
+        }
+        _ => {}
+    }
+}

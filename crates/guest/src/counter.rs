@@ -1,0 +1,117 @@
+//! Counting instructions: marks in the guest, a plugin of QEMU that counts between them, and its counts.
+
+use crate::Error;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The plugin; nothing where this fsarena was built for another kind of machine than it was built on.
+const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
+/// The versions of QEMU whose plugin interface this is.
+const VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
+
+/// A moment of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// The work begins.
+    Begin,
+    /// It has returned.
+    Return,
+    /// Its data is on the device. Only work that did not fail gets there.
+    Durable,
+}
+
+/// Marks a moment for the plugin: by an instruction that does nothing, here or in any other process.
+pub fn mark(mark: Mark) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: no-operations.
+    unsafe {
+        match mark {
+            Mark::Begin => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 1"),
+            Mark::Return => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 2"),
+            Mark::Durable => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 3"),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = mark;
+}
+
+/// Instructions of one step, of programs and of the kernel. The kernel's are all of its work: system calls, interrupts
+/// and its own threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Of programs, until the work returned.
+    pub user: u64,
+    /// Of the kernel, until the work returned.
+    pub kernel: u64,
+    /// Of programs, until the data was durable.
+    pub user_durable: u64,
+    /// Of the kernel, until the data was durable.
+    pub kernel_durable: u64,
+}
+
+/// The plugin as a file that QEMU can load.
+#[derive(Debug, Clone)]
+pub struct Counter(PathBuf);
+
+impl Counter {
+    /// Writes the plugin into a directory. None where this QEMU cannot load it; `version` is what `--version` prints.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>, Error> {
+        if PLUGIN.is_empty() || !major(version).is_some_and(|major| VERSIONS.contains(&major)) {
+            return Ok(None);
+        }
+        let path = dir.join("counter.so");
+        std::fs::write(&path, PLUGIN).map_err(Error::io("writing the counter", &path))?;
+        Ok(Some(Counter(path)))
+    }
+
+    /// The arguments of QEMU that count into a file.
+    pub fn words(&self, out: &Path) -> [OsString; 2] {
+        let doubled = |path: &Path| path.to_string_lossy().replace(',', ",,");
+        ["-plugin".into(), format!("file={},out={}", doubled(&self.0), doubled(out)).into()]
+    }
+}
+
+/// `QEMU emulator version 7.2.22 (Debian …)` → 7.
+fn major(version: &str) -> Option<u32> {
+    version.split("version ").nth(1)?.split('.').next()?.parse().ok()
+}
+
+/// The counts of the step of this number, from 0, in the file of a guest. None where it does not say.
+pub fn counts(out: &Path, step: usize) -> Option<Counts> {
+    let text = std::fs::read_to_string(out).ok()?;
+    let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());
+    let mut next = || words.next().flatten();
+    Some(Counts { user: next()?, kernel: next()?, user_durable: next()?, kernel_durable: next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_interface_that_is_known_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let has = |version: &str| Counter::install(dir.path(), version).unwrap().is_some();
+        assert!(has("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"));
+        assert!(!has("QEMU emulator version 10.0.2") && !has("") && !has("version x"));
+        assert!(std::fs::read(dir.path().join("counter.so")).unwrap().starts_with(b"\x7fELF"));
+    }
+
+    #[test]
+    fn each_line_is_a_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("counts");
+        std::fs::write(&out, "1 2 3 4\n5 6 7 8\n9 1").unwrap();
+        let second = Counts { user: 5, kernel: 6, user_durable: 7, kernel_durable: 8 };
+        assert_eq!(counts(&out, 1), Some(second));
+        assert_eq!((counts(&out, 2), counts(&out, 3)), (None, None));
+    }
+
+    #[test]
+    fn marks_do_nothing() {
+        [Mark::Begin, Mark::Return, Mark::Durable].map(mark);
+    }
+}

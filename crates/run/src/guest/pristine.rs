@@ -1,0 +1,93 @@
+//! Filesystems that are made once and never written to: every guest has its own copy of what it writes.
+
+use crate::executor::Fatal;
+use fsarena_core::event::CommandRecord;
+use fsarena_fs::def::FsDef;
+use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::pinned;
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_sys::image;
+use fsarena_sys::undo::Journal;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Makes a filesystem: the command that did, with its features, and these alone.
+///
+/// # Errors
+/// Where mkfs fails.
+pub fn make(
+    device: &ScratchDevice,
+    def: &FsDef,
+    options: &ArmOptions,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<(String, String), Fatal> {
+    let argv = lifecycle::format(device, def, options, log)?.argv.join(" ");
+    let features = lifecycle::describe(device, def, log).unwrap_or_default();
+    let said = if features.is_empty() { argv } else { format!("{argv}: {features}") };
+    Ok((said, features))
+}
+
+/// A filesystem as mkfs left it.
+#[derive(Debug)]
+pub struct Made {
+    device: ScratchDevice,
+    /// The command that made it, and its features as its own tool names them.
+    pub said: String,
+    /// Its features alone.
+    pub features: String,
+}
+
+impl Made {
+    /// Its image.
+    pub fn path(&self) -> &Path {
+        self.device.path()
+    }
+}
+
+/// Every filesystem that was made, by its name and the arguments of its mkfs.
+#[derive(Debug)]
+pub struct Pristine {
+    dir: PathBuf,
+    size_bytes: u64,
+    journal: Journal,
+    made: BTreeMap<(&'static str, Vec<String>), Made>,
+}
+
+impl Pristine {
+    /// None yet. Images of this size go to a directory.
+    pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> Pristine {
+        Pristine { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
+    }
+
+    /// The filesystem of these options, made where it is not yet. What mkfs would draw by chance is always the same, so
+    /// that arms and runs have the same directories.
+    ///
+    /// # Errors
+    /// Where mkfs fails.
+    pub fn of(
+        &mut self,
+        def: &'static FsDef,
+        options: &ArmOptions,
+        log: &mut dyn FnMut(CommandRecord),
+    ) -> Result<&Made, Fatal> {
+        let mut options = options.clone();
+        pinned::pin(def.mkfs, &mut options.mkfs);
+        let key = (def.id, options.mkfs.clone());
+        if !self.made.contains_key(&key) {
+            let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
+            let device =
+                ScratchDevice::from_image(image::create(&self.journal, &path, self.size_bytes, false)?);
+            let (said, features) = make(&device, def, &options, log)?;
+            self.made.insert(key.clone(), Made { device, said, features });
+        }
+        Ok(&self.made[&key])
+    }
+
+    /// Removes the images.
+    ///
+    /// # Errors
+    /// Where one is still in use; it stays in the journal.
+    pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Fatal> {
+        Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
+    }
+}
