@@ -112,6 +112,6 @@ mod tests {
 
     #[test]
     fn marks_do_nothing() {
-        [Mark::Begin, Mark::Return, Mark::Durable].map(mark);
+        [Mark::Begin, Mark::Return, Mark::Durable].into_iter().for_each(mark);
     }
 }

@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_generated_tree_counts_itself() {
-        let source = Source::Generated { seed: 4, files: 100, compressible: 50 };
+        let source = Source::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
         let contents = source.contents().unwrap();
         assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
         assert_eq!(contents.files, 100);

@@ -15,6 +15,7 @@ use fsarena_core::matrix;
 use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, Plan, SettlePlan, StopPlan};
 use fsarena_core::scale::Scale;
+use fsarena_core::schedule::mix;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_run::executor::Executor;
 use fsarena_run::guest::Guests;
@@ -28,6 +29,8 @@ use std::time::Instant;
 
 /// The fewest blocks that allow a verdict.
 const BLOCKS: u32 = 8;
+/// How often each block's work is done for pairs of identical arms.
+const REPEATS: u64 = 3;
 /// Files in 10,000 that have a twin.
 const PLANTED: [u64; 3] = [14, 50, 100];
 
@@ -64,7 +67,7 @@ fn main() -> Result<(), Failed> {
 }
 
 fn asked() -> Result<Asked, Failed> {
-    let mut asked = Asked { filesystems: vec![], pairs: 0, files: 2143 };
+    let mut asked = Asked { filesystems: vec![], pairs: 0, files: 715 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =
@@ -97,36 +100,45 @@ fn filesystem(fs: &str, asked: &Asked, journal: &Journal, dir: &Path) -> Result<
             row(fs, &format!("{}%", planted as f64 / 100.0), step, verdict, seconds);
         }
     }
-    identical(fs, asked, &mut base)?;
+    identical(fs, asked, &mut base, blocks)?;
     base.end()
 }
 
-/// Pairs of identical arms: each is a block's work done twice more, in blocks of its own.
-fn identical(fs: &str, asked: &Asked, base: &mut Arm) -> Result<(), Failed> {
+/// Pairs of identical arms: every block's work is done again, and a pair takes two of its repeats in each block.
+fn identical(fs: &str, asked: &Asked, base: &mut Arm, first: Vec<Counts>) -> Result<(), Failed> {
+    if asked.pairs == 0 {
+        return Ok(());
+    }
+    let mut repeats: Vec<Vec<Counts>> = first.into_iter().map(|counts| vec![counts]).collect();
+    for (block, counts) in repeats.iter_mut().enumerate() {
+        for _ in 1..REPEATS {
+            counts.push(base.run(block as u32)?);
+        }
+    }
     let (mut verdicts, mut wrong, mut largest) = (0, 0, 0.0_f64);
     for pair in 0..asked.pairs {
-        let mut arms = [vec![], vec![]];
-        for block in 0..BLOCKS {
-            // The arms take turns in being the first.
-            for turn in [block % 2, (block + 1) % 2] {
-                arms[turn as usize].push(base.run(1000 * (pair + 1) + block)?);
-            }
-        }
-        for step in arms[0][0].keys() {
-            let Some(verdict) = difference(&arms[0], &arms[1], step) else { continue };
+        let drawn = |block: u64| {
+            (mix(u64::from(pair), block) % REPEATS, mix(u64::from(pair), !block) % (REPEATS - 1))
+        };
+        let two = |block: u64| {
+            let (a, step) = drawn(block);
+            [a, (a + 1 + step) % REPEATS].map(|at| repeats[block as usize][at as usize].clone())
+        };
+        let (a, b): (Vec<Counts>, Vec<Counts>) = (0..u64::from(BLOCKS)).map(two).map(|[a, b]| (a, b)).unzip();
+        for step in a[0].keys() {
+            let Some(verdict) = difference(&a, &b, step) else { continue };
             verdicts += 1;
             wrong += u32::from(differs(&verdict));
             largest = largest.max(verdict.effect.abs());
         }
     }
-    if verdicts > 0 {
-        println!(
-            "\n{fs}: {} pairs of identical arms of {BLOCKS} blocks: {wrong} of {verdicts} verdicts say that they differ; \
-             largest difference {:.6}%.\n",
-            asked.pairs,
-            100.0 * largest
-        );
-    }
+    let boots = u64::from(BLOCKS) * REPEATS;
+    println!(
+        "\n{fs}: {} pairs of identical arms of {BLOCKS} blocks, of {boots} boots: {wrong} of {verdicts} verdicts say that they \
+         differ; the largest difference is {:.6}%.\n",
+        asked.pairs,
+        100.0 * largest
+    );
     Ok(())
 }
 

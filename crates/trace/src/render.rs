@@ -160,6 +160,7 @@ mod tests {
             waits: 3_000,
             total_wait_ns: 2_700_000_000,
             cpu: vec![],
+            stacks: vec![],
             cpu_samples: 0,
             cpu_event: None,
             lost: 0,
