@@ -121,6 +121,13 @@ pub const METRICS: &[MetricDef] = &[
         from: |get| get(reading::GUEST_INSTRUCTIONS),
     },
     MetricDef {
+        id: "instructions_per_call",
+        unit: Unit::Count,
+        direction: Direction::Lower,
+        help: "instructions of the kernel for each system call, until the data was durable: the operation as the kernel sees it",
+        from: |get| quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS)),
+    },
+    MetricDef {
         id: "process_instructions",
         unit: Unit::Count,
         direction: Direction::Lower,

@@ -3,7 +3,7 @@
 //! Where an instruction lies says whose it is: kernels for x86-64 live in the upper half of the addresses. So the
 //! count is made when code is translated, and running it only adds. What the guest marks with an instruction that does
 //! nothing else (`fsarena_guest::counter`) becomes a line of the file that the argument `out=` names:
-//! user and kernel instructions until the work returned, and until its data was durable.
+//! user and kernel instructions until the work returned, and until its data was durable, and system calls until then.
 //!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
@@ -24,6 +24,8 @@ const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
 const BEGIN: u8 = 1;
 const RETURN: u8 = 2;
 const DURABLE: u8 = 3;
+/// The instruction `syscall`.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// From here on addresses are the kernel's.
 const KERNEL: u64 = 1 << 63;
 /// `QEMU_PLUGIN_INLINE_ADD_U64` and `QEMU_PLUGIN_CB_NO_REGS`.
@@ -32,7 +34,9 @@ const NO_REGISTERS: c_int = 0;
 
 /// Instructions since the work began: of programs, of the kernel.
 static COUNTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// What they were when the work returned.
+/// System calls since then.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// What the counts were when the work returned.
 static AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static OUT: OnceLock<File> = OnceLock::new();
 
@@ -46,7 +50,18 @@ unsafe extern "C" {
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const u8;
     fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
-    fn qemu_plugin_register_vcpu_tb_exec_inline(block: *mut Block, op: c_int, to: *const AtomicU64, value: u64);
+    fn qemu_plugin_register_vcpu_tb_exec_inline(
+        block: *mut Block,
+        op: c_int,
+        to: *const AtomicU64,
+        value: u64,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_inline(
+        instruction: *mut Instruction,
+        op: c_int,
+        to: *const AtomicU64,
+        value: u64,
+    );
     fn qemu_plugin_register_vcpu_insn_exec_cb(
         instruction: *mut Instruction,
         callback: extern "C" fn(c_uint, *mut c_void),
@@ -60,7 +75,12 @@ unsafe extern "C" {
 /// # Safety
 /// QEMU passes as many arguments as it says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qemu_plugin_install(id: u64, _: *const c_void, count: c_int, words: *const *const c_char) -> c_int {
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    _: *const c_void,
+    count: c_int,
+    words: *const *const c_char,
+) -> c_int {
     for at in 0..count as usize {
         // SAFETY: there are `count` words, each of which ends with NUL.
         let word = unsafe { CStr::from_ptr(*words.add(at)) }.to_string_lossy();
@@ -84,13 +104,16 @@ extern "C" fn translated(_: u64, block: *mut Block) {
         qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[whose], count as u64);
         for at in 0..count {
             let instruction = qemu_plugin_tb_get_insn(block, at);
-            if qemu_plugin_insn_size(instruction) != MARK.len() + 1 {
-                continue;
-            }
-            let bytes = std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), MARK.len() + 1);
-            if bytes.starts_with(&MARK) {
-                let mark = bytes[MARK.len()] as usize as *mut c_void;
-                qemu_plugin_register_vcpu_insn_exec_cb(instruction, marked, NO_REGISTERS, mark);
+            let size = qemu_plugin_insn_size(instruction);
+            match std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), size) {
+                bytes if bytes == SYSCALL => {
+                    qemu_plugin_register_vcpu_insn_exec_inline(instruction, ADD, &raw const CALLS, 1);
+                }
+                [start @ .., which] if *start == MARK => {
+                    let which = *which as usize as *mut c_void;
+                    qemu_plugin_register_vcpu_insn_exec_cb(instruction, marked, NO_REGISTERS, which);
+                }
+                _ => {}
             }
         }
     }
@@ -99,12 +122,12 @@ extern "C" fn translated(_: u64, block: *mut Block) {
 extern "C" fn marked(_: c_uint, mark: *mut c_void) {
     let now = [COUNTS[0].load(Relaxed), COUNTS[1].load(Relaxed)];
     match mark as usize as u8 {
-        BEGIN => COUNTS.iter().for_each(|count| count.store(0, Relaxed)),
+        BEGIN => COUNTS.iter().chain([&CALLS]).for_each(|count| count.store(0, Relaxed)),
         RETURN => AT_RETURN.iter().zip(now).for_each(|(kept, now)| kept.store(now, Relaxed)),
         DURABLE => {
             let [user, kernel] = [AT_RETURN[0].load(Relaxed), AT_RETURN[1].load(Relaxed)];
             if let Some(mut out) = OUT.get() {
-                let _ = writeln!(out, "{user} {kernel} {} {}", now[0], now[1]);
+                let _ = writeln!(out, "{user} {kernel} {} {} {}", now[0], now[1], CALLS.load(Relaxed));
             }
         }
         _ => {}

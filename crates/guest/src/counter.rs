@@ -47,6 +47,8 @@ pub struct Counts {
     pub user_durable: u64,
     /// Of the kernel, until the data was durable.
     pub kernel_durable: u64,
+    /// System calls until then.
+    pub calls: u64,
 }
 
 /// The plugin as a file that QEMU can load.
@@ -84,7 +86,8 @@ pub fn counts(out: &Path, step: usize) -> Option<Counts> {
     let text = std::fs::read_to_string(out).ok()?;
     let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());
     let mut next = || words.next().flatten();
-    Some(Counts { user: next()?, kernel: next()?, user_durable: next()?, kernel_durable: next()? })
+    let (user, kernel) = (next()?, next()?);
+    Some(Counts { user, kernel, user_durable: next()?, kernel_durable: next()?, calls: next()? })
 }
 
 #[cfg(test)]
@@ -104,8 +107,8 @@ mod tests {
     fn each_line_is_a_step() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("counts");
-        std::fs::write(&out, "1 2 3 4\n5 6 7 8\n9 1").unwrap();
-        let second = Counts { user: 5, kernel: 6, user_durable: 7, kernel_durable: 8 };
+        std::fs::write(&out, "1 2 3 4 5\n5 6 7 8 9\n9 1").unwrap();
+        let second = Counts { user: 5, kernel: 6, user_durable: 7, kernel_durable: 8, calls: 9 };
         assert_eq!(counts(&out, 1), Some(second));
         assert_eq!((counts(&out, 2), counts(&out, 3)), (None, None));
     }

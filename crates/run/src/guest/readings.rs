@@ -48,6 +48,7 @@ fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
         kept.set(reading::USER_INSTRUCTIONS, counts.user_durable as f64);
         kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_durable as f64);
         kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_durable + counts.kernel_durable) as f64);
+        kept.set(reading::SYSTEM_CALLS, counts.calls as f64);
         kept.set(reading::RETURNED_INSTRUCTIONS, (counts.user + counts.kernel) as f64);
     }
     kept
@@ -85,11 +86,12 @@ mod tests {
             ("major_faults", 2.0),
         ];
         assert_eq!(counted(&taken, None), readings(&by_clocks));
-        let counts = Counts { user: 1, kernel: 10, user_durable: 2, kernel_durable: 20 };
+        let counts = Counts { user: 1, kernel: 10, user_durable: 2, kernel_durable: 20, calls: 5 };
         let kept = counted(&taken, Some(counts));
         let of = |id| kept.get(id);
         assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);
         assert_eq!([of("guest_instructions"), of("returned_instructions")], [Some(22.0), Some(11.0)]);
+        assert_eq!(of("system_calls_count"), Some(5.0));
     }
 
     #[test]
