@@ -15,7 +15,6 @@ pub mod exporters;
 pub mod findings;
 pub mod functions;
 pub mod history;
-mod html;
 pub mod html;
 pub mod import;
 pub mod live;
