@@ -22,6 +22,18 @@ pub fn process_ns(pid: i32) -> Option<u64> {
     found.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// What the children of this process have used that ended and were waited for, in nanoseconds.
+pub fn ended_children_ns() -> u64 {
+    // SAFETY: an all-zero rusage is valid, and getrusage only writes to it; it cannot fail for what is named here.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
 /// What each of the kernel's own threads has used.
 pub fn kernel_threads(kernel: &Kernel) -> Times {
     let time = |pid: i32| {
@@ -65,6 +77,14 @@ mod tests {
         assert!(user_and_system(&kernel, pid).is_some());
         // Ids end below 2²².
         assert_eq!(process_ns(1 << 22), None);
+    }
+
+    #[test]
+    fn children_count_when_they_have_ended() {
+        let before = ended_children_ns();
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
+        assert!(ended_children_ns() > before);
     }
 
     #[test]

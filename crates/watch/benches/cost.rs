@@ -1,5 +1,5 @@
 //! What watching costs: CPU time of one reading, of one window's end, and the share of a CPU at one reading a
-//! second with windows of five minutes.
+//! second with windows of five minutes. What a counter's command uses once it runs is the command's.
 
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;
@@ -29,11 +29,15 @@ fn main() {
         let mut watcher = Watcher::begin(&Kernel::host(), &watch, 0).expect("it begins");
         let reading = spent(own, READINGS, || watcher.read());
         let window = spent(own, WINDOWS, || drop(watcher.close()));
-        let share = reading + window / 300.0;
+        let share = reading.0 + window.0 / 300.0;
+        let command = match reading.1 {
+            0.0 => String::new(),
+            seconds => format!(", and the command itself {:.4}%", seconds * 100.0),
+        };
         println!(
-            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}",
-            reading * 1e6,
-            window * 1e6,
+            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}{command}",
+            reading.0 * 1e6,
+            window.0 * 1e6,
             share * 100.0,
             if share < 0.001 { "" } else { "  (above 0.1%)" }
         );
@@ -42,23 +46,14 @@ fn main() {
     let _ = std::fs::remove_file(&log);
 }
 
-/// Seconds of CPU that one turn takes, in this process and the children it waited for.
-fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> f64 {
-    let now = || cpu::process_ns(own).unwrap_or(0) + children_ns();
+/// Seconds of CPU that one turn takes, in this process and in the children it waited for.
+fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> (f64, f64) {
+    let now = || (cpu::process_ns(own).unwrap_or(0), cpu::ended_children_ns());
     let before = now();
     (0..turns).for_each(|_| turn());
-    (now() - before) as f64 / 1e9 / f64::from(turns)
-}
-
-fn children_ns() -> u64 {
-    // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    ns(usage.ru_utime) + ns(usage.ru_stime)
+    let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9 / f64::from(turns);
+    let after = now();
+    (seconds(after.0, before.0), seconds(after.1, before.1))
 }
 
 /// A stand-in for squid, in a process of its own so that its time is not ours.

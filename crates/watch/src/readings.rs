@@ -43,7 +43,12 @@ const OWN: &[ReadingDef] = &[
         Direction::Neutral,
         "processes of the service when the window closed",
     ),
-    def(OWN_CPU, Unit::Nanoseconds, Direction::Lower, "CPU time of fsarena itself while it watched"),
+    def(
+        OWN_CPU,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "CPU time of fsarena while it watched, the command of its counter included",
+    ),
     def(
         USED,
         Unit::Bytes,

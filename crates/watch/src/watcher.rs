@@ -193,9 +193,9 @@ impl Watcher {
     }
 }
 
-/// CPU time of this process.
+/// CPU time of this process, and of the commands that it ran for its counter.
 fn own_ns() -> u64 {
-    cpu::process_ns(std::process::id() as i32).unwrap_or(0)
+    cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::ended_children_ns()
 }
 
 /// Sleeps so many seconds, or until a signal comes.
