@@ -1,15 +1,16 @@
 //! External commands: argument vectors, never shell strings; every one of them logged.
 
+mod child;
+mod error;
+
+pub use error::Error;
+
+use child::{kill_when_asked, memory_file, reap, tail};
 use fsarena_core::event::CommandRecord;
-use fsarena_core::exit::{ExitCode, Exits};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, Signal};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -61,52 +62,6 @@ pub struct Finished {
     pub stdout: String,
     /// The last 4 KiB of what it said on standard error.
     pub stderr: String,
-}
-
-/// Why a command did not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The program is not on this machine.
-    #[error("{program} is not installed")]
-    NotFound {
-        /// Its name.
-        program: String,
-    },
-    /// It could not be started.
-    #[error("{program} could not be started: {source}")]
-    Start {
-        /// Its name.
-        program: String,
-        /// The system's word.
-        source: std::io::Error,
-    },
-    /// It ran, and failed.
-    #[error("{command} failed ({ended}): {said}")]
-    Failed {
-        /// The argument vector, for people.
-        command: String,
-        /// `exit 1`, `signal 9`.
-        ended: String,
-        /// The command's own words.
-        said: String,
-    },
-    /// A signal asked fsarena to stop, so the command was killed or not started.
-    #[error("{program} was interrupted by signal {signal}")]
-    Interrupted {
-        /// Its name.
-        program: String,
-        /// The signal that fsarena got.
-        signal: i32,
-    },
-}
-
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::NotFound { .. } => ExitCode::Missing,
-            _ => ExitCode::Internal,
-        }
-    }
 }
 
 impl Argv {
@@ -277,55 +232,6 @@ impl Finished {
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
             (None, None) => self.status.to_string(),
-        }
-    }
-}
-
-/// An unnamed file in memory.
-fn memory_file(name: &str) -> std::io::Result<File> {
-    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
-}
-
-/// The last `limit` bytes of a file, as text.
-fn tail(file: &mut File, limit: u64) -> std::io::Result<String> {
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Waits until a child ends; kills its process group when a signal asks fsarena to stop.
-fn kill_when_asked(child: &Child) {
-    let Some(pid) = Pid::from_raw(child.id() as i32) else { return };
-    // Without pidfds (Linux before 5.3) the command just runs to its end.
-    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
-    // A signal ends the poll, but it may come just before it, or to another thread.
-    let glance = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-    loop {
-        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Some(&glance)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            _ => return,
-        }
-        if crate::cancel::requested().is_some() {
-            // It may have ended meanwhile; then there is nothing to kill.
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
-    }
-}
-
-/// Waits for a child with wait4(2), which alone tells what this one child used.
-fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
-    let mut status = 0;
-    // SAFETY: rusage is plain data for which all-zero is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to live locals; the pid is that of our own unreaped child.
-        match unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) } {
-            -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            -1 => return Err(std::io::Error::last_os_error()),
-            _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),
         }
     }
 }

@@ -1,0 +1,155 @@
+//! Tests of `read.rs`.
+
+use super::*;
+use crate::testing::{cells, plan, run_cell, writer};
+use fsarena_core::event::Outcome;
+use fsarena_core::exit::{ExitCode, Exits};
+use proptest::prelude::*;
+
+/// A run of two blocks, closed.
+fn stored(root: &std::path::Path) -> RunDir {
+    let plan = plan(&["ext4", "xfs"]);
+    let (run, mut writer) = writer(root, &plan);
+    for cell in (0..2).flat_map(|block| cells(&plan, block)) {
+        run_cell(&mut writer, &cell, Outcome::Done);
+    }
+    run
+}
+
+fn spoil(run: &RunDir, sql: &str) -> Error {
+    let db = rusqlite::Connection::open(run.database()).unwrap();
+    db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
+    drop(db);
+    read(run).map(|_| sql.to_string()).unwrap_err()
+}
+
+#[test]
+fn columns_hold_what_was_measured() {
+    let root = tempfile::tempdir().unwrap();
+    let record = read(&stored(root.path())).unwrap();
+    assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(record.samples.step, [0, 1, 0, 1, 0, 1, 0, 1]);
+    let (info, elapsed) = record.metric("elapsed_ns").unwrap();
+    assert_eq!((info.unit.suffix(), elapsed), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
+}
+
+#[test]
+fn a_run_is_read_while_it_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4", "xfs"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    for (i, cell) in cells(&plan, 0).iter().enumerate() {
+        run_cell(&mut writer, cell, Outcome::Done);
+        let record = read(&run).unwrap();
+        assert_eq!((record.cells.len(), record.status.why.as_str()), (i + 1, "running"));
+    }
+}
+
+#[test]
+fn broken_rows_are_told_with_their_table() {
+    // STRICT tables refuse such values, so the damage is done to looser ones.
+    let loose = |table: &str, columns: &str| {
+        format!(
+            "CREATE TABLE loose({columns}); INSERT INTO loose SELECT {columns} FROM {table}; DROP TABLE {table}; ALTER TABLE loose RENAME TO {table};"
+        )
+    };
+    let value = loose("value", "sample, metric, value");
+    let cell = loose("cell", "id, hash, block, position, arm, workload, outcome, host, started_at, spent");
+    let metric = loose("metric", "id, name, unit, direction, help");
+    for (sql, words) in [
+        (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
+        (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
+        (format!("{cell} UPDATE cell SET block = -1"), "out of range in table cell"),
+        (format!("{cell} UPDATE cell SET hash = x'ff'"), "not text in table cell"),
+        (format!("{cell} UPDATE cell SET hash = CAST(x'ff' AS TEXT)"), "not UTF-8 in table cell"),
+        (format!("{metric} UPDATE metric SET help = NULL"), "missing text in table metric"),
+        ("UPDATE cell SET block = 5000000000".into(), "out of range in table cell"),
+        ("UPDATE cell SET outcome = '{'".into(), "JSON"),
+        ("UPDATE metric SET unit = 'miles'".into(), "unknown word 'miles'"),
+        ("UPDATE value SET sample = sample + 100".into(), "row that is not there in table value"),
+        ("UPDATE value SET metric = metric + 100".into(), "row that is not there in table value"),
+        ("UPDATE sample SET cell = 77".into(), "row that is not there in table sample"),
+        ("DELETE FROM arm".into(), "row that is not there in table cell"),
+        ("DELETE FROM run".into(), "table run is empty"),
+        ("ALTER TABLE value RENAME COLUMN metric TO m".into(), "no such column"),
+        ("DROP TABLE note".into(), "no such table"),
+        ("PRAGMA user_version = 99".into(), "newer fsarena"),
+        ("PRAGMA user_version = -1".into(), "not an fsarena run"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let error = spoil(&stored(root.path()), &sql);
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("run.db"), "{sql}: {text}");
+        assert_eq!(error.exit_code(), ExitCode::Usage, "{sql}");
+    }
+}
+
+#[test]
+fn absurd_numbers_of_readings_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let many = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
+         INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', '' FROM n",
+        MOST_READINGS + 9
+    );
+    let error = spoil(&stored(root.path()), &many);
+    assert!(error.to_string().contains("absurd number of readings"), "{error}");
+}
+
+#[test]
+fn what_is_not_a_database_is_called_that() {
+    let root = tempfile::tempdir().unwrap();
+    let run = stored(root.path());
+    let whole = std::fs::read(run.database()).unwrap();
+    for bytes in [&b"hello, this is no database at all, whatever its name may say"[..], b"", &whole[..100]] {
+        std::fs::write(run.database(), bytes).unwrap();
+        let error = read(&run).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Usage);
+        assert!(error.to_string().contains("run.db"), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// A damaged file gives a run or one error, never a panic.
+    #[test]
+    fn damage_never_panics(
+        cut in proptest::option::of(0.0f64..1.0),
+        blows in proptest::collection::vec((0.0f64..1.0, any::<u8>()), 0..40),
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let run = damage_base(root.path());
+        let mut bytes = std::fs::read(run.database()).unwrap();
+        bytes.truncate(cut.map_or(bytes.len(), |share| (share * bytes.len() as f64) as usize));
+        for (place, byte) in blows {
+            let place = (place * bytes.len() as f64) as usize;
+            if let Some(old) = bytes.get_mut(place) {
+                *old = byte;
+            }
+        }
+        std::fs::write(run.database(), bytes).unwrap();
+        for outcome in [read(&run).map(drop), crate::done_cells(&run).map(drop), crate::dead_arms(&run).map(drop)] {
+            if let Err(error) = outcome {
+                prop_assert_eq!(error.exit_code(), ExitCode::Usage);
+                prop_assert!(error.to_string().contains("run.db"));
+            }
+        }
+        prop_assert_eq!(crate::list(root.path()).unwrap().len(), 1);
+    }
+}
+
+/// A copy of one stored run: writing one anew for each case would take most of the time.
+fn damage_base(root: &std::path::Path) -> RunDir {
+    static FILES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+    let [db, plan] = FILES.get_or_init(|| {
+        let made = tempfile::tempdir().unwrap();
+        let run = stored(made.path());
+        [run.database(), run.plan_file()].map(|file| std::fs::read(file).unwrap())
+    });
+    let path = root.join("20260101-000000-tasks-2222");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("run.db"), db).unwrap();
+    std::fs::write(path.join("plan.toml"), plan).unwrap();
+    RunDir::open(&path).unwrap()
+}

@@ -1,0 +1,204 @@
+//! Tests of `writer.rs`.
+
+use super::*;
+use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
+use crate::{dead_arms, done_cells, read};
+use fsarena_core::event::NoteKind;
+use fsarena_core::metric::TIMER;
+
+fn inside(id: &CellId, what: CellEvent) -> Event {
+    Event::Cell { cell: id.clone(), what }
+}
+
+/// Copies a run as a crash at this moment would leave it.
+fn crashed(run: &RunDir, root: &std::path::Path) -> RunDir {
+    let path = root.join("20260101-000000-crashed-2222");
+    std::fs::create_dir(&path).unwrap();
+    for entry in std::fs::read_dir(run.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), path.join(entry.file_name())).unwrap();
+    }
+    RunDir::open(&path).unwrap()
+}
+
+#[test]
+fn every_event_comes_back() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4", "xfs"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let cell = cells(&plan, 0).remove(0);
+    let id = cell.id();
+    let arms = vec!["ext4".to_string(), "xfs".to_string()];
+    let note = Note::new(NoteKind::SettleTimeout, "slow").arm(&cell.arm.name).step("untar").fix("wait");
+    let events = [
+        Event::RunStarted {
+            blocks: 8,
+            arms: arms.clone(),
+            steps_per_cell: 1,
+            already_done: 0,
+            budget_s: None,
+        },
+        Event::Note(Note::new(NoteKind::Fairness, "unfair")),
+        Event::Command(command("losetup")),
+        Event::BlockStarted { block: 0, order: arms },
+        Event::Note(Note::new(NoteKind::Remark, "in the block")),
+        Event::CellStarted { cell: cell.clone() },
+        inside(&id, CellEvent::Phase { name: "mkfs".into() }),
+        inside(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
+        inside(&id, CellEvent::Sample(sample("untar", 1.5e9))),
+        inside(&id, CellEvent::Note(note.clone())),
+        inside(&id, CellEvent::Spent { what: "timed".into(), ns: 5 }),
+        inside(&id, CellEvent::Spent { what: "settle".into(), ns: 7 }),
+        inside(&id, CellEvent::Spent { what: "timed".into(), ns: 6 }),
+        Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
+        Event::BlockFinished { block: 0 },
+        Event::RunFinished { why: "all blocks done".into(), complete: true },
+    ];
+    for event in &events {
+        writer.apply(event).unwrap();
+    }
+    drop(writer);
+
+    let record = read(&run).unwrap();
+    assert_eq!((record.id, record.version, record.plan), (run.id(), "0.1.0".into(), plan));
+    assert_eq!((record.status.complete, record.status.why.as_str()), (true, "all blocks done"));
+    assert!(record.started.ends_with('Z') && record.ended >= record.started);
+    assert_eq!(record.commands, 4);
+    assert_eq!(record.hosts, [host("b1")]);
+    assert_eq!(record.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+    assert_eq!(record.steps, [sample("untar", 0.0).step]);
+    let stored = &record.cells[0];
+    assert_eq!((&stored.id, stored.block, stored.position), (&id.0, 0, 0));
+    assert_eq!(record.arms[stored.arm], cell.arm);
+    assert_eq!((stored.workload.as_str(), &stored.outcome, stored.host), ("tasks", &Outcome::Done, 0));
+    assert!(stored.started_at > 1.7e9);
+    assert_eq!(stored.spent[0].0, "total");
+    assert_eq!(stored.spent[1..], [("timed".into(), 11), ("settle".into(), 7)]);
+    assert_eq!(
+        (record.samples.cell, record.samples.step, record.samples.started_at),
+        (vec![0], vec![0], vec![1e9])
+    );
+    let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
+    assert_eq!(ids, ["elapsed_ns", "durable_ns"]);
+    assert_eq!(record.readings[0].help, TIMER[0].help);
+    assert_eq!(record.samples.values[0], [1.5e9]);
+    assert!(record.samples.values[1][0].is_nan(), "a reading that was not taken is NaN");
+    let expected = [
+        (None, Note::new(NoteKind::Fairness, "unfair")),
+        (Some(0), Note::new(NoteKind::Remark, "in the block")),
+        (Some(0), note),
+    ];
+    assert_eq!(record.notes, expected);
+    assert!(!run.path().join("run.db-wal").exists(), "a run that ended is one plain file");
+}
+
+#[test]
+fn a_crash_loses_one_cell_and_never_half_of_one() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4", "xfs"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let [first, second] = [0, 1].map(|i| cells(&plan, 0)[i].clone());
+    run_cell(&mut writer, &first, Outcome::Done);
+    begin_cell(&mut writer, &second);
+    writer.apply(&inside(&second.id(), CellEvent::Command(command("cp")))).unwrap();
+    let after = crashed(&run, root.path());
+    let record = read(&after).unwrap();
+    assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
+    assert_eq!(record.status.why, "interrupted");
+    assert_eq!(done_cells(&after).unwrap(), [first.id()].into());
+    let log = std::fs::read_to_string(after.command_log()).unwrap();
+    assert!(log.contains("\"cp\""), "commands are logged at once: {log}");
+
+    let mut resumed = Writer::open(&after, &host("b2"), TIMER).unwrap();
+    run_cell(&mut resumed, &second, Outcome::Done);
+    drop(resumed);
+    let record = read(&after).unwrap();
+    assert_eq!((record.cells.len(), record.samples.len()), (2, 4));
+    assert_eq!(record.cells.iter().map(|cell| cell.host).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(record.hosts[1].boot_id, "b2");
+}
+
+#[test]
+fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4", "xfs"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let [first, second] = [0, 1].map(|i| cells(&plan, 0)[i].clone());
+    run_cell(&mut writer, &first, Outcome::Interrupted);
+    run_cell(&mut writer, &second, Outcome::Failed { why: "cp said no".into() });
+    let record = read(&run).unwrap();
+    assert_eq!(record.status.why, "running");
+    assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
+    assert_eq!(record.cells[0].outcome, Outcome::Failed { why: "cp said no".into() });
+    assert_eq!(done_cells(&run).unwrap().len(), 0);
+    assert_eq!(dead_arms(&run).unwrap(), [(second.arm.name.clone(), 0)].into());
+    writer.apply(&Event::Note(Note::new(NoteKind::ArmFailed, "gone").arm(&first.arm.name))).unwrap();
+    assert_eq!(dead_arms(&run).unwrap().len(), 2);
+}
+
+#[test]
+fn a_cell_that_is_run_again_takes_the_place_of_the_first_try() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let cell = cells(&plan, 0).remove(0);
+    run_cell(&mut writer, &cell, Outcome::Failed { why: "full".into() });
+    run_cell(&mut writer, &cell, Outcome::Done);
+    let record = read(&run).unwrap();
+    assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
+    assert_eq!(record.cells[0].outcome, Outcome::Done);
+}
+
+#[test]
+fn a_resumed_run_does_not_say_things_twice() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+    for _ in 0..2 {
+        writer.apply(&Event::Note(Note::new(NoteKind::Fairness, "unfair"))).unwrap();
+        drop(writer);
+        writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
+    }
+    let record = read(&run).unwrap();
+    assert_eq!((record.notes.len(), record.hosts.len(), record.readings.len()), (1, 1, 2));
+}
+
+#[test]
+fn a_resumed_run_is_not_complete_any_more() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+    writer.apply(&Event::RunFinished { why: "time is up".into(), complete: false }).unwrap();
+    let started =
+        Event::RunStarted { blocks: 1, arms: vec![], steps_per_cell: 0, already_done: 0, budget_s: None };
+    writer.apply(&started).unwrap();
+    drop(writer);
+    assert_eq!(read(&run).unwrap().status.why, "interrupted");
+}
+
+#[test]
+fn two_writers_do_not_meet() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, writer) = writer(root.path(), &plan(&["ext4"]));
+    assert!(matches!(Writer::open(&run, &host("b1"), TIMER), Err(Error::Busy { .. })));
+    drop(writer);
+    Writer::open(&run, &host("b1"), TIMER).unwrap();
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let cell = cells(&plan, 0).remove(0);
+    let id = cell.id();
+    assert!(writer.apply(&inside(&id, CellEvent::Sample(sample("untar", 1.0)))).is_err());
+    assert!(writer.apply(&Event::CellFinished { cell: id.clone(), outcome: Outcome::Done }).is_err());
+    writer.apply(&Event::CellStarted { cell }).unwrap();
+    let mut odd = sample("untar", 1.0);
+    odd.readings.set("moonlight", 1.0);
+    let error = writer.apply(&inside(&id, CellEvent::Sample(odd))).unwrap_err();
+    assert!(error.to_string().contains("the reading moonlight, which nobody defined"), "{error}");
+    drop(writer);
+    let other = ReadingDef { unit: fsarena_core::sample::Unit::Bytes, ..TIMER[0] };
+    let error = Writer::open(&run, &host("b1"), &[other]).err().unwrap();
+    assert!(error.to_string().contains("elapsed_ns"), "{error}");
+}
