@@ -94,6 +94,11 @@ impl Live {
         self.ended = Some((why.into(), complete));
     }
 
+    /// Notes that so many blocks are done at least, whatever the events told.
+    pub fn has_done(&mut self, blocks: u32) {
+        self.done = self.done.max(blocks);
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()

@@ -50,6 +50,7 @@ function claim({ claim, outcome, effect, blocks, provisional, narrowing }) {
 function progress() {
   const now = state.ended ? "Ended" : state.arm ? state.arm + (state.phase ? `: ${state.phase}` : "") : "…";
   text("now", now);
+  byId("block").hidden = state.ended !== null;
   byId("block").max = Math.max(1, state.steps_of_block);
   byId("block").value = Math.min(state.steps, state.steps_of_block);
   const block = state.block === null ? "" : `block ${state.block + 1}, `;

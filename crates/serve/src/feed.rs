@@ -1,7 +1,7 @@
 //! Runs in progress, followed by their event logs: once for all who watch the same run, and only while somebody does.
 
 use fsarena_report::live::Live;
-use fsarena_store::{Events, RunDir, Told};
+use fsarena_store::{Events, RunDir, RunSummary, Told};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,7 +105,7 @@ impl Feed {
                     if run.is_being_written() {
                         alive = Instant::now();
                     } else if alive.elapsed() >= PATIENCE {
-                        return self.end(Some(stored_end(&run)));
+                        return self.end(fsarena_store::summary(&run).ok());
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -139,11 +139,16 @@ impl Feed {
     }
 
     /// Nothing more will come; how it ended, where its events did not say.
-    fn end(&self, how: Option<(String, bool)>) {
+    fn end(&self, how: Option<RunSummary>) {
         let mut heard = self.heard();
         if !heard.live.has_ended() {
-            let (why, complete) = how.unwrap_or_else(|| ("its event log cannot be read".into(), false));
-            heard.live.end(&why, complete);
+            match how {
+                None => heard.live.end("its files cannot be read any more", false),
+                Some(summary) => {
+                    heard.live.has_done(summary.blocks);
+                    heard.live.end(&summary.status.why, summary.status.complete);
+                }
+            }
         }
         (heard.caught_up, heard.done) = (true, true);
         let last = heard.last;
@@ -173,14 +178,6 @@ impl Feed {
         let events = known
             .map_or(vec![], |id| heard.recent.iter().filter(|(other, _)| *other > id).cloned().collect());
         News { events, state: heard.live.state().to_string(), last: heard.last, ended: heard.done }
-    }
-}
-
-/// How a run ended by its database.
-fn stored_end(run: &RunDir) -> (String, bool) {
-    match fsarena_store::summary(run) {
-        Ok(summary) => (summary.status.why, summary.status.complete),
-        Err(error) => (error.to_string(), false),
     }
 }
 
