@@ -126,6 +126,7 @@ fn a_run_is_watched_and_whoever_comes_back_hears_the_rest() {
     let id = run.id();
     assert!(web.page("/").contains("data-state=\"running\""));
     assert!(web.page(&format!("/runs/{id}/live")).contains("id=\"live\""));
+    assert!(web.page(&format!("/runs/{id}")).contains("not complete: running"), "a report of nothing yet");
 
     let mut events = web.events(&id, None);
     assert_eq!(events.next().unwrap().event, "state");

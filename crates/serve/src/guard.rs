@@ -47,6 +47,11 @@ impl Guard {
         Guard { names, loopback, token, cookie: format!("fsarena-{port}") }
     }
 
+    /// A name by which the machine is reached.
+    pub fn name(&self) -> Option<&str> {
+        self.names.first().map(String::as_str)
+    }
+
     /// The token, where one is needed.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()

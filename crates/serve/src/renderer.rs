@@ -4,7 +4,7 @@
 
 use axum::body::Bytes;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -22,34 +22,41 @@ const KEPT: usize = 64 << 20;
 /// A page, or why there is none.
 pub type Made = Result<Bytes, String>;
 
-/// Makes pages and keeps them; `K` names what a page shows, and its state.
-pub struct Renderer<K = String> {
+/// Makes pages and keeps them.
+pub struct Renderer {
     budget: Arc<Semaphore>,
-    pages: Mutex<Pages<K>>,
+    pages: Mutex<Pages>,
 }
 
-struct Pages<K> {
-    /// The pages, and when each was last asked for.
-    kept: HashMap<K, (u64, Arc<OnceCell<Made>>)>,
+struct Pages {
+    /// The pages by the hash of what they show, and when each was last asked for.
+    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<Made>>)>,
     asked: u64,
 }
 
-impl<K: Hash + Eq + Clone> Renderer<K> {
+impl Renderer {
     /// One that has made nothing yet.
-    pub fn new() -> Renderer<K> {
+    pub fn new() -> Renderer {
         let pages = Pages { kept: HashMap::new(), asked: 0 };
         Renderer { budget: Arc::new(Semaphore::new(BUDGET as usize)), pages: Mutex::new(pages) }
     }
 
-    /// The page of this name. Who asks while it is being made waits for the same.
-    pub async fn page(&self, key: K, bytes: u64, make: impl FnOnce() -> Made + Send + 'static) -> Made {
+    /// The page that shows this, which names the state of all that it is made of. Who asks while it is being made waits
+    /// for the same.
+    pub async fn page(
+        &self,
+        shows: &impl Debug,
+        bytes: u64,
+        make: impl FnOnce() -> Made + Send + 'static,
+    ) -> Made {
         if bytes > LARGEST {
             return Err(format!(
                 "Its database has {} MiB, which is more than this page reads; `fsarena report` can.",
                 bytes >> 20
             ));
         }
-        let cell = self.cell(key);
+        // What is asked for may be as long as a request.
+        let cell = self.cell(name(shows));
         let made = cell.get_or_init(|| self.make(bytes, make)).await.clone();
         self.forget();
         made
@@ -73,7 +80,7 @@ impl<K: Hash + Eq + Clone> Renderer<K> {
         tokio::task::spawn_blocking(work).await.map_err(failed)?
     }
 
-    fn cell(&self, key: K) -> Arc<OnceCell<Made>> {
+    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<Made>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.asked += 1;
         let now = pages.asked;
@@ -93,9 +100,8 @@ impl<K: Hash + Eq + Clone> Renderer<K> {
         let mut all: usize = pages.kept.values().map(|(_, cell)| size(cell) + 1024).sum();
         while all > KEPT {
             let made = pages.kept.iter().filter(|(_, (_, cell))| cell.initialized());
-            let Some((key, freed)) = made
-                .min_by_key(|(_, (asked, _))| *asked)
-                .map(|(key, (_, cell))| (key.clone(), size(cell) + 1024))
+            let Some((key, freed)) =
+                made.min_by_key(|(_, (asked, _))| *asked).map(|(key, (_, cell))| (*key, size(cell) + 1024))
             else {
                 return;
             };
@@ -103,6 +109,11 @@ impl<K: Hash + Eq + Clone> Renderer<K> {
             all -= freed;
         }
     }
+}
+
+/// What a page is kept by.
+fn name(shows: &impl Debug) -> blake3::Hash {
+    blake3::hash(format!("{shows:?}").as_bytes())
 }
 
 #[cfg(test)]
@@ -124,7 +135,7 @@ mod tests {
                         std::thread::sleep(Duration::from_millis(30));
                         Ok("page".into())
                     };
-                    renderer.page("a", 1, make).await
+                    renderer.page(&"a", 1, make).await
                 })
             };
             let asked: Vec<_> = (0..50).map(|_| ask()).collect();
@@ -149,7 +160,7 @@ mod tests {
                         now.fetch_sub(1, Ordering::SeqCst);
                         if key == 7 { panic!("a fault of the test's own") } else { Ok("page".into()) }
                     };
-                    renderer.page(key, 1, make).await
+                    renderer.page(&key, 1, make).await
                 })
             };
             let asked: Vec<_> = (0..24).map(ask).collect();
@@ -159,7 +170,7 @@ mod tests {
             }
             assert_eq!(faults, 1);
             assert!(most.load(Ordering::SeqCst) <= 4);
-            assert!(renderer.page(100, LARGEST + 1, || Ok("".into())).await.is_err());
+            assert!(renderer.page(&100, LARGEST + 1, || Ok("".into())).await.is_err());
         });
     }
 
@@ -169,12 +180,10 @@ mod tests {
             let renderer = Renderer::new();
             let page = || Bytes::from(vec![b'x'; KEPT / 3]);
             for key in ["a", "b", "a", "c"] {
-                renderer.page(key, 1, move || Ok(page())).await.unwrap();
+                renderer.page(&key, 1, move || Ok(page())).await.unwrap();
             }
             let kept = renderer.pages.lock().unwrap();
-            assert!(
-                kept.kept.contains_key("a") && kept.kept.contains_key("c") && !kept.kept.contains_key("b")
-            );
+            assert_eq!(["a", "b", "c"].map(|key| kept.kept.contains_key(&name(&key))), [true, false, true]);
         });
     }
 }

@@ -97,10 +97,14 @@ impl Server {
         self.guard.token()
     }
 
-    /// The address to open in a browser, with the token where one is needed.
+    /// The address to open in a browser, with the token where one is needed. Of a server that listens on all addresses it
+    /// has a name by which others reach it.
     pub fn url(&self) -> String {
         let query = self.token().map_or(String::new(), |token| format!("?token={token}"));
-        format!("http://{}/{query}", self.address)
+        match self.guard.name().filter(|_| self.address.ip().is_unspecified()) {
+            Some(name) => format!("http://{name}:{}/{query}", self.address.port()),
+            None => format!("http://{}/{query}", self.address),
+        }
     }
 
     /// Answers until SIGINT or SIGTERM. Whoever is still connected is hung up on: nothing here can be left half done.

@@ -33,10 +33,8 @@ impl Web {
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let authority = url.trim().trim_start_matches("http://").split('/').next().unwrap_or_default();
-        let mut address: SocketAddr = authority.parse().unwrap_or_else(|_| panic!("{url:?}"));
-        if address.ip().is_unspecified() {
-            address.set_ip([127, 0, 0, 1].into());
-        }
+        let port = authority.rsplit(':').next().and_then(|port| port.parse().ok());
+        let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or_else(|| panic!("{url:?}"))));
         Web { child, url: url.trim().to_string(), address }
     }
 

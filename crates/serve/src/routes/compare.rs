@@ -34,11 +34,11 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     }
     let metric = all(&query, "metric").next().map(String::from);
     let states: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
-    let (key, bytes) =
+    let (shows, bytes) =
         (format!("compare {states:?} {metric:?}"), runs.iter().map(|found| found.stamp.bytes()).sum());
     let shared = state.0.clone();
     let page =
-        state.renderer.page(key, bytes, move || make(&shared, &runs, metric)).await.map_err(impossible)?;
+        state.renderer.page(&shows, bytes, move || make(&shared, &runs, metric)).await.map_err(impossible)?;
     Ok(Html(page).into_response())
 }
 

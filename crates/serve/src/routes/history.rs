@@ -34,10 +34,11 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let asked = Asked { study, metric, arm, reference };
     let studies = studies(&listed);
     let states: Vec<_> = runs.iter().map(|run| (&run.found.id, run.stamp())).collect();
-    let key = format!("history {asked:?} {studies:?} {states:?}");
+    let shows = format!("history {asked:?} {studies:?} {states:?}");
     let largest = runs.iter().map(|run| run.stamp().bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
-    let page = state.renderer.page(key, largest, move || make(&shared, asked, &runs, (studies, arms))).await;
+    let page =
+        state.renderer.page(&shows, largest, move || make(&shared, asked, &runs, (studies, arms))).await;
     Ok(Html(page.map_err(impossible)?).into_response())
 }
 

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// The report, or why there is none.
 pub async fn page(state: State, Path(id): Path<String>) -> Answer {
     let found = find(&state, id).await?;
-    let key = format!("report {:?} {:?}", found.id, found.stamp);
+    let shows = ("report", found.id.clone(), found.stamp.clone());
     let (shared, id) = (state.0.clone(), found.id.clone());
-    let page = state.renderer.page(key, found.stamp.bytes(), move || make(&shared, &found)).await;
+    let page = state.renderer.page(&shows, found.stamp.bytes(), move || make(&shared, &found)).await;
     let page = page.map_err(|why| impossible(format!("Run {id} cannot be shown. {why}")))?;
     Ok(with_policy(page, &html::policy()))
 }

@@ -124,3 +124,25 @@ pub async fn json(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let text = json!({"runs": rows, "databases_opened": opened}).to_string();
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(query: &[(&str, &str)]) -> Wanted {
+        Wanted::of(&query.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_column_is_sorted_and_then_turned_round() {
+        let newest = wanted(&[]);
+        assert_eq!((newest.sort, newest.descending, newest.aria("begun")), ("begun", true, "descending"));
+        assert!(newest.sorted_by("begun").ends_with("sort=begun&order=up"));
+        assert!(newest.sorted_by("blocks").ends_with("sort=blocks&order=down"));
+        assert!(newest.sorted_by("study").ends_with("sort=study&order=up"));
+        let study = wanted(&[("sort", "study"), ("search", " a&b ")]);
+        assert_eq!((study.descending, study.aria("study"), study.aria("run")), (false, "ascending", "none"));
+        assert_eq!(study.sorted_by("study"), "/?search=a%26b&sort=study&order=down");
+        assert_eq!(wanted(&[("sort", "nothing"), ("order", "sideways")]).sort, "begun");
+    }
+}
