@@ -81,7 +81,7 @@ impl Track {
     pub fn points(mut self, took: Duration) -> Vec<Point> {
         self.close_before(took);
         let (length, closed) = (self.length.as_secs_f64(), self.done.len());
-        let last = (took.as_secs_f64() - closed as f64 * length).max(0.0);
+        let last = took.saturating_sub(self.length * closed as u32).as_secs_f64();
         self.close();
         let mut stretches = vec![];
         for (at, (bytes, latencies)) in self.done.iter().enumerate() {

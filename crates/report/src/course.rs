@@ -1,7 +1,7 @@
 //! The course of a load over the time of a step, from the series of all blocks.
 
 use fsarena_core::record::RunRecord;
-use fsarena_core::series::{Latency, Point};
+use fsarena_core::series::{Latency, MOST_POINTS, Point};
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::dropped;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub struct Course {
     /// Blocks behind it.
     pub blocks: usize,
     /// The stretches, in the order of time; at most one more than
-    /// [`MOST_POINTS`](fsarena_core::series::MOST_POINTS) where all blocks took as long, up to twice as many else.
+    /// [`MOST_POINTS`] where all blocks took as long, up to twice as many else.
     pub stretches: Vec<Stretch>,
 }
 
@@ -46,6 +46,9 @@ pub struct Stretch {
     pub latency_p999_ns: Option<f64>,
 }
 
+/// The most stretches of a course, but for one.
+const MOST: usize = 2 * MOST_POINTS;
+
 /// The course of every step on every arm that told one, by step and then by arm. Blocks that were dropped are left
 /// out.
 pub fn courses(record: &RunRecord) -> Vec<Course> {
@@ -69,13 +72,16 @@ pub fn courses(record: &RunRecord) -> Vec<Course> {
     rows.into_iter().map(course).collect()
 }
 
-/// Lays the series of blocks over one another, in stretches as long as the longest of their points, as far as at least
-/// half of them go.
+/// Lays the series of blocks over one another, as far as at least half of them go. Stretches are as long as those of the
+/// block with the longest; a last one, which ends with its last operation, may be far longer and does not count.
 fn stretches(blocks: &[&[Point]]) -> Vec<Stretch> {
-    let length_s = blocks.iter().copied().flatten().map(|point| point.length_s).fold(0.0, f64::max);
+    let usual = |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
+    let longest = blocks.iter().filter_map(usual).fold(0.0, f64::max);
     let mut ends: Vec<f64> = blocks.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
     ends.sort_by(f64::total_cmp);
     let until = ends[(ends.len() - 1) / 2];
+    // Whatever a database from elsewhere says of its points.
+    let length_s = f64::max(longest, until / MOST as f64);
     // A rest under a tenth of a stretch is a rounding error, or an operation that took a little longer.
     let count = if length_s > 0.0 { (until / length_s - 0.1).ceil().max(0.0) as usize } else { 0 };
     (0..count).filter_map(|at| stretch(blocks, at as f64 * length_s, length_s)).collect()
@@ -169,5 +175,16 @@ mod tests {
         // Two of three went on for 2 s, which is one stretch: 100, 50 and 70 a second.
         assert_eq!((course.len(), course[0].length_s, course[0].operations_per_s), (1, 2.0, 70.0));
         assert!(stretches(&[&[]]).is_empty());
+        let hostile = [point(0.0, 1e-12, 1), point(0.0, 1e-12, 1), point(9e8, 1e-12, 1 << 40)];
+        assert!(stretches(&[&hostile]).len() <= MOST + 1);
+    }
+
+    #[test]
+    fn an_operation_that_took_long_makes_no_stretch_longer() {
+        let mut points: Vec<Point> = (0..5).map(|at| point(f64::from(at), 1.0, 10)).collect();
+        points.push(point(5.0, 4.0, 1));
+        let course = stretches(&[&points]);
+        assert_eq!((course.len(), course[0].length_s), (9, 1.0));
+        assert_eq!((course[4].operations_per_s, course[7].operations_per_s), (10.0, 0.25));
     }
 }

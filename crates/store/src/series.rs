@@ -7,6 +7,9 @@ use fsarena_core::series::{Latency, Point, SeriesTable};
 /// The most points that are kept in memory at once: 80 MB.
 const MOST_POINTS: u64 = 1_000_000;
 
+/// No step takes so many seconds: thirty years.
+const LONGEST_S: f64 = 1e9;
+
 /// Reads every point, or, where there are too many, those of every n-th block.
 pub(crate) fn series(source: &Source, samples: &Ids) -> Result<SeriesTable> {
     up_to(source, samples, MOST_POINTS)
@@ -47,7 +50,7 @@ fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
 
 fn point(row: &Cursor) -> Result<Point> {
     let (start_s, length_s) = (row.real(1)?, row.real(2)?);
-    if !(start_s.is_finite() && start_s >= 0.0 && length_s.is_finite() && length_s >= 0.0) {
+    if ![start_s, length_s].iter().all(|seconds| (0.0..LONGEST_S).contains(seconds)) {
         return Err(row.damaged("a stretch of time that is none"));
     }
     let latency = match (row.optional_number(6)?, row.optional_number(7)?, row.optional_number(8)?) {
@@ -161,6 +164,7 @@ mod tests {
         for (sql, words) in [
             ("UPDATE series SET length_s = -1.0", "stretch of time that is none in table series"),
             ("UPDATE series SET start_s = 9e999", "stretch of time that is none"),
+            ("UPDATE series SET length_s = 1e300", "stretch of time that is none"),
             ("UPDATE series SET operations = -1", "out of range in table series"),
             ("UPDATE series SET sample = sample + 100", "row that is not there in table series"),
         ] {
