@@ -64,7 +64,7 @@ fn the_same_work_takes_the_same_number_of_instructions() {
         assert!(a > 1e6 && (a - b).abs() / a < 0.01, "{step}: {a} and {b}");
     }
     let page = expect(&["analyse", "latest", "--profile", "cp", "--quiet"]);
-    assert!(page.contains("(user code)") && page.contains("ext4_"), "{page}");
+    assert!(page.contains("instructions of the kernel") && page.contains("ext4_"), "{page}");
     let picture = place.run_text("profile/cp-0.svg");
     assert!(picture.contains("<svg") && picture.contains("ext4_"), "{page}");
 }

@@ -18,7 +18,7 @@ const Z95: f64 = 1.96;
 pub struct Sampled {
     /// The arm.
     pub arm: String,
-    /// Instructions of the step, counted without sampling.
+    /// Instructions of the kernel in the step, counted without sampling.
     pub instructions: f64,
     /// Chains of functions, outermost first, with their samples.
     pub stacks: Vec<(Vec<String>, u64)>,
@@ -113,15 +113,16 @@ pub fn page(run: &str, step: &str, arms: &[Sampled], pictures: &[(String, String
 fn told(arms: &[Sampled], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), arms) else {
         let totals = arms.iter().map(|arm| format!("{} {} M", arm.arm, millions(arm.instructions)));
-        return format!("Millions of instructions: {}.", totals.collect::<Vec<_>>().join(", "));
+        return format!("Millions of instructions of the kernel: {}.", totals.collect::<Vec<_>>().join(", "));
     };
     let whole = format!(
-        "{} takes {} M instructions, {} {} M: {} M more.",
+        "{} takes {} M instructions of the kernel, {} {} M: {} M {}.",
         a.arm,
         millions(a.instructions),
         b.arm,
         millions(b.instructions),
-        millions(b.instructions - a.instructions)
+        millions((b.instructions - a.instructions).abs()),
+        if b.instructions < a.instructions { "less" } else { "more" },
     );
     match (first.difference, first.margin) {
         (Some(difference), Some(margin)) if difference.abs() > margin => format!(

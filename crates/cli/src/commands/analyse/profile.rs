@@ -7,6 +7,7 @@ use fsarena_core::cell::{Arm, StepId};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
+use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::record::RunRecord;
 use fsarena_report::functions::{self, Sampled, flame};
@@ -23,8 +24,10 @@ use std::path::Path;
 
 /// Samples in 10⁹ instructions: a prime, so as not to keep step with anything. A sample costs some ten thousand.
 const PER_BILLION: u32 = 20_011;
-/// What is scaled to.
-const METRIC: &str = "instructions";
+/// What is scaled to. Programs are counted apart, and what they do is not asked.
+const METRIC: &str = reading::KERNEL_INSTRUCTIONS;
+/// What the sampler calls all that is not the kernel.
+const USER: &str = "(user code)";
 /// The directory of flame graphs in that of the run.
 const DIR: &str = "profile";
 
@@ -51,7 +54,11 @@ pub fn profile(args: &Args, record: &RunRecord, step: &str) -> Result<Page, Fail
         .into_iter()
         .map(|(arm, stacks)| Sampled {
             instructions: counted.median(&arm, &step),
-            stacks: stacks.into_iter().map(|stack| (stack.frames, stack.samples)).collect(),
+            stacks: stacks
+                .into_iter()
+                .filter(|stack| stack.frames != [USER])
+                .map(|stack| (stack.frames, stack.samples))
+                .collect(),
             arm,
         })
         .collect();
