@@ -1,67 +1,99 @@
 //! Guests through the real binary, as an ordinary user.
 
 mod common;
+#[path = "common/kernel.rs"]
+mod kernel;
 #[path = "common/nobody.rs"]
 mod nobody;
 
 use common::{Place, root};
-use fsarena_sys::program;
+use kernel::{debian, has};
 use nobody::Nobody;
+use std::path::{Path, PathBuf};
 
-/// One cell that is over in a moment.
-const ONE: [&str; 8] = ["run", "--scale", "tiny", "--blocks", "1", "--set", "tasks=1", "--quiet"];
+/// The emulators.
+const QEMU: &str = "qemu-system-x86_64";
+const UML: &str = "linux.uml";
+/// The whole study.
+const STUDY: [&str; 7] = ["run", "piszcz", "--scale", "tiny", "--blocks", "1", "--fs"];
 
-/// Says so where a test is skipped for the lack of an emulator.
-fn has(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = program::find(&path, name).is_some();
-    if !found {
-        println!("skipped: no {name}");
-    }
-    found
+/// What a terminal shows, without its line ends.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn user_mode_linux_mounts_what_this_kernel_cannot() {
-    if !root() || !has("linux.uml") || !has("mkfs.jfs") || !has("mkfs.reiserfs") {
-        return;
-    }
-    let place = Place::new();
-    let nobody = Nobody::within(&place);
-    let args = [&ONE[..], &["--on", "uml", "--fs", "ext4,jfs,reiserfs"]].concat();
-    let (answer, _) = nobody.expect(0, &args);
-    assert!(answer.contains("jfs") && answer.contains("reiserfs"), "{answer}");
-    assert!(answer.contains("neither rank"), "{answer}");
-    let runs = nobody.home.join("runs");
-    let run = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
+/// The only run of a user.
+fn run_of(nobody: &Nobody) -> PathBuf {
+    std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path()
+}
+
+/// Every guest of a run kept its console and its command line, and no image is left.
+fn assert_kept(run: &Path, guests: usize) {
+    let kept: Vec<_> = std::fs::read_dir(run.join("guests")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), guests);
+    let has_both = |dir: &Path| dir.join("command.json").exists() && dir.join("console.log").exists();
+    assert!(kept.iter().all(|guest| has_both(&guest.path())));
     assert!(!run.join("images").exists(), "images are left");
-    let guests: Vec<_> = std::fs::read_dir(run.join("guests")).unwrap().flatten().collect();
-    assert_eq!(guests.len(), 3);
-    assert!(guests.iter().all(|guest| guest.path().join("command.json").exists()));
 }
 
+/// The whole study on what this kernel cannot mount, under both emulators; their figures are not compared.
 #[test]
-fn what_is_no_kernel_is_refused_before_anything_is_made() {
-    if !root() || !has("qemu-system-x86_64") {
+fn both_emulators_do_the_whole_study_without_root() {
+    if !root() || !has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) || debian("6.1", "-amd64").is_none() {
         return;
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let kernel = nobody.home.join("bzImage");
-    std::fs::write(&kernel, "text").unwrap();
-    let args = [&ONE[..], &["--on", "qemu", "--kernel", kernel.to_str().unwrap(), "--fs", "ext4"]].concat();
-    let (_, said) = nobody.expect(6, &args);
-    assert!(said.contains("is no kernel for x86"), "{said}");
-    assert!(!nobody.home.join("runs").exists());
+    let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs"], more].concat();
+    let ((emulated, said), (user_mode, _)) = std::thread::scope(|scope| {
+        // Nothing chooses a guest here: it is one because the user is nobody.
+        let emulated = scope.spawn(|| nobody.expect(0, &all(&["--runs", "emulated"])));
+        let user_mode = nobody.expect(0, &all(&["--on", "uml", "--runs", "uml"]));
+        (emulated.join().unwrap(), user_mode)
+    });
+    let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
+    assert!(said.contains("so this runs in a guest kernel (--on qemu)"), "{said}");
+    assert!(emulated.contains("only differences above 1.5 times"), "{emulated}");
+    assert!(emulated.contains("from launch to the first timed operation"), "{emulated}");
+    assert!(emulated.contains("021 Cat a") && emulated.contains("GEOMETRIC MEAN"), "{emulated}");
+    assert!(user_mode.contains("rank nothing") && user_mode.contains("021 Cat a"), "{user_mode}");
+    assert!(user_mode.contains("did all its work, and unmounted: ext4, jfs, reiserfs."), "{user_mode}");
+    assert!(
+        !["leads", "GEOMETRIC", "1.00", "the ratio"].iter().any(|word| user_mode.contains(word)),
+        "{user_mode}"
+    );
+    let only =
+        |runs: &str| std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
+    assert_kept(&only("emulated"), 3);
+    assert_kept(&only("uml"), 3);
+    let id = |runs: &str| only(runs).to_str().unwrap().to_string();
+    let (_, said) = nobody.expect(2, &["compare", &id("uml"), &id("emulated")]);
+    assert!(said.contains("figures of different executors are not compared"), "{said}");
+    let (_, said) = nobody.expect(2, &["compare", &id("uml"), "published:piszcz-I"]);
+    assert!(said.contains("rank nothing"), "{said}");
 }
 
+/// Two kernels of Debian as the two sides of a comparison.
 #[test]
-fn a_kernel_is_for_guests_alone() {
-    if !root() {
+fn two_kernels_are_compared() {
+    if !root()
+        || !has(&[QEMU])
+        || debian("6.1", "-amd64").is_none()
+        || debian("6.1", "-cloud-amd64").is_none()
+    {
         return;
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let (_, said) = nobody.expect(2, &["run", "--on", "qemu", "--set", "driver=commands"]);
-    assert!(said.contains("a guest has no programs but fsarena"), "{said}");
+    let sides =
+        ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
+    let (answer, _) =
+        nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--blocks", "1"][..], &sides].concat());
+    assert!(flat(&answer).contains("B, ext4/debian:6.1-cloud, against A, ext4/debian:6.1"), "{answer}");
+    let run = run_of(&nobody);
+    assert_kept(&run, 2);
+    let report = std::fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("-cloud-amd64"), "{report}");
+    let (_, said) = nobody.expect(2, &[&["ab", "peiffer", "--on", "uml"][..], &sides[..4]].concat());
+    assert!(said.contains("User Mode Linux"), "{said}");
 }

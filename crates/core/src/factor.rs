@@ -5,6 +5,7 @@ pub mod clients;
 pub mod cpu_speed;
 pub mod cpus;
 pub mod device;
+pub mod faults;
 pub mod journal;
 pub mod limit;
 pub mod memory;
@@ -42,6 +43,8 @@ pub const JOURNAL: &str = "journal";
 pub const RAID: &str = "raid";
 /// What carries the filesystem.
 pub const DEVICE: &str = "device";
+/// How the device misbehaves.
+pub const FAULTS: &str = "faults";
 /// How slow the device is made.
 pub const LIMIT: &str = "limit";
 /// The I/O scheduler of the device.
@@ -92,6 +95,7 @@ pub const FACTORS: &[FactorDef] = &[
     journal::DEF,
     raid::DEF,
     device::DEF,
+    faults::DEF,
     limit::DEF,
     scheduler::DEF,
     cpus::DEF,

@@ -81,6 +81,27 @@ pub enum Backing {
     Guest(GuestPlan),
 }
 
+impl Backing {
+    /// Whether its figures can say that one filesystem is faster than another. Those of User Mode Linux cannot:
+    /// what a system call costs there hides what the filesystem does.
+    pub fn ranks(&self) -> bool {
+        !matches!(self, Backing::Guest(GuestPlan { emulator: Emulator::Uml, .. }))
+    }
+
+    /// What executes the cells. Figures of different executors are never compared.
+    pub fn executor(&self) -> &'static str {
+        match self {
+            Backing::Guest(guest) => match (guest.emulator, guest.accelerator) {
+                (Emulator::Qemu, Some(Accelerator::Kvm)) => "a virtual machine (QEMU with KVM)",
+                (Emulator::Qemu, _) => "an emulated machine (QEMU, translated)",
+                (Emulator::Uml, _) => "User Mode Linux",
+                (Emulator::Exact, _) => "a guest that counts instructions (QEMU)",
+            },
+            _ => "the kernel of the machine itself",
+        }
+    }
+}
+
 /// How guests are run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestPlan {
@@ -93,6 +114,19 @@ pub struct GuestPlan {
     pub memory: ByteSize,
     /// The longest silence in seconds after which a guest is taken for hung.
     pub patience_s: f64,
+    /// What runs its instructions; none where that is nobody's question, or is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accelerator: Option<Accelerator>,
+}
+
+/// What runs the instructions of a guest under QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accelerator {
+    /// The CPU itself.
+    Kvm,
+    /// QEMU's translator.
+    Tcg,
 }
 
 /// What emulates a guest.
@@ -124,7 +158,7 @@ impl Emulator {
 impl GuestPlan {
     /// Guests as they are where nobody says more.
     pub fn of(emulator: Emulator) -> GuestPlan {
-        GuestPlan { emulator, modules: None, memory: ByteSize::gib(1), patience_s: 600.0 }
+        GuestPlan { emulator, modules: None, memory: ByteSize::gib(1), patience_s: 600.0, accelerator: None }
     }
 }
 

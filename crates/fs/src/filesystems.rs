@@ -9,11 +9,14 @@ mod ext2;
 mod ext3;
 mod ext4;
 mod f2fs;
+mod hfsplus;
 mod jfs;
+mod minix;
 mod nilfs2;
 mod ntfs3;
 mod reiser4;
 mod reiserfs;
+mod udf;
 mod vfat;
 mod xfs;
 
@@ -32,6 +35,9 @@ pub const FILESYSTEMS: &[&FsDef] = &[
     &vfat::DEF,
     &exfat::DEF,
     &ntfs3::DEF,
+    &hfsplus::DEF,
+    &udf::DEF,
+    &minix::DEF,
 ];
 
 /// Finds a filesystem by its name.

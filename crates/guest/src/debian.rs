@@ -6,9 +6,10 @@ use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-/// Names of kernel packages that are no kernels for a guest: debug symbols, unsigned twins, real time, and the
-/// cloud flavour, which lacks many filesystems.
-const NOT_THESE: [&str; 4] = ["-dbg", "-unsigned", "-rt-", "-cloud-"];
+/// Names of kernel packages that are no kernels: debug symbols, and unsigned twins.
+const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
+/// Flavours that are taken only where they are asked for: the one lacks many filesystems, the other is for real time.
+const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
 /// Fetches the newest kernel package whose version begins so, and unpacks it. Returns the directory that has its
 /// `boot/` and `lib/`.
@@ -76,10 +77,26 @@ fn choose<'a>(names: impl Iterator<Item = &'a str>, version: &str) -> Option<Str
     kernels.max_by(|a, b| by_version(a, b)).map(str::to_string)
 }
 
-/// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not. Every one is of ``.
+/// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not; `6.1.0-53-cloud-amd64` is of
+/// `6.1-cloud`. Every usual one is of ``.
 pub fn is_version(release: &str, version: &str) -> bool {
+    if version == release {
+        return true;
+    }
+    let asked = FLAVOURS.into_iter().find_map(|flavour| {
+        let version = version.strip_suffix(flavour)?;
+        Some((version.strip_suffix('-').unwrap_or(version), Some(flavour)))
+    });
+    let (version, flavour) = asked.unwrap_or((version, None));
     let rest = release.strip_prefix(version);
-    rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()))
+    let number =
+        rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
+    number && flavour_of(release) == flavour
+}
+
+/// The flavour of a release, where it is not the usual one.
+pub fn flavour_of(release: &str) -> Option<&'static str> {
+    FLAVOURS.into_iter().find(|flavour| release.contains(&format!("-{flavour}-")))
 }
 
 /// Compares releases by their numbers: `6.1.0-9` is older than `6.1.0-53`.
@@ -109,6 +126,11 @@ mod tests {
         assert_eq!(choose(names.into_iter(), "6.1").unwrap(), "linux-image-6.1.0-53-amd64");
         assert_eq!(choose(names.into_iter(), "6.1.0-9").unwrap(), "linux-image-6.1.0-9-amd64");
         assert_eq!(choose(names.into_iter(), "").unwrap(), "linux-image-6.12.3-amd64");
+        assert_eq!(choose(names.into_iter(), "6.1-cloud").unwrap(), "linux-image-6.1.0-60-cloud-amd64");
+        assert_eq!(
+            choose(names.into_iter(), "6.1.0-60-cloud-amd64").unwrap(),
+            "linux-image-6.1.0-60-cloud-amd64"
+        );
         assert_eq!(choose(names.into_iter(), "5.10"), None);
     }
 }

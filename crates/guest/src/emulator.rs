@@ -2,8 +2,9 @@
 
 use crate::exact;
 use crate::kernel::GuestKernel;
-use crate::orders::{Disks, OTHER, TEST, Voice};
-use fsarena_core::plan::Emulator;
+use crate::orders::{Disks, OTHER, TEST, Voice, member};
+use crate::xstate;
+use fsarena_core::plan::{Accelerator, Emulator};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +12,6 @@ use std::path::{Path, PathBuf};
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The virtio serial port that events come over.
 const PORT: &str = "fsarena.events";
-
-/// What runs the instructions of a guest under QEMU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accelerator {
-    /// The CPU itself.
-    Kvm,
-    /// QEMU's translator.
-    Tcg,
-}
 
 /// One guest to be started.
 #[derive(Debug, Clone)]
@@ -32,8 +24,8 @@ pub struct Machine<'a> {
     pub kernel: &'a GuestKernel,
     /// Its initramfs.
     pub initramfs: &'a Path,
-    /// The image under test.
-    pub test: &'a Path,
+    /// The images under test: one, or the members of an array.
+    pub test: &'a [PathBuf],
     /// The image of the other disk.
     pub other: &'a Path,
     /// Its memory in mebibytes.
@@ -109,13 +101,18 @@ impl Machine<'_> {
             self.kernel.image.clone().into_os_string(),
             format!("mem={}M", self.memory_mib).into(),
             with("initrd=", self.initramfs),
-            with("ubd0=", self.test),
+            with("ubd0=", &self.test[0]),
             with("ubd1=", self.other),
             // Its sockets and pid file go where everything else of this guest goes.
             with("uml_dir=", self.dir),
         ];
+        words.extend(
+            self.test[1..].iter().zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)),
+        );
         words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
         words.extend(KERNEL.iter().map(OsString::from));
+        // What is no parameter of the kernel it hands to /init as environment.
+        words.extend(xstate::is_too_large().then(|| OsString::from(xstate::WITHOUT_VECTORS)));
         words
     }
 
@@ -145,12 +142,18 @@ impl Machine<'_> {
         words.extend([OsString::from("-initrd"), self.initramfs.into()]);
         words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
         words.extend(["-serial", "chardev:console"].map(OsString::from));
-        let images = [(TEST, self.test), (OTHER, self.other)];
         if in_memory {
-            words.extend(exact::memory(self.memory_mib, &images));
+            words.extend(exact::memory(
+                self.memory_mib,
+                &[(TEST, self.test[0].as_path()), (OTHER, self.other)],
+            ));
         } else {
             words.extend(["-m".into(), OsString::from(self.memory_mib.to_string())]);
-            words.extend(images.into_iter().flat_map(|(name, path)| disk(name, path, exact)));
+            words.extend(disk(TEST, &self.test[0], exact));
+            words.extend(disk(OTHER, self.other, exact));
+            for (path, number) in self.test[1..].iter().zip(1..) {
+                words.extend(disk(&member(number), path, exact));
+            }
         }
         if exact {
             words.extend(exact::clock().into_iter().chain(exact::voice()));
@@ -175,7 +178,8 @@ impl Machine<'_> {
     fn append(&self, exact: bool) -> String {
         let mut words = vec!["console=ttyS0", "mitigations=off", "random.trust_cpu=on", "no_timer_check"];
         words.extend(KERNEL);
-        words.extend(if exact { PINNED } else { &["nokaslr"] });
+        // What goes wrong before the console is up is said all the same.
+        words.extend(if exact { PINNED } else { &["nokaslr", "earlyprintk=ttyS0"] });
         words.join(" ")
     }
 }
@@ -207,7 +211,7 @@ mod tests {
             accelerator: Accelerator::Tcg,
             kernel: &kernel,
             initramfs: Path::new("/i"),
-            test: Path::new(test),
+            test: &[PathBuf::from(test), PathBuf::from("/m")],
             other: Path::new("/o"),
             memory_mib: 512,
             dir: Path::new("/d"),
@@ -218,7 +222,15 @@ mod tests {
     #[test]
     fn a_comma_in_a_path_is_doubled_for_qemu_alone() {
         assert!(words(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
-        assert!(words(Emulator::Uml, "/a,b").contains("ubd0=/a,b "));
+        assert!(words(Emulator::Uml, "/a,b").contains("ubd0=/a,b ubd1=/o "));
+    }
+
+    #[test]
+    fn members_of_an_array_follow_the_other_disk() {
+        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d ubd2=/m "));
+        assert!(
+            words(Emulator::Qemu, "/t").contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The guest's own side: what `/init` does before and after the agent. No program runs in a guest but this one, so
 //! everything is a system call.
 
-use crate::orders::{Disks, ORDERS, OTHER, Orders, TEST, Voice};
+mod array;
+mod mapper;
+
+use crate::orders::{Disks, ORDERS, OTHER, Orders, TEST, Voice, WORKS, member};
 use crate::packing::module_path;
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
@@ -22,8 +25,8 @@ pub struct Booted {
     pub orders: Orders,
     /// Where its words go, one line at a time.
     pub voice: Box<dyn Write>,
-    /// The disk under test.
-    pub test: PathBuf,
+    /// The disks under test.
+    pub disks: Vec<PathBuf>,
     /// The other disk.
     pub other: PathBuf,
 }
@@ -42,26 +45,65 @@ pub fn boot() -> Result<Booted> {
         mount(kind, target, kind, "")?;
     }
     let orders: Orders = serde_json::from_slice(&std::fs::read(ORDERS)?)?;
+    if orders.trial {
+        println!("{WORKS}");
+        power_off();
+    }
     for module in &orders.modules {
         load(module)?;
     }
     let voice = voice(&orders.voice)?;
-    let (test, other) = match orders.disks {
+    let (disks, other) = match orders.disks {
         Disks::Ubd => {
-            (wait_for(|| there("/dev/ubda"), "/dev/ubda")?, wait_for(|| there("/dev/ubdb"), "/dev/ubdb")?)
+            let further = (0..orders.stack.more).map(|number| ubd(number + 2));
+            (std::iter::once(ubd(0)).chain(further).collect::<Result<_>>()?, ubd(1)?)
+        }
+        Disks::BySerial => {
+            let further = (1..=orders.stack.more).map(|number| by_serial(&member(number)));
+            (std::iter::once(by_serial(TEST)).chain(further).collect::<Result<_>>()?, by_serial(OTHER)?)
         }
         Disks::Memory => {
-            let found = (
-                wait_for(|| there("/dev/pmem0"), "/dev/pmem0")?,
-                wait_for(|| there("/dev/pmem1"), "/dev/pmem1")?,
-            );
+            let [test, other] = ["/dev/pmem0", "/dev/pmem1"].map(|path| wait_for(|| there(path), path));
             // What is written to it is of interest; where a kernel does not count that, a note of the probe says so.
             let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
-            found
+            (vec![test?], other?)
         }
-        Disks::BySerial => (by_serial(TEST)?, by_serial(OTHER)?),
     };
-    Ok(Booted { orders, voice, test, other })
+    Ok(Booted { orders, voice, disks, other })
+}
+
+impl Booted {
+    /// Puts on the disks what is to lie between them and the filesystem. The device to mount.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn stack(&self) -> Result<PathBuf> {
+        let stack = &self.orders.stack;
+        let below = match stack.array {
+            Some(array) => wait_for_made(array::assemble(array, &self.disks)?)?,
+            None => self.disks[0].clone(),
+        };
+        match stack.faults {
+            Some(faults) => wait_for_made(mapper::make(faults, &below, sectors(&below)?)?),
+            None => Ok(below),
+        }
+    }
+}
+
+/// The size of a device in sectors of 512 bytes.
+fn sectors(device: &Path) -> Result<u64> {
+    let size = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("size");
+    std::fs::read_to_string(size)?.trim().parse().map_err(Error::other)
+}
+
+fn wait_for_made(device: PathBuf) -> Result<PathBuf> {
+    wait_for(|| Some(device.clone()).filter(|device| device.exists()), &device.display().to_string())
+}
+
+/// A disk of User Mode Linux, by its number: `/dev/ubda` is 0.
+fn ubd(number: usize) -> Result<PathBuf> {
+    let path = format!("/dev/ubd{}", char::from(b'a' + number as u8));
+    wait_for(|| there(&path), &path)
 }
 
 /// Ends the guest. Everything of it is lost but what is on its disks.

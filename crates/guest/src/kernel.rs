@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
 pub const DEBIAN: &str = "debian";
+/// Where root keeps kernels.
+pub const SHARED: &str = "/var/cache/fsarena";
 /// The program of User Mode Linux, as Debian calls it.
 pub const UML: &str = "linux.uml";
 
@@ -30,8 +32,10 @@ pub struct GuestKernel {
 pub struct Places {
     /// The root of the machine's own: `boot/` and `lib/modules/` below it.
     pub root: PathBuf,
-    /// Where fetched and unpacked kernels are kept.
+    /// Where fetched and unpacked kernels are put.
     pub cache: PathBuf,
+    /// Where others may be: what root has fetched serves everybody.
+    pub shared: PathBuf,
     /// `--modules`: where the modules of kernels named by their path are.
     pub modules: Option<PathBuf>,
 }
@@ -44,13 +48,70 @@ pub fn cache_dir() -> PathBuf {
         return dir;
     }
     if rustix::process::geteuid().is_root() {
-        return "/var/cache/fsarena".into();
+        return SHARED.into();
     }
     let home = || variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
     let user = rustix::process::geteuid().as_raw();
     variable("XDG_CACHE_HOME")
         .or_else(home)
         .map_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")), |dir| dir.join("fsarena"))
+}
+
+impl GuestKernel {
+    /// What people call it: its release, else its file.
+    pub fn name(&self) -> String {
+        if self.release.is_empty() { self.image.display().to_string() } else { self.release.clone() }
+    }
+
+    /// Whether it has a filesystem. Where nothing is known of its modules, one that it has built in is named
+    /// somewhere in it; of a kernel that is compressed in a way that is not read here nothing is known at all.
+    pub fn has(&self, filesystem: &str) -> bool {
+        if self.modules.is_known() {
+            return self.modules.has(filesystem);
+        }
+        let Ok(bytes) = std::fs::read(&self.image) else { return true };
+        vmlinux::is_compressed(&bytes) || contains(&bytes, &[filesystem.as_bytes(), b"\0"].concat())
+    }
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    // SAFETY: both are slices with their lengths. A kernel is large, and this is many times as fast as `windows`.
+    let found =
+        unsafe { libc::memmem(bytes.as_ptr().cast(), bytes.len(), wanted.as_ptr().cast(), wanted.len()) };
+    !found.is_null()
+}
+
+impl Places {
+    /// The usual places of this machine.
+    pub fn usual(modules: Option<PathBuf>) -> Places {
+        Places { root: "/".into(), cache: cache_dir(), shared: SHARED.into(), modules }
+    }
+
+    /// Directories that have a `boot/`: what was fetched and unpacked, and the machine's own.
+    fn roots(&self) -> Vec<PathBuf> {
+        let caches = [&self.cache, &self.shared].into_iter().flat_map(std::fs::read_dir);
+        let fetched = caches.flatten().flatten().map(|entry| entry.path());
+        let mut roots: Vec<PathBuf> = fetched.filter(|path| path.join("boot").is_dir()).collect();
+        roots.push(self.root.clone());
+        roots
+    }
+
+    /// The modules of the kernel that a guest boots where nobody names one, if it is at hand.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn usual_modules(&self) -> Result<Option<Modules>, Error> {
+        newest(&self.roots(), "").and_then(|(_, modules)| modules).map(|dir| Modules::open(&dir)).transpose()
+    }
+
+    /// The releases of all kernels with modules that are at hand, the oldest first.
+    pub fn releases(&self) -> Vec<String> {
+        let mut releases: Vec<String> =
+            packages(&self.roots()).into_iter().map(|(release, ..)| release).collect();
+        releases.sort_by(|a, b| by_version(a, b));
+        releases.dedup();
+        releases
+    }
 }
 
 /// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
@@ -78,7 +139,7 @@ pub fn find(
         Some(dir) => Modules::open(&dir)?,
         None => beside(&image, &seen.release, places)?,
     };
-    let image = vmlinux::uncompressed(&image, &bytes, &seen, &places.cache)?;
+    let image = vmlinux::uncompressed(&image, &bytes, &seen, &[&places.cache, &places.shared])?;
     Ok(GuestKernel { image, release: seen.release, modules })
 }
 
@@ -88,10 +149,7 @@ fn packaged(
     places: &Places,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(PathBuf, Option<PathBuf>), Error> {
-    let fetched = std::fs::read_dir(&places.cache).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut roots: Vec<PathBuf> = fetched.filter(|path| path.join("boot").is_dir()).collect();
-    roots.push(places.root.clone());
-    if let Some(found) = newest(&roots, version) {
+    if let Some(found) = newest(&places.roots(), version) {
         return Ok(found);
     }
     let place = debian::fetch(version, &places.cache, log)?;
@@ -99,9 +157,19 @@ fn packaged(
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }
 
-/// The newest kernel below these roots that has modules.
+/// The newest kernel below these roots that has modules. Where no version is asked for one of a flavour is better than
+/// none.
 fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)> {
-    let mut found: Vec<(String, PathBuf, PathBuf)> = vec![];
+    let mut found = packages(roots);
+    let usual = found.iter().any(|(release, ..)| is_version(release, version));
+    found.retain(|(release, ..)| is_version(release, version) || (version.is_empty() && !usual));
+    found.sort_by(|a, b| by_version(&a.0, &b.0));
+    found.pop().map(|(_, image, modules)| (image, Some(modules)))
+}
+
+/// The kernels below these roots that have modules: release, image, modules.
+fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
+    let mut found = vec![];
     for root in roots {
         for entry in std::fs::read_dir(root.join("boot")).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -110,13 +178,12 @@ fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)
             let Some(modules) = modules.into_iter().find(|dir| dir.is_dir()) else { continue };
             // An ordinary user may not read the kernels of some distributions.
             let readable = rustix::fs::access(entry.path(), rustix::fs::Access::READ_OK).is_ok();
-            if readable && is_version(release, version) {
+            if readable {
                 found.push((release.to_string(), entry.path(), modules));
             }
         }
     }
-    found.sort_by(|a, b| by_version(&a.0, &b.0));
-    found.pop().map(|(_, image, modules)| (image, Some(modules)))
+    found
 }
 
 fn user_mode(level: &str, places: &Places, log: &mut dyn FnMut(CommandRecord)) -> Result<GuestKernel, Error> {
@@ -175,7 +242,12 @@ mod tests {
             std::fs::write(root.join("boot").join(format!("vmlinuz-{release}")), "").unwrap();
             std::fs::create_dir_all(root.join("lib/modules").join(release).join("kernel")).unwrap();
         }
-        let places = Places { root, cache: dir.path().join("cache"), modules: None };
+        let places = Places {
+            root,
+            cache: dir.path().join("cache"),
+            shared: dir.path().join("shared"),
+            modules: None,
+        };
         (dir, places)
     }
 
@@ -189,6 +261,17 @@ mod tests {
         assert_eq!(release("6.1").as_deref(), Some("vmlinuz-6.1.0-53-amd64"));
         assert_eq!(release("").as_deref(), Some("vmlinuz-6.12.1-amd64"));
         assert_eq!(release("5.10"), None);
+        assert_eq!(places.releases(), ["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
+    }
+
+    #[test]
+    fn a_flavour_is_taken_where_it_is_asked_for_or_there_is_no_other() {
+        let (_dir, places) = machine(&["6.1.0-53-cloud-amd64"]);
+        let found = |version: &str| newest(&places.roots(), version).is_some();
+        assert!(found("") && found("6.1-cloud") && !found("6.1"));
+        let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
+        let (image, _) = newest(&places.roots(), "").unwrap();
+        assert!(image.ends_with("vmlinuz-6.1.0-9-amd64"));
     }
 
     #[test]
@@ -200,6 +283,15 @@ mod tests {
         assert!(error.to_string().contains("is no kernel for x86"), "{error}");
         assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());
         assert!(find(Emulator::Uml, path.to_str().unwrap(), &places, &mut |_| {}).is_err());
+    }
+
+    #[test]
+    fn a_kernel_without_modules_has_what_is_named_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("vmlinux");
+        std::fs::write(&image, b"\x7fELF..\0reiser4\0jfs_commit\0").unwrap();
+        let kernel = GuestKernel { image, release: String::new(), modules: Modules::default() };
+        assert!(kernel.has("reiser4") && !kernel.has("jfs") && !kernel.has("reiser"));
     }
 
     #[test]

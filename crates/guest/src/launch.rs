@@ -1,11 +1,12 @@
 //! Starting a guest, listening to it, and ending it whole.
 
-use crate::{Error, xstate};
+use crate::console::LastWords;
+use crate::{Error, keeper, xstate};
 use fsarena_sys::argv;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,10 +17,6 @@ use std::time::Duration;
 
 /// How often a file is looked at for new words.
 const LOOK: Duration = Duration::from_millis(10);
-/// How much of a console is shown where a guest failed.
-const LAST_LINES: usize = 12;
-/// How much of a console is read for that.
-const LAST_BYTES: u64 = 8 << 10;
 
 /// How a guest is started.
 #[derive(Debug)]
@@ -57,7 +54,7 @@ pub enum Heard {
 }
 
 impl Launch {
-    /// Starts the guest in a session and a process group of its own.
+    /// Starts the guest in a session and a process group of its own, which ends with this process.
     ///
     /// # Errors
     /// Where the emulator is not installed or cannot be started.
@@ -76,10 +73,14 @@ impl Launch {
             None => drop(command.stdout(Stdio::piped())),
         }
         let (user_mode, hide) = (self.user_mode, self.user_mode && xstate::is_too_large());
+        let parent = std::process::id();
         // SAFETY: only system calls that are safe between fork and exec.
         unsafe {
             command.pre_exec(move || {
-                own_session(user_mode)?;
+                keeper::split(parent)?;
+                if user_mode {
+                    stay_on_one_cpu()?;
+                }
                 if hide { xstate::hide() } else { Ok(()) }
             })
         };
@@ -105,22 +106,17 @@ fn not_started(program: &OsString, error: std::io::Error) -> Error {
     Error::io("starting", program)(error)
 }
 
-/// Between fork and exec: nothing of fsarena's terminal reaches the guest, and it dies with fsarena.
-fn own_session(on_one_cpu: bool) -> std::io::Result<()> {
-    rustix::process::setsid()?;
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    if on_one_cpu {
-        let allowed = rustix::thread::sched_getaffinity(None)?;
-        let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
-        let mut one = rustix::thread::CpuSet::new();
-        one.set(last.unwrap_or(0));
-        rustix::thread::sched_setaffinity(None, &one)?;
-    }
-    Ok(())
+/// Between fork and exec: the last of the CPUs that fsarena may run on.
+fn stay_on_one_cpu() -> std::io::Result<()> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(last.unwrap_or(0));
+    Ok(rustix::thread::sched_setaffinity(None, &one)?)
 }
 
 impl Guest {
-    /// Its process, which leads its group.
+    /// The process that keeps it and leads its group.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -140,8 +136,9 @@ impl Guest {
         Heard::Silence
     }
 
-    /// Waits a moment for it to end by itself, then kills its group. How it ended, where it did so by itself.
-    pub fn end(mut self, patience: Duration) -> Option<ExitStatus> {
+    /// Waits a moment for it to end by itself, then kills its group. How it ended, where it did so by itself, and what
+    /// its console said last.
+    pub fn end(mut self, patience: Duration) -> (Option<ExitStatus>, LastWords) {
         let begun = std::time::Instant::now();
         while self.status.is_none() && begun.elapsed() < patience {
             match self.child.try_wait() {
@@ -150,12 +147,12 @@ impl Guest {
                 Err(_) => break,
             }
         }
-        self.status
+        (self.status, self.last_words())
     }
 
-    /// The last lines of its console, for people.
-    pub fn last_words(&self) -> String {
-        last_lines(&self.console)
+    /// The end of its console, for people.
+    pub fn last_words(&self) -> LastWords {
+        LastWords::of(&self.console)
     }
 }
 
@@ -163,30 +160,11 @@ impl Drop for Guest {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         if let Some(group) = Pid::from_raw(self.pid()) {
-            // User Mode Linux leaves children behind when its first process goes. Nobody may be left: that is fine.
+            // Nobody may be left: that is fine.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
     }
-}
-
-/// The last lines of a console, without what a terminal would not show.
-pub fn last_lines(console: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(console)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text: String = String::from_utf8_lossy(&bytes)
-        .chars()
-        .filter(|letter| *letter == '\n' || !letter.is_control())
-        .collect();
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
 /// A blocking read cannot be interrupted; a channel can be left.
@@ -256,12 +234,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = launch(dir.path(), "echo one; echo two; echo why >&2", None);
         assert_eq!(all(&mut guest), ["one", "two"]);
-        assert_eq!(guest.last_words(), "why");
+        assert_eq!(guest.last_words().lines, "why");
         let voice = dir.path().join("events");
         let script = format!("echo one >> {0}; sleep 0.05; echo two >> {0}", voice.display());
         let mut guest = launch(dir.path(), &script, Some(voice));
         assert_eq!(all(&mut guest), ["one", "two"]);
-        assert!(guest.end(Duration::from_secs(5)).unwrap().success());
+        assert!(guest.end(Duration::from_secs(5)).0.unwrap().success());
     }
 
     #[test]
@@ -269,7 +247,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait", None);
         let Heard::Line(child) = guest.listen(Duration::from_secs(10)) else { panic!("it said nothing") };
-        assert!(guest.end(Duration::ZERO).is_none());
+        assert!(guest.end(Duration::ZERO).0.is_none());
         let kernel = fsarena_sys::kernel::Kernel::host();
         let pid = child.parse().unwrap();
         let started = fsarena_sys::process::start_time(&kernel, pid);

@@ -3,6 +3,7 @@
 //! A guest needs no root, and touches no disk but image files. What it boots into is this very program as
 //! `/init`, so that the same agent measures there as everywhere.
 
+pub mod console;
 pub mod counter;
 pub mod cpio;
 pub mod debian;
@@ -10,11 +11,14 @@ pub mod emulator;
 mod error;
 pub mod exact;
 pub mod inside;
+mod keeper;
 pub mod kernel;
 pub mod launch;
 pub mod modules;
 pub mod orders;
 pub mod packing;
+pub mod stripes;
+pub mod trial;
 pub mod vmlinux;
 mod xstate;
 

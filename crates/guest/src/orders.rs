@@ -1,21 +1,82 @@
 //! What a guest is told when it is booted: a file at the end of its initramfs.
 
+use fsarena_core::factor::faults::Faults;
+use fsarena_core::factor::raid::Raid;
 use serde::{Deserialize, Serialize};
 
 /// Where the guest finds its orders.
 pub const ORDERS: &str = "/orders.json";
 
+/// What a guest says on its console in a trial boot.
+pub const WORKS: &str = "fsarena: this kernel works";
+
 /// What a guest has to do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Orders {
+    /// Whether it has only to say [`WORKS`] on its console and to end.
+    #[serde(default)]
+    pub trial: bool,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
     /// Where its words go.
     pub voice: Voice,
     /// How its disks are told apart.
     pub disks: Disks,
+    /// What lies between the disks and the filesystem under test.
+    #[serde(default)]
+    pub stack: Stack,
     /// What is asked of the agent, as it is. The guest's boot does not read it.
     pub request: serde_json::Value,
+}
+
+/// What lies between the disks and the filesystem under test.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stack {
+    /// The number of disks besides the first.
+    pub more: usize,
+    /// The array that they are.
+    pub array: Option<Array>,
+    /// How the whole misbehaves.
+    pub faults: Option<Faults>,
+}
+
+/// An md array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Array {
+    /// Striped.
+    Raid0,
+    /// Mirrored.
+    Raid1,
+}
+
+impl Array {
+    /// The array that an arrangement of devices is.
+    pub fn of(raid: Raid) -> Array {
+        if raid.mirrored { Array::Raid1 } else { Array::Raid0 }
+    }
+
+    /// md's word for it, which is also its module.
+    pub fn level(self) -> &'static str {
+        match self {
+            Array::Raid0 => "raid0",
+            Array::Raid1 => "raid1",
+        }
+    }
+}
+
+impl Stack {
+    /// The modules that it takes.
+    pub fn modules(&self) -> Vec<&'static str> {
+        let array = self.array.map_or(vec![], |array| vec!["md_mod", array.level()]);
+        let faults = match self.faults {
+            None => vec![],
+            Some(Faults::Delay { .. }) => vec!["dm_mod", "dm_delay"],
+            Some(Faults::Flaky { .. }) => vec!["dm_mod", "dm_flakey"],
+            Some(Faults::Error { .. }) => vec!["dm_mod"],
+        };
+        [array, faults].concat()
+    }
 }
 
 /// Where a guest's words go.
@@ -54,5 +115,9 @@ pub enum Disks {
 
 /// The disk that carries the filesystem under test.
 pub const TEST: &str = "test";
+/// Further disks of an array under test, by their numbers from 1: `test1`.
+pub fn member(number: usize) -> String {
+    format!("{TEST}{number}")
+}
 /// The disk that tasks copy from and to.
 pub const OTHER: &str = "other";

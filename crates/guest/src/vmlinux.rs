@@ -54,20 +54,27 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
     Ok(Inspected { release, payload: Some(start..end) })
 }
 
-/// The uncompressed kernel, from the cache or put there. The file itself where it is compressed in a way that is
+/// Whether these are the bytes of a bzImage, whose kernel is compressed.
+pub fn is_compressed(bytes: &[u8]) -> bool {
+    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(ELF)
+}
+
+/// The uncompressed kernel, from one of the caches or put into the first. The file itself where it is compressed in a way that is
 /// not read here: then the guest unpacks it by itself.
 ///
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
-pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, cache: &Path) -> Result<PathBuf, Error> {
+pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<PathBuf, Error> {
+    let [cache, ..] = caches else { return Ok(path.into()) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(path.into()) };
     if !payload.starts_with(XZ) {
         return Ok(path.into());
     }
-    let place = cache.join(format!("vmlinux-{}-{:08x}", seen.release, checksum(payload)));
-    if place.is_file() {
-        return Ok(place);
+    let name = format!("vmlinux-{}-{:08x}", seen.release, checksum(payload));
+    if let Some(known) = caches.iter().map(|cache| cache.join(&name)).find(|place| place.is_file()) {
+        return Ok(known);
     }
+    let place = cache.join(&name);
     let mut vmlinux = Vec::new();
     let damaged = |error: std::io::Error| Error::unfit(path, format!("is a damaged kernel: {error}"));
     lzma_rust2::XzReader::new(payload, false).read_to_end(&mut vmlinux).map_err(damaged)?;
@@ -77,6 +84,9 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, cache: &Path) -
     std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
     let mut file = tempfile::NamedTempFile::new_in(cache).map_err(Error::io("writing in", cache))?;
     std::io::Write::write_all(&mut file, &vmlinux).map_err(Error::io("writing in", cache))?;
+    // What root has unpacked serves everybody.
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(everybody).map_err(Error::io("writing in", cache))?;
     file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
     Ok(place)
 }
@@ -144,10 +154,10 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let bytes = bzimage(&[XZ, b"nonsense"].concat());
         let seen = inspect(Path::new("k"), &bytes).unwrap();
-        let error = uncompressed(Path::new("k"), &bytes, &seen, cache.path()).unwrap_err().to_string();
+        let error = uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");
         let bytes = bzimage(b"zstd");
         let seen = inspect(Path::new("k"), &bytes).unwrap();
-        assert_eq!(uncompressed(Path::new("k"), &bytes, &seen, cache.path()).unwrap(), Path::new("k"));
+        assert_eq!(uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), Path::new("k"));
     }
 }

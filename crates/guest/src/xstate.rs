@@ -4,6 +4,10 @@
 //! reads a part of them, may not write a part back, and its first process dies ("ptrace set fp regs failed"). Where it
 //! cannot read them at all it takes the older calls, which know x87 and SSE only. So these two requests of ptrace(2)
 //! are made to fail, by a filter that an ordinary user may put on a process of his own.
+//!
+//! Then a page fault clears what AVX keeps in registers: the fault is read by a signal handler in the process, which
+//! the machine's kernel starts with fresh registers, and only x87 and SSE are put back. A copy by AVX to memory that
+//! was never touched would store zeros. So the C library in the guest is told to do without.
 
 use libc::{c_int, sock_filter, sock_fprog};
 
@@ -23,6 +27,11 @@ const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 const ALLOW: u32 = 0x7FFF_0000;
 const FAIL: u32 = 0x0005_0000 | libc::EIO as u32;
+
+/// The environment of a guest's programs that keeps the C library from AVX; older ones have other names for it.
+pub const WITHOUT_VECTORS: &str = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ,\
+     -AVX2,-AVX,-XSAVEC,-AVX512F_Usable,-AVX512VL_Usable,-AVX2_Usable,-AVX_Usable,-XSAVEC_Usable,\
+     -AVX_Fast_Unaligned_Load";
 
 /// Whether this machine's CPU has registers that are too large.
 pub fn is_too_large() -> bool {

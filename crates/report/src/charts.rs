@@ -50,8 +50,11 @@ pub const KINDS: &[&dyn Kind] = &[
     &spent::Spent,
 ];
 
-/// Every chart of a report.
+/// Every chart of a report. Bars side by side rank whatever the words say, so a run that can rank nothing has none.
 pub fn all(report: &Report) -> Vec<Chart> {
+    if !report.ranks() {
+        return vec![];
+    }
     let seen = Seen::of(report);
     KINDS.iter().flat_map(|kind| kind.charts(&seen)).collect()
 }

@@ -10,9 +10,17 @@ mod runs;
 mod samples;
 mod watches;
 
+use crate::error::Error;
+use fsarena_core::record::RunRecord;
+
 pub use all::compare_all;
 pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;
 pub use samples::compare_samples;
 pub use watches::{compare_watches, is_watch};
+
+/// Refuses a run of which nothing can be said to be better.
+fn ranks(record: &RunRecord) -> Result<(), Error> {
+    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::RanksNothing(record.id.clone())) }
+}

@@ -64,6 +64,26 @@ pub enum Error {
         /// The format.
         format: &'static str,
     },
+    /// A run of which nothing can be said to be better.
+    #[error(
+        "run {0} ran in User Mode Linux, whose times say that something works and rank nothing: no claim can be \
+         judged by it, and it is compared with nothing"
+    )]
+    RanksNothing(String),
+    /// Figures of different executors.
+    #[error(
+        "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
+    )]
+    Executors {
+        /// The one.
+        a: String,
+        /// Where it ran.
+        in_a: &'static str,
+        /// The other.
+        b: String,
+        /// Where that ran.
+        in_b: &'static str,
+    },
     /// A weight names no task, or is none.
     #[error("--weight: {what}")]
     Weight {
@@ -128,6 +148,8 @@ impl Exits for Error {
             | Error::NothingInCommon { .. }
             | Error::Watch { .. }
             | Error::Lacks { .. }
+            | Error::RanksNothing(_)
+            | Error::Executors { .. }
             | Error::Weight { .. }
             | Error::Format(_) => ExitCode::Usage,
             _ => ExitCode::Internal,

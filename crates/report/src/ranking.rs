@@ -47,7 +47,7 @@ impl Ranking {
     /// Ranks the arms of a report by its first metric. None where it has fewer than two arms with data or no
     /// way is better.
     pub fn of(report: &Report) -> Option<Ranking> {
-        let analysis = report.analyses.first()?;
+        let analysis = report.analyses.first().filter(|_| report.ranks())?;
         let (record, metric) = (&report.record, &analysis.metric);
         if metric.direction == Direction::Neutral {
             return None;

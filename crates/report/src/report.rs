@@ -60,9 +60,14 @@ impl Report {
     /// Where a metric is not known.
     pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
         let metrics = if metrics.is_empty() { TASKS } else { metrics };
-        let analyses = metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
+        let mut analyses: Vec<Analysis> =
+            metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
         let claims = judge_all(&record, &record.plan.claims);
-        let conclusions = conclusions(&record)?;
+        let mut conclusions = conclusions(&record)?;
+        if !record.plan.device.backing.ranks() {
+            analyses = analyses.into_iter().map(Analysis::unranked).collect();
+            conclusions.clear();
+        }
         Ok(Report {
             margin: record.plan.stop.margin(),
             record,
@@ -78,9 +83,21 @@ impl Report {
         })
     }
 
+    /// Whether it may say that one arm is better than another.
+    pub fn ranks(&self) -> bool {
+        self.record.plan.device.backing.ranks()
+    }
+
     /// Judges further claims.
-    pub fn judge(&mut self, claims: &[Claim]) {
+    ///
+    /// # Errors
+    /// Where the run cannot tell which arm is better.
+    pub fn judge(&mut self, claims: &[Claim]) -> Result<(), Error> {
+        if !self.ranks() && !claims.is_empty() {
+            return Err(Error::RanksNothing(self.record.id.clone()));
+        }
         self.claims.extend(judge_all(&self.record, claims));
+        Ok(())
     }
 
     /// The answer in one line: how many claims stand how, and the first that is said of the main metric.

@@ -3,6 +3,7 @@
 mod fixture;
 
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{compare_published, compare_runs};
@@ -222,4 +223,33 @@ fn what_an_author_concluded_is_checked_then_and_here() {
     };
     insta::assert_snapshot!("conclusions_term", section("term"));
     insta::assert_snapshot!("conclusions_md", section("md"));
+}
+
+#[test]
+fn a_run_in_user_mode_linux_ranks_nothing() {
+    let mut record = fixture::run(&FIVE, 12);
+    record.plan.name = "piszcz".into();
+    record.plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Uml));
+    for format in ["term", "md", "html"] {
+        let text = export(record.clone(), format, &[]);
+        assert!(
+            text.contains("Mounted, did all its work, and unmounted: ext2, ext3, ext4, xfs, btrfs."),
+            "{text}"
+        );
+        assert!(text.contains("rank nothing") && text.contains("Touch 313 files"), "{text}");
+        let ranking = ["was fastest", "Recommended", "GEOMETRIC", "TOTAL", "won ", "Held then", "<figure"];
+        assert!(!ranking.iter().any(|word| text.contains(word)), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&export(record.clone(), "json", &[])).unwrap();
+    assert_eq!(json["analyses"][0]["overall"], serde_json::Value::Null);
+    assert_eq!(json["analyses"][0]["steps"][0]["best"], serde_json::Value::Null);
+    assert_eq!(json["ranking"], serde_json::Value::Null);
+    let machine = fixture::run(&FIVE, 12);
+    let error = compare_runs(&record, &machine, "elapsed").unwrap_err().to_string();
+    assert!(error.contains("ran in User Mode Linux and"), "{error}");
+    let error = compare_runs(&record, &record, "elapsed").unwrap_err().to_string();
+    assert!(error.contains("compared with nothing"), "{error}");
+    assert!(
+        Report::new(record, &[]).unwrap().judge(&["touch.elapsed: xfs < ext4".parse().unwrap()]).is_err()
+    );
 }

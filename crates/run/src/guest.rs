@@ -1,41 +1,49 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
+mod caveat;
 mod hearing;
+mod images;
 mod pristine;
 mod readings;
 
 use crate::executor::{Executor, Fatal, Tell, logged};
-use crate::other::inputs;
+use crate::layout::Layout;
 use crate::preflight::{Check, guests};
 use crate::protocol::{Guest as Asked, MountRequest, Request};
 use crate::work::workload;
+use bytesize::ByteSize;
 use fsarena_core::cell::{Arm, Cell};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, ArmFacts};
 use fsarena_fs::lifecycle;
-use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::counter::{Counter, counts};
-use fsarena_guest::emulator::{Accelerator, Machine, QEMU};
+use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::exact;
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::orders::Orders;
+use fsarena_guest::modules::Module;
+use fsarena_guest::orders::{Orders, Stack};
 use fsarena_guest::packing::Initramfs;
-use fsarena_load::workload::Place;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::image;
-use fsarena_sys::undo::{Armed, Journal, Undo};
+use fsarena_sys::undo::Journal;
+use images::Images;
 use pristine::Pristine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the guest mounts the filesystem under test.
 const TARGET: &str = "/mnt/test";
 /// Where it mounts the other disk.
 const OTHER: &str = "/mnt/other";
+/// Under this an image that has to grow cannot.
+const SCARCE: u64 = 1 << 20;
+/// What a kernel takes beside its initramfs before it can even complain, in bytes.
+const LEAST_MEMORY: u64 = 64 << 20;
 /// Modules of virtual hardware that nothing else asks for.
 const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
@@ -54,23 +62,28 @@ pub struct Guests {
     guest: GuestPlan,
     kernels: BTreeMap<String, GuestKernel>,
     journal: Journal,
-    accelerator: Accelerator,
+    size_bytes: u64,
     facts: BTreeMap<String, ArmFacts>,
-    /// What is booted beside a kernel, by the kernel's level and the filesystem.
-    packed: BTreeMap<(String, String), Initramfs>,
+    /// What is booted beside a kernel, by the kernel's level and what of it is wanted.
+    packed: BTreeMap<(String, String), Packed>,
+    /// From launch to the first timed operation, of every guest that came so far.
+    boots: Vec<Duration>,
     /// Where the consoles and command lines of all guests are kept.
     kept: PathBuf,
-    images: PathBuf,
     /// What counts the instructions of exact guests, where this QEMU can load it.
     counter: Option<Counter>,
     /// The filesystems of exact guests.
     pristine: Pristine,
     /// How often a second of the guest it is asked what it runs.
     sample_hz: Option<u32>,
-    // Dropped in this order: the images, then their directory.
-    device: ScratchDevice,
-    other: ScratchDevice,
-    directory: Armed,
+    images: Images,
+}
+
+/// What is booted beside a kernel.
+struct Packed {
+    initramfs: Initramfs,
+    /// The modules in it, in the order in which they are loaded.
+    modules: Vec<String>,
 }
 
 impl Guests {
@@ -87,35 +100,26 @@ impl Guests {
         tell: Tell,
     ) -> Result<Guests, Fatal> {
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
-        let (images, kept) = (run_dir.join("images"), run_dir.join("guests"));
-        let directory = journal.arm(Undo::RemoveTree { path: images.clone() })?;
-        for dir in [&images, &kept] {
-            std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
-        }
-        let file = |name: &str, size| image::create(journal, &images.join(name), size, false);
-        let device = ScratchDevice::from_image(file("test.img", check.size_bytes)?);
-        let other = ScratchDevice::from_image(file("other.img", check.other_bytes)?);
-        fill(plan, &other, &images.join("inputs"), tell)?;
-        let accelerator = Accelerator::Tcg;
-        tell(Event::Note(caveat(guest.emulator, accelerator)))?;
+        let kept = run_dir.join("guests");
+        std::fs::create_dir_all(&kept).map_err(fsarena_sys::Error::io("making", &kept))?;
+        let images = Images::make(plan, check, journal, run_dir.join("images"), tell)?;
+        tell(Event::Note(caveat::caveat(guest, &check.kernels)))?;
         let exact = guest.emulator == Emulator::Exact;
-        let counter = if exact { counter(&images, tell)? } else { None };
+        let counter = if exact { counter(images.dir(), tell)? } else { None };
         Ok(Guests {
             plan: plan.clone(),
             guest: guest.clone(),
             kernels: check.kernels.by_level.clone(),
             journal: journal.clone(),
-            accelerator,
+            size_bytes: check.size_bytes,
             facts: BTreeMap::new(),
             packed: BTreeMap::new(),
+            boots: vec![],
             kept,
             counter,
-            pristine: Pristine::new(&images, device.size_bytes(), journal),
+            pristine: Pristine::new(images.dir(), check.size_bytes, journal),
             sample_hz: None,
             images,
-            device,
-            other,
-            directory,
         })
     }
 
@@ -139,10 +143,13 @@ impl Guests {
             let made = self.pristine.of(def, &options, &mut log).map_err(|error| error.to_string())?;
             (made.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
-            self.device.file().map_or(Ok(()), image::Image::clear).map_err(|error| error.to_string())?;
+            let layout =
+                Layout::of(&self.plan, &cell.arm, self.size_bytes).map_err(|error| error.to_string())?;
+            self.images.clear(&layout).map_err(|error| error.to_string())?;
+            let whole = self.images.whole();
             let (said, features) =
-                pristine::make(&self.device, def, &options, &mut log).map_err(|error| error.to_string())?;
-            (self.device.path().to_path_buf(), said, features)
+                pristine::make(whole, def, &options, &mut log).map_err(|error| error.to_string())?;
+            (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.arm.name) {
             emit(CellEvent::Note(Note::new(NoteKind::Options, said).step("mkfs").arm(&cell.arm.name)));
@@ -153,24 +160,28 @@ impl Guests {
             options,
             effective: String::new(),
             features,
-            size_bytes: self.device.size_bytes(),
+            size_bytes: self.images.whole().size_bytes(),
             levels: cell.arm.levels.clone(),
         };
         Ok(Formatted { facts, image })
     }
 
-    /// What is booted beside the kernel for a filesystem, packed once.
-    fn packed(&mut self, level: &str, def: &FsDef) -> Result<&mut Initramfs, Fatal> {
-        let key = (level.to_string(), def.id.to_string());
+    /// What is booted beside the kernel for a cell, packed once.
+    fn packed(&mut self, cell: &Cell, def: &FsDef, stack: &Stack) -> Result<&mut Packed, Fatal> {
+        let level = cell.arm.level(factor::KERNEL).to_string();
+        let further = guests::further_modules(&cell.arm, stack);
+        let key = (level, [&[def.kernel_type], &further[..]].concat().join(" "));
         if !self.packed.contains_key(&key) {
-            let modules = self.modules(level, def)?;
-            let path = self.images.join(format!("initramfs-{}", self.packed.len()));
-            self.packed.insert(key.clone(), Initramfs::pack(&path, &modules)?);
+            let modules = self.modules(&key.0, def, &further)?;
+            let path = self.images.dir().join(format!("initramfs-{}", self.packed.len()));
+            let initramfs = Initramfs::pack(&path, &modules)?;
+            let modules = modules.into_iter().map(|module| module.name).collect();
+            self.packed.insert(key.clone(), Packed { initramfs, modules });
         }
         Ok(self.packed.get_mut(&key).expect("just inserted"))
     }
 
-    fn modules(&self, level: &str, def: &FsDef) -> Result<Vec<fsarena_guest::modules::Module>, Fatal> {
+    fn modules(&self, level: &str, def: &FsDef, further: &[&str]) -> Result<Vec<Module>, Fatal> {
         let modules = &self.kernels[level].modules;
         if !modules.is_known() {
             return Ok(vec![]);
@@ -186,6 +197,7 @@ impl Guests {
         wanted.extend([crc32c].into_iter().filter(|name| modules.has(name)));
         wanted
             .extend([def.kernel_type, &self.plan.device.other_fs].map(|kind| guests::module(modules, kind)));
+        wanted.extend(further);
         Ok(modules.closure(&wanted, crc32c)?)
     }
 
@@ -224,24 +236,34 @@ impl Guests {
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Outcome, Fatal> {
         let level = cell.arm.level(factor::KERNEL).to_string();
+        let layout = Layout::of(&self.plan, &cell.arm, self.size_bytes)?;
+        let stack = guests::stack(&cell.arm, &layout, facts.options.raid)?;
+        let test = self.images.carriers(image, &layout, stack.array)?;
         let asked = self.request(cell, facts);
         let request = serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))?;
-        let module_names = self.modules(&level, facts.def)?.into_iter().map(|module| module.name).collect();
         let dir = self.dir(cell);
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let initramfs = self.packed(&level, facts.def)?.path().to_path_buf();
+        let packed = self.packed(cell, facts.def, &stack)?;
+        let (initramfs, modules) = (packed.initramfs.path().to_path_buf(), packed.modules.clone());
+        let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs));
+        if memory < size + LEAST_MEMORY {
+            let (memory, size) = (ByteSize(memory), ByteSize(size));
+            let why =
+                format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
+            return Ok(Outcome::Failed { why });
+        }
         let machine = Machine {
             emulator: self.guest.emulator,
-            accelerator: self.accelerator,
+            accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
             kernel: &self.kernels[&level],
             initramfs: &initramfs,
-            test: image,
-            other: self.other.path(),
-            memory_mib: self.guest.memory.as_u64() >> 20,
+            test: &test,
+            other: self.images.other(),
+            memory_mib: memory >> 20,
             dir: &dir,
         };
-        let orders =
-            Orders { modules: module_names, voice: machine.voice(), disks: machine.disks(), request };
+        let (voice, disks) = (machine.voice(), machine.disks());
+        let orders = Orders { trial: false, modules, voice, disks, stack: stack.clone(), request };
         let counting = self.counter.iter().flat_map(|counter| counter.words(&dir.join(COUNTS)));
         let launch = Launch {
             argv: machine.argv().into_iter().chain(counting).collect(),
@@ -249,9 +271,40 @@ impl Guests {
             voice: machine.voice_file(),
             user_mode: self.guest.emulator == Emulator::Uml,
         };
-        self.packed(&level, facts.def)?.hand_over(&orders)?;
+        self.packed(cell, facts.def, &stack)?.initramfs.hand_over(&orders)?;
         keep_command_line(&dir, &launch)?;
-        hearing::hear(&self.journal, launch, &self.guest, emit)
+        let end = hearing::hear(&self.journal, launch, &self.guest, emit)?;
+        self.boots.extend(end.boot);
+        Ok(self.with_room(end.outcome))
+    }
+}
+
+impl Guests {
+    /// The outcome; where the host has no room left for a growing image, a failure says that too.
+    fn with_room(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Failed { why }
+                if image::free_bytes(self.images.dir()).is_ok_and(|free| free < SCARCE) =>
+            {
+                let dir = self.images.dir().display();
+                Outcome::Failed { why: format!("no room is left in {dir}, where the images grow: {why}") }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// How long guests took to start.
+    fn started(&self) -> Option<Note> {
+        let mut boots = self.boots.clone();
+        boots.sort_unstable();
+        let (middle, longest) = (boots.get(boots.len() / 2)?, boots.last()?);
+        let text = format!(
+            "from launch to the first timed operation: {:.1} s, the longest of {} {:.1} s",
+            middle.as_secs_f64(),
+            boots.len(),
+            longest.as_secs_f64()
+        );
+        Some(Note::new(NoteKind::Remark, text).step("boot"))
     }
 }
 
@@ -293,16 +346,20 @@ impl Executor for Guests {
     fn remarks(&self) -> Vec<Note> {
         let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
-        fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone)
+        let mut notes = fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone);
+        notes.extend(self.started());
+        notes
     }
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
-        let Guests { device, other, pristine, directory, .. } = *self;
-        logged(tell, |log| device.release(log))??;
+        let Guests { images, pristine, .. } = *self;
         logged(tell, |log| pristine.release(log))??;
-        logged(tell, |log| other.release(log))??;
-        Ok(directory.undo()?)
+        images.finish(tell)
     }
+}
+
+fn file_size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |meta| meta.len())
 }
 
 /// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
@@ -328,24 +385,6 @@ fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>, Fatal> {
     Ok(counter)
 }
 
-/// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
-fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
-    std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
-    inputs(plan, &Place { root: dir.into(), other: dir.into() })?;
-    let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
-    let arm =
-        Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
-    let mut options = lifecycle::options(def, &arm)?;
-    // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
-    // is part of the work.
-    options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
-    fsarena_fs::pinned::pin(def.mkfs, &mut options.mkfs);
-    options.mkfs.extend(["-d".to_string(), dir.to_string_lossy().into_owned()]);
-    logged(tell, |log| lifecycle::format(other, def, &options, log))??;
-    std::fs::remove_dir_all(dir).map_err(fsarena_sys::Error::io("removing", dir))?;
-    Ok(())
-}
-
 /// A guest can be started again by hand with what is kept.
 fn keep_command_line(dir: &Path, launch: &Launch) -> Result<(), Fatal> {
     let path = dir.join("command.json");
@@ -354,28 +393,4 @@ fn keep_command_line(dir: &Path, launch: &Launch) -> Result<(), Fatal> {
     let text =
         serde_json::to_string_pretty(&argv.words()).map_err(|error| Fatal::Agent(error.to_string()))?;
     Ok(std::fs::write(&path, text + "\n").map_err(fsarena_sys::Error::io("writing", &path))?)
-}
-
-/// What every report of guests must say.
-fn caveat(emulator: Emulator, accelerator: Accelerator) -> Note {
-    let text = match (emulator, accelerator) {
-        (Emulator::Exact, _) => {
-            "these are instructions that a guest executed, not time: they know no caches, no memory, no device, no \
-             waiting and no parallelism; the disk is memory, and copying to it is counted with the kernel (QEMU with \
-             instruction counting)"
-        }
-        (Emulator::Uml, _) => {
-            "these filesystems ran in User Mode Linux, where system calls are tens of times dearer than on the machine: \
-             its times say that something works, and neither rank filesystems nor compare with those of a machine"
-        }
-        (Emulator::Qemu, Accelerator::Tcg) => {
-            "these filesystems ran in an emulated machine (QEMU, translated): times are several times those of the \
-             machine itself and not comparable with them, and only differences above 1.5 times mean anything"
-        }
-        (Emulator::Qemu, Accelerator::Kvm) => {
-            "these filesystems ran in a virtual machine (QEMU with KVM): times are not comparable with those of the \
-             machine itself"
-        }
-    };
-    Note::new(NoteKind::Fairness, text)
 }

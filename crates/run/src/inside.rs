@@ -1,16 +1,24 @@
 //! What fsarena does where it is the first process of a guest: it boots, then it is the agent.
 
 use crate::agent;
+use crate::axes::Conditions;
 use crate::protocol::{Guest, Line};
-use fsarena_core::event::{CellEvent, Note, NoteKind};
+use fsarena_core::cell::Arm;
+use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::factor;
 use fsarena_guest::inside::{self, Booted};
+use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
+use fsarena_sys::undo::Journal;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use fsarena_guest::inside::is_here;
+
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Runs the cell that the guest was booted for, and ends the guest.
 pub fn main() -> ! {
@@ -21,25 +29,60 @@ pub fn main() -> ! {
     inside::power_off()
 }
 
-fn work(booted: Booted) -> std::io::Result<()> {
-    let Booted { orders, mut voice, test, other } = booted;
-    let mut guest: Guest = serde_json::from_value(orders.request)?;
-    say(&mut voice, &about(&Kernel::host()))?;
+fn work(mut booted: Booted) -> std::io::Result<()> {
+    let mut guest: Guest = serde_json::from_value(booted.orders.request.clone())?;
+    let conditions = prepare(&mut booted, &mut guest);
+    let Booted { mut voice, .. } = booted;
+    // What cannot be had is the cell's own failure.
+    let conditions = match conditions {
+        Ok(conditions) => conditions,
+        Err(error) => return say(&mut voice, &Line::End(Outcome::Failed { why: error.to_string() })),
+    };
+    // They end with the guest: undoing them takes time, and this process is in them.
+    std::mem::forget(conditions);
+    let text = serde_json::to_vec(&guest.request)?;
+    agent::serve(text.as_slice(), voice)?;
+    // Unmounted as well as the filesystem under test: whoever comes next finds it whole.
+    Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
+}
+
+/// Puts the disks together, mounts the other one, and brings about what the arm asks for.
+fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions> {
+    let kernel = Kernel::host();
+    say(&mut booted.voice, &note(about(&kernel)))?;
+    let device = booted.stack()?;
     let request = &mut guest.request;
     for dir in [&request.other, &request.root] {
         // The root lies below a mount point of its own, which is made with it and is covered by the mount.
         std::fs::create_dir_all(dir)?;
     }
-    mount::by_call(&other, &request.other, &guest.other_type, "")
+    mount::by_call(&booted.other, &request.other, &guest.other_type, "")
         .map_err(|error| std::io::Error::other(format!("mounting the other disk: {error}")))?;
-    request.device = numbers(&test);
+    request.device = numbers(&device);
     if let Some(mount) = &mut request.mount {
-        mount.source = test;
+        mount.source = device;
     }
-    let text = serde_json::to_vec(request)?;
-    agent::serve(text.as_slice(), voice)?;
-    // Unmounted as well as the filesystem under test: whoever comes next finds it whole.
-    Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
+    let conditions = conditions(&kernel, &request.cell.arm, &booted.disks)?;
+    conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
+    Ok(conditions)
+}
+
+/// Brings about the levels of an arm. Control groups are mounted only where one needs them.
+fn conditions(kernel: &Kernel, arm: &Arm, disks: &[PathBuf]) -> std::io::Result<Conditions> {
+    let other = std::io::Error::other::<fsarena_sys::Error>;
+    if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !arm.level(axis).is_empty()) {
+        mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
+    }
+    let devices = disks
+        .iter()
+        .map(|disk| BlockDevice::open(kernel, disk))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(other)?;
+    let journal = Journal::create(Path::new("/tmp"), "guest").map_err(other)?;
+    let devices: Vec<&BlockDevice> = devices.iter().collect();
+    let conditions = Conditions::set_up(kernel, &journal, arm, &devices).map_err(other)?;
+    conditions.confine.enter(std::process::id() as i32).map_err(other)?;
+    Ok(conditions)
 }
 
 fn numbers(disk: &Path) -> Option<(u32, u32)> {
@@ -47,8 +90,12 @@ fn numbers(disk: &Path) -> Option<(u32, u32)> {
     Some((rustix::fs::major(rdev), rustix::fs::minor(rdev)))
 }
 
-fn say(voice: &mut dyn Write, note: &Note) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(&Line::Event(CellEvent::Note(note.clone())))?;
+fn note(note: Note) -> Line {
+    Line::Event(CellEvent::Note(note))
+}
+
+fn say(voice: &mut dyn Write, line: &Line) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     voice.write_all(&text)?;
     voice.flush()

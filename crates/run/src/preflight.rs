@@ -90,6 +90,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
     }
     bare_devices(plan, arms)?;
     kernels_are_guests(plan, arms)?;
+    claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
     axes::check(kernel, plan, arms)?;
     let Work { room, mut programs, remarks, steps } = Work::of(plan, arms)?;
@@ -128,13 +129,36 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
     Ok(Check { size_bytes, devices, other_bytes, programs, remarks, steps, kernels, backing })
 }
 
+/// The plan with what only a trial on this machine can decide.
+///
+/// # Errors
+/// Where a run that was begun one way cannot go on that way.
+pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan, Fatal> {
+    if let Backing::Guest(guest) = &mut plan.device.backing {
+        check.remarks.extend(guests::accelerate(guest, &check.kernels)?);
+    }
+    Ok(plan)
+}
+
+fn claims_can_be_judged(plan: &Plan) -> Result<(), Fatal> {
+    if plan.device.backing.ranks() || plan.claims.is_empty() {
+        return Ok(());
+    }
+    Err(Fatal::Plan(
+        "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on qemu` \
+         or `--on exact`"
+            .into(),
+    ))
+}
+
 fn root_only() -> Result<(), Fatal> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
     Err(Fatal::Missing(
-        "making and mounting filesystems needs root; as an ordinary user benchmark the filesystem a directory \
-         is on, with `fsarena run --on dir:PATH`, and see `fsarena doctor` for what else is possible"
+        "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
+         qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
+         possible"
             .into(),
     ))
 }

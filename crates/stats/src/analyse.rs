@@ -158,6 +158,17 @@ impl Overall {
 }
 
 impl Analysis {
+    /// The same without any word on which arm is better, for runs that cannot tell ([`Backing::ranks`]).
+    ///
+    /// [`Backing::ranks`]: fsarena_core::plan::Backing::ranks
+    pub fn unranked(mut self) -> Analysis {
+        let unranked = |step: StepAnalysis| StepAnalysis { comparison: step.comparison.unranked(), ..step };
+        self.steps = self.steps.into_iter().map(unranked).collect();
+        // A sum over tasks or a mean of them would have no use but to rank.
+        self.overall = None;
+        self
+    }
+
     /// Whether no comparison in it has enough blocks for an exact interval.
     pub fn provisional(&self) -> bool {
         match &self.overall {

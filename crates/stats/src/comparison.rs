@@ -73,6 +73,18 @@ impl Comparison {
         self.order.first().copied()
     }
 
+    /// The same without any word on which arm is better: medians alone.
+    pub fn unranked(self) -> Comparison {
+        let median_alone =
+            |arm: ArmResult| ArmResult { blocks: arm.blocks, median: arm.median, ..Default::default() };
+        Comparison {
+            arms: self.arms.into_iter().map(median_alone).collect(),
+            order: vec![],
+            separated: vec![],
+            direction: self.direction,
+        }
+    }
+
     /// Whether no pair of arms has enough blocks for an exact interval.
     pub fn provisional(&self) -> bool {
         self.judged().next().is_none()

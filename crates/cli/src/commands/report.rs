@@ -109,7 +109,7 @@ fn commands(run: &RunDir) -> Result<Commands, Failure> {
 fn judge(report: &mut Report, claims: &[String]) -> Result<(), Failure> {
     let claims: Vec<Claim> = claims.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let known = report.claims.len();
-    report.judge(&claims);
+    report.judge(&claims)?;
     match report.claims[known..].iter().find_map(|judged| Some((judged, judged.missing.as_ref()?))) {
         None => Ok(()),
         Some((judged, missing)) => {

@@ -13,6 +13,7 @@ pub use overrides::kernel_level;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::vocabulary;
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
@@ -80,15 +81,20 @@ fn once(
     run: Option<RunDir>,
 ) -> Result<(ExitCode, Option<RunDir>), Failure> {
     let arms = matrix::expand(&plan);
-    let check = preflight::check(kernel, &plan, &arms, &args.runs.runs)?;
+    let mut check = preflight::check(kernel, &plan, &arms, &args.runs.runs)?;
     if args.dry_run {
         return Ok((dry::print_plan(&plan, &arms, &check)?, None));
     }
+    let plan = preflight::decided(plan, &mut check)?;
     let run = match run {
         Some(run) => run,
         None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
     };
     let progress = Progress::new(args.quiet).of(&plan);
+    if let Some(text) = args.guest_by_itself(&plan) {
+        progress.say(&text);
+        check.remarks.push(Note::new(NoteKind::Remark, text));
+    }
     let again = RunDir::open(run.path())?;
     let code = session::Session { kernel: kernel.clone(), plan, arms, check, run, progress }.go(args)?;
     Ok((code, Some(again)))
@@ -98,7 +104,8 @@ fn once(
 pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
     let kernel = Kernel::host();
     let arms = matrix::expand(&plan);
-    let check = preflight::check(&kernel, &plan, &arms, runs)?;
+    let mut check = preflight::check(&kernel, &plan, &arms, runs)?;
+    let plan = preflight::decided(plan, &mut check)?;
     let run = RunDir::create(runs, &plan, env!("CARGO_PKG_VERSION"))?;
     let progress = Progress::new(quiet).of(&plan);
     session::Session { kernel, plan, arms, check, run, progress }.keep()

@@ -35,14 +35,19 @@ impl Nobody {
         dir
     }
 
-    /// Runs it in its home and expects this exit code. What it printed, and what it said.
-    #[track_caller]
-    pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+    /// The command in its home.
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.fsarena);
         // What a login shell of an ordinary user has: no sbin.
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", &self.home);
         command.args(args).current_dir(&self.home).uid(NOBODY).gid(NOBODY);
-        let output = command.output().unwrap();
+        command
+    }
+
+    /// Runs it in its home and expects this exit code. What it printed, and what it said.
+    #[track_caller]
+    pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+        let output = self.command(args).output().unwrap();
         let (printed, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{args:?}\n{printed}\n{said}");
         (printed, said)

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// Where the metric is unknown on either side, or fewer than two filesystems or no task are in both.
 pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Page, Error> {
+    super::ranks(record)?;
     if !published.metrics().contains(&metric) {
         return Err(Error::NotPublished {
             published: published.name(),

@@ -37,6 +37,7 @@ struct Side<'a> {
 /// # Errors
 /// Where a run does not know the metric, or the runs have no arm or no step in common.
 pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Page, Error> {
+    comparable(a, b)?;
     let nothing = |what| Error::NothingInCommon { a: a.id.clone(), b: b.id.clone(), what };
     let (a, b) = (side(a, metric)?, side(b, metric)?);
     let arms: Vec<(usize, usize)> = common(&a.record.arms, &b.record.arms, |arm| &arm.name);
@@ -50,6 +51,15 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Page, 
     }
     tasks.extend(total(&a, &b, &arms, &steps));
     Ok(page(&a, &b, &arms, &tasks))
+}
+
+/// Figures of one executor only, and of one that can rank.
+fn comparable(a: &RunRecord, b: &RunRecord) -> Result<(), Error> {
+    let [in_a, in_b] = [a, b].map(|record| record.plan.device.backing.executor());
+    if in_a != in_b {
+        return Err(Error::Executors { a: a.id.clone(), in_a, b: b.id.clone(), in_b });
+    }
+    super::ranks(a)
 }
 
 fn side<'a>(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {

@@ -21,6 +21,9 @@ pub fn add_resolution(document: &mut Document, report: &Report) {
 
 /// A table of the comparisons that are open, and of how many blocks would find the difference that matters.
 pub fn add(document: &mut Document, report: &Report) {
+    if !report.ranks() {
+        return;
+    }
     let margin = report.margin;
     let header = [
         "not decided",

@@ -4,7 +4,8 @@ use super::{either, label, matrix};
 use crate::document::Document;
 use crate::number::{self, plural, three};
 use crate::report::Report;
-use fsarena_core::record::MetricInfo;
+use fsarena_core::event::Outcome;
+use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
 use fsarena_stats::comparison::Comparison;
@@ -17,6 +18,14 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         return;
     }
     let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    if !report.ranks() {
+        // Once, whatever the metrics.
+        if report.analyses.first() == Some(analysis) {
+            document.heading(2, "Answer");
+            document.list(worked(&report.record));
+        }
+        return;
+    }
     document.heading(2, format!("Answer, by {}", analysis.metric.id));
     if analysis.provisional() && names.len() > 1 {
         document.parts.push(crate::document::Part::Loud(provisional(analysis)));
@@ -46,6 +55,30 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     sentences.extend(dropped(names, analysis));
     sentences
+}
+
+/// What a run answers that ranks nothing: which arms did all their work.
+fn worked(record: &RunRecord) -> Vec<String> {
+    let of_arm = |arm: usize| record.cells.iter().filter(move |cell| cell.arm == arm);
+    let (mut good, mut bad, mut open) = (vec![], vec![], vec![]);
+    for (at, arm) in record.arms.iter().enumerate() {
+        let failed = of_arm(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
+        let list = match of_arm(at).next() {
+            _ if failed => &mut bad,
+            Some(_) => &mut good,
+            None => &mut open,
+        };
+        list.push(arm.name.as_str());
+    }
+    let sentence =
+        |what: &str, names: &[&str]| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
+    let told = [
+        sentence("Mounted, did all its work, and unmounted", &good),
+        sentence("Failed", &bad),
+        sentence("Did not run", &open),
+        Some("These times rank nothing: a system call of User Mode Linux costs more than most of what follows it.".into()),
+    ];
+    told.into_iter().flatten().collect()
 }
 
 fn provisional(analysis: &Analysis) -> String {

@@ -4,7 +4,7 @@ use crate::document::Document;
 use crate::number::{plural, with_unit};
 use crate::report::Report;
 use fsarena_core::host::Host;
-use fsarena_core::plan::{Backing, Emulator};
+use fsarena_core::plan::Backing;
 use fsarena_core::sample::Unit;
 
 /// Study, question, machine, blocks.
@@ -59,10 +59,6 @@ pub fn backing(backing: &Backing) -> String {
         Backing::Zram => "zram devices (compressed memory)".into(),
         Backing::Erase { path, .. } => format!("the device {}", path.display()),
         Backing::Dir => "existing directories".into(),
-        Backing::Guest(guest) => match guest.emulator {
-            Emulator::Qemu => "guests in an emulated machine (QEMU)".into(),
-            Emulator::Uml => "guests in User Mode Linux".into(),
-            Emulator::Exact => "guests that count instructions (QEMU)".into(),
-        },
+        guest @ Backing::Guest(_) => format!("image files in {}", guest.executor()),
     }
 }

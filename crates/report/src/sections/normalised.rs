@@ -12,7 +12,7 @@ use fsarena_stats::best::without;
 
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
 pub fn add(document: &mut Document, report: &Report) {
-    let Some(analysis) = report.analyses.first() else { return };
+    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return };
     let Some(crossed) = Crossed::of(report).filter(|_| analysis.metric.direction != Direction::Neutral)
     else {
         return;

@@ -117,7 +117,7 @@ pub fn json(report: &Report) -> Value {
 }
 
 fn rows(report: &Report) -> Vec<Row> {
-    if report.record.arms.len() != 2 {
+    if report.record.arms.len() != 2 || !report.ranks() {
         return vec![];
     }
     let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());

@@ -56,8 +56,8 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
 
 /// The medians behind the ratios, in their unit.
 pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if matrix::fits(analysis) {
-        return; // Its tables are of medians.
+    if matrix::fits(analysis) || !report.ranks() {
+        return; // The tables above are of medians.
     }
     let unit = analysis.metric.unit;
     let cells = |comparison: &Comparison| -> Vec<Cell> {

@@ -21,9 +21,13 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     }
     if def.raid.is_none() {
         let why = match asked.kernel.path("proc/mdstat").exists() {
-            true => format!("{fs} stripes nothing by itself, and fsarena assembles no md arrays; take btrfs"),
+            true => format!(
+                "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or --on qemu"
+            ),
             false => {
-                format!("{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs")
+                format!(
+                    "{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs, or a guest: --on qemu"
+                )
             }
         };
         return Err(lacking(asked, factor::RAID, why));

@@ -4,10 +4,12 @@ use crate::executor::Fatal;
 use crate::protocol::Line;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
+use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{Journal, Undo};
 use fsarena_sys::{cancel, process};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// How often a signal is looked for while the guest is silent.
@@ -16,6 +18,16 @@ const LISTEN: Duration = Duration::from_millis(50);
 const POWER_OFF: Duration = Duration::from_secs(10);
 /// The longest silence of a guest that has not said anything yet: kernels boot in seconds.
 const BOOT: Duration = Duration::from_secs(120);
+/// The first step that is timed.
+const FIRST: &str = "mount";
+
+/// How a guest's cell went.
+pub struct End {
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// From its launch to its first timed operation, where it came so far.
+    pub boot: Option<Duration>,
+}
 
 /// Starts a guest, passes on what it says, and ends it. A guest that fails is an outcome.
 ///
@@ -26,26 +38,43 @@ pub fn hear(
     launch: Launch,
     plan: &GuestPlan,
     emit: &mut dyn FnMut(CellEvent),
-) -> Result<Outcome, Fatal> {
+) -> Result<End, Fatal> {
     emit(CellEvent::Phase { name: "booting".into() });
+    let begun = Instant::now();
     let mut guest = launch.start()?;
     let pgid = guest.pid();
-    // From here on a SIGKILL of ours leaves a process group, which `recover` ends.
+    // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
     let group = journal.arm(Undo::KillGroup { pgid, start_time })?;
-    let outcome = listen(&mut guest, plan, emit);
-    let words = guest.last_words();
-    let ended = guest.end(if outcome.is_ok() { POWER_OFF } else { Duration::ZERO });
-    group.undo()?;
-    match outcome {
-        Ok(outcome) => Ok(outcome),
-        Err(Lost::Interrupted) => Ok(Outcome::Interrupted),
-        Err(Lost::Failed(why)) => {
-            let status = ended.map_or(String::new(), |status| format!(" ({status})"));
-            let words = if words.is_empty() { "it said nothing".to_string() } else { words };
-            Ok(Outcome::Failed { why: format!("{why}{status}; the end of its console:\n{words}") })
+    let mut boot = None;
+    let heard = listen(&mut guest, plan, &mut |event| {
+        if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
+            boot = Some(begun.elapsed());
         }
+        emit(event);
+    });
+    let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
+    group.undo()?;
+    if let Some(boot) = boot {
+        emit(CellEvent::Spent { what: "boot".into(), ns: boot.as_nanos() as u64 });
     }
+    let outcome = match heard {
+        Ok(Outcome::Failed { why }) if !words.lines.is_empty() => {
+            Outcome::Failed { why: told(why, None, &words) }
+        }
+        Ok(outcome) => outcome,
+        Err(Lost::Interrupted) => Outcome::Interrupted,
+        Err(Lost::Failed(why)) => Outcome::Failed { why: told(why, status, &words) },
+    };
+    Ok(End { outcome, boot })
+}
+
+/// What failed, what that means, and the last lines of the console.
+fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
+    let meaning = words.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
+    let status = status.map_or(String::new(), |status| format!(" ({status})"));
+    let lines = if words.lines.is_empty() { "it said nothing" } else { &words.lines };
+    format!("{why}{meaning}{status}; the end of its console:\n{lines}")
 }
 
 /// Why a guest was not heard to its end.
@@ -64,9 +93,7 @@ fn listen(guest: &mut Guest, plan: &GuestPlan, emit: &mut dyn FnMut(CellEvent)) 
         }
         match guest.listen(LISTEN) {
             Heard::Line(line) => {
-                if heard.replace(Instant::now()).is_none() {
-                    emit(CellEvent::Spent { what: "boot".into(), ns: begun.elapsed().as_nanos() as u64 });
-                }
+                heard = Some(Instant::now());
                 match serde_json::from_str(&line) {
                     Ok(Line::Event(event)) => emit(event),
                     Ok(Line::End(outcome)) => return Ok(outcome),
@@ -83,7 +110,7 @@ fn listen(guest: &mut Guest, plan: &GuestPlan, emit: &mut dyn FnMut(CellEvent)) 
                 if silent > limit {
                     let since = if heard.is_none() { "since it was started" } else { "in its work" };
                     let why = format!(
-                        "the guest has said nothing for {:.0} s {since} and was ended",
+                        "the guest has said nothing for {:.0} s {since} and was ended (--guest-timeout)",
                         silent.as_secs_f64()
                     );
                     return Err(Lost::Failed(why));

@@ -1,16 +1,21 @@
 //! What guests need: an emulator, kernels that have the filesystems, and the programs that make them.
 
 use crate::executor::Fatal;
+use crate::layout::Layout;
 use fsarena_core::cell::Arm;
-use fsarena_core::event::CommandRecord;
-use fsarena_core::factor;
-use fsarena_core::plan::{Emulator, GuestPlan, Plan};
+use fsarena_core::event::{CommandRecord, Note, NoteKind};
+use fsarena_core::factor::raid::Raid;
+use fsarena_core::factor::{self, faults};
+use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_fs::available::find_program;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_fs::lifecycle;
 use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::modules::Modules;
+use fsarena_guest::orders::{Array, Stack};
+use fsarena_guest::trial;
 use std::collections::BTreeMap;
 
 /// Filesystems of an other disk that their mkfs can fill from a directory, without mounting it.
@@ -37,7 +42,7 @@ pub struct Kernels {
 /// # Errors
 /// An emulator that is not installed, a kernel that is not there or damaged.
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels, Fatal> {
-    let places = Places { root: "/".into(), cache: kernel::cache_dir(), modules: guest.modules.clone() };
+    let places = Places::usual(guest.modules.clone());
     let path = std::env::var_os("PATH").unwrap_or_default();
     if guest.emulator != Emulator::Uml && find_program(&path, QEMU).is_none() {
         let message = format!(
@@ -57,10 +62,39 @@ pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> 
     Ok(kernels)
 }
 
+/// Decides what runs the instructions of QEMU's guests: the CPU itself where a trial boot of each kernel succeeds. What
+/// a reader should know of that.
+///
+/// # Errors
+/// Where the run was begun with KVM and that works no more.
+pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Note>, Fatal> {
+    if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
+        return Ok(None);
+    }
+    let cache = kernel::cache_dir();
+    let failed = kernels.by_level.values().find_map(|kernel| trial::kvm(kernel, &cache).err());
+    match (guest.accelerator, failed) {
+        (_, None) => {
+            guest.accelerator = Some(Accelerator::Kvm);
+            Ok(None)
+        }
+        (None, Some(why)) => {
+            guest.accelerator = Some(Accelerator::Tcg);
+            Ok(Some(Note::new(
+                NoteKind::Remark,
+                format!("instructions are translated, not run by KVM: {why}"),
+            )))
+        }
+        (Some(_), Some(why)) => {
+            Err(Fatal::Missing(format!("this run was begun with KVM, which does not work here: {why}")))
+        }
+    }
+}
+
 /// The filesystems that can be made here and that all of these kernels have.
 pub fn available(kernels: &Kernels) -> Vec<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(&kernel.modules, def));
+    let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
     let usable = |def: &&&FsDef| find_program(&path, def.mkfs).is_some() && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
@@ -73,9 +107,14 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
     }
 }
 
-/// Where nothing is known of a kernel's modules it has to say itself, when it is booted.
-fn has(modules: &Modules, def: &FsDef) -> bool {
-    !modules.is_known() || modules.has(module(modules, def.kernel_type))
+/// Whether modules have a filesystem among them.
+pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
+    modules.has(module(modules, def.kernel_type))
+}
+
+/// Whether a kernel has a filesystem.
+fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
+    kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
 }
 
 /// The definitions of all arms' filesystems and of the other disk's, each of which can be made here, and which
@@ -95,10 +134,11 @@ pub fn mountable(plan: &Plan, arms: &[Arm], kernels: &Kernels) -> Result<Vec<&'s
     for (id, level) in pairs.chain(others) {
         let def = fsarena_fs::filesystems::find(id)?;
         let kernel = &kernels.by_level[level];
-        if !has(&kernel.modules, def) {
+        if !has(kernel, def) {
             return Err(Fatal::Missing(format!(
-                "the guest kernel {} has no {id}; name one that has it: --kernel PATH --modules DIR",
-                kernel.release
+                "the guest kernel {} has no {id}; name one that has it: --kernel debian:6.1, or --kernel PATH \
+                 --modules DIR",
+                kernel.name()
             )));
         }
         if find_program(&path, def.mkfs).is_none() {
@@ -109,20 +149,78 @@ pub fn mountable(plan: &Plan, arms: &[Arm], kernels: &Kernels) -> Result<Vec<&'s
             defs.push(def);
         }
     }
-    arms.iter().try_for_each(one_plain_disk)?;
+    for arm in arms {
+        if counts(plan) {
+            nothing_around(arm)?;
+        }
+        around(arm, &kernels.by_level[arm.level(factor::KERNEL)])?;
+    }
     Ok(defs)
 }
 
-/// A guest has one disk under test, and nothing around it is varied.
-fn one_plain_disk(arm: &Arm) -> Result<(), Fatal> {
-    let options = fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
+fn counts(plan: &Plan) -> bool {
+    matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
+}
+
+/// A guest that counts instructions has one disk in memory, and nothing around it is varied.
+fn nothing_around(arm: &Arm) -> Result<(), Fatal> {
+    let options = lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
     let varied = factor::axes().find(|axis| axis.id != factor::CLIENTS && !arm.level(axis.id).is_empty());
-    let of_options = options.journal.map(|_| factor::JOURNAL).or(options.raid.map(|_| factor::RAID));
-    match varied.map(|axis| axis.id).or(of_options) {
+    match varied.map(|axis| axis.id).or(options.raid.map(|_| factor::RAID)) {
         None => Ok(()),
         Some(axis) => Err(Fatal::Plan(format!(
-            "arm {}: a guest has one plain disk, so `{axis}` cannot be had in it; leave it out, or take `--on loop`",
+            "arm {}: a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; \
+             leave it out, or take `--on qemu`",
             arm.name
         ))),
     }
 }
+
+/// Whether a guest can have what is varied around an arm's filesystem.
+fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
+    let options = lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
+    let not_in_guests = [
+        (factor::DEVICE, !arm.level(factor::DEVICE).is_empty()),
+        (factor::JOURNAL, options.journal.is_some()),
+    ];
+    if let Some((axis, _)) = not_in_guests.into_iter().find(|(_, asked)| *asked) {
+        return Err(Fatal::Plan(format!(
+            "arm {}: the disks of a guest are image files, so `{axis}` cannot be had in it; leave it out, or take \
+             `--on loop`",
+            arm.name
+        )));
+    }
+    if !["", "0"].contains(&arm.level(factor::CPUS)) {
+        return Err(Fatal::Missing(format!("arm {}: a guest has one CPU, number 0", arm.name)));
+    }
+    let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+    let stack = Stack { more: 0, array: options.raid.map(Array::of), faults };
+    let further = further_modules(arm, &stack);
+    match further.iter().find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
+        None => Ok(()),
+        Some(module) => Err(Fatal::Missing(format!(
+            "arm {}: the guest kernel {} has no module {module}",
+            arm.name,
+            kernel.name()
+        ))),
+    }
+}
+
+/// What lies between the disks of a guest and the filesystem of an arm.
+///
+/// # Errors
+/// A level that is none.
+pub fn stack(arm: &Arm, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fatal> {
+    let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+    Ok(Stack { more: layout.members.len() - 1, array: raid.map(Array::of), faults })
+}
+
+/// The modules that an arm takes besides those of its filesystem.
+pub fn further_modules(arm: &Arm, stack: &Stack) -> Vec<&'static str> {
+    let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == arm.level(factor::SCHEDULER));
+    stack.modules().into_iter().chain(scheduler.map(|(_, module)| module)).collect()
+}
+
+/// I/O schedulers and their modules.
+const SCHEDULERS: [(&str, &str); 3] =
+    [("mq-deadline", "mq_deadline"), ("kyber", "kyber_iosched"), ("bfq", "bfq")];

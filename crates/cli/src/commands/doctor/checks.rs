@@ -1,5 +1,7 @@
 //! What `fsarena doctor` looks at.
 
+mod guests;
+
 use super::{Finding, State};
 use bytesize::ByteSize;
 use fsarena_fs::available::{Availability, find_program};
@@ -11,6 +13,7 @@ use std::path::Path;
 pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding> {
     let mut findings = vec![user(), loop_devices(kernel)];
     findings.extend(filesystems(survey));
+    findings.extend(guests::all(survey));
     findings.push(commands());
     findings.push(load_tools());
     findings.push(services());
@@ -42,12 +45,21 @@ fn user() -> Finding {
     if rustix::process::geteuid().is_root() {
         return finding("user", State::Ok, "root: filesystems can be made and mounted", "");
     }
-    finding(
-        "user",
-        State::Limited,
-        "not root: only directories as they are",
-        "`fsarena run --on dir:PATH` now; with `sudo fsarena run` every filesystem, on loop images only",
-    )
+    let fix = "`sudo fsarena run` for filesystems in this kernel, on loop images only";
+    match guests::emulators().is_empty() {
+        false => finding(
+            "user",
+            State::Limited,
+            "not root: filesystems run in guest kernels, directories as they are",
+            fix,
+        ),
+        true => finding(
+            "user",
+            State::Limited,
+            "not root, and no emulator for guest kernels: only directories as they are (--on dir:PATH)",
+            format!("apt-get install qemu-system-x86; or {fix}"),
+        ),
+    }
 }
 
 /// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
@@ -88,7 +100,7 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
     }
     let foreign = names(&|have| !have.kernel);
     if !foreign.is_empty() {
-        let fix = "a kernel with their drivers";
+        let fix = "a guest kernel that has them: --on qemu";
         findings.push(finding("not in this kernel", State::Limited, foreign, fix));
     }
     findings

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::Kind;
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::workloads::WORKLOADS;
@@ -70,6 +70,20 @@ impl Args {
         }))
     }
 
+    /// What to say where nobody chose a guest and it is one all the same.
+    pub fn guest_by_itself(&self, plan: &Plan) -> Option<String> {
+        let chosen =
+            !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
+        let Backing::Guest(guest) = &plan.device.backing else { return None };
+        (!chosen && !is_root()).then(|| {
+            format!(
+                "without root nothing can be mounted here, so this runs in a guest kernel (--on {}); as root, or with \
+                 `--on dir:PATH`, it would run in this one",
+                guest.emulator.name()
+            )
+        })
+    }
+
     fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
@@ -91,11 +105,15 @@ impl Args {
                 On::Guest(emulator) => return Ok((Some(self.guest(*emulator)?), vec![])),
             }
         }
-        if self.on.is_empty() && (!self.kernel.is_empty() || !rustix::process::geteuid().is_root()) {
+        if self.on.is_empty() && (!self.kernel.is_empty() || !is_root()) {
             return Ok((Some(self.guest(guests::usual())?), vec![]));
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
     }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// A kernel named by its path is found from whatever directory; the words for a packaged one stay.

@@ -1,0 +1,189 @@
+//! Whether guests tell the truth: ten tasks on three filesystems, on the machine itself and in every kind of guest.
+//! Prints, as Markdown, the ratio of each pair of filesystems with its 95% interval, and whether guests keep the order
+//! that the machine itself shows.
+//!
+//! `cargo build --release -p fsarena && cargo run --release -p fsarena --example truth -- DIR [BLOCKS] [SCALE]`
+//!
+//! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
+//! (`/dev/shm`), so that no disk is measured.
+
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Direction;
+use fsarena_report::document::{Cell, Document, Table, markdown};
+use fsarena_stats::grid::{Grid, dropped, grid};
+use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::ratio::Ratio;
+use fsarena_store::RunDir;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is compared: a name, the word of `--on`, and the metric.
+const PLACES: [(&str, &str, &str); 4] = [
+    ("machine", "ram", "durable"),
+    ("UML", "uml", "durable"),
+    ("TCG", "qemu", "durable"),
+    ("exact", "exact", "instructions"),
+];
+const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
+/// By their published numbers: files, directories, a tree, large files.
+const TASKS: &str = "1,3,4,6,7,9,11,12,19,20";
+/// What a difference has to be for guests to be asked of it without a doubt.
+const LARGE: f64 = 1.5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, rest @ ..] = words.as_slice() else { return Err("arguments: DIR [BLOCKS] [SCALE]".into()) };
+    let blocks = rest.first().map_or("8", String::as_str);
+    let scale = rest.get(1).map_or("quick", String::as_str);
+    let mut sides = vec![];
+    for (name, on, metric) in PLACES {
+        let record = run(&Path::new(dir).join(on), on, blocks, scale)?;
+        eprintln!("{name}: {}", record.status.why);
+        sides.push(Side::of(record, metric).ok_or_else(|| format!("{name} has no {metric}"))?);
+    }
+    print(&sides)
+}
+
+/// The run in a directory; made where none is there that is complete.
+fn run(runs: &Path, on: &str, blocks: &str, scale: &str) -> Result<RunRecord, Box<dyn Error>> {
+    if let Ok(found) = RunDir::find(runs, "latest")
+        && let record = fsarena_store::read(&found)?
+        && record.status.complete
+    {
+        return Ok(record);
+    }
+    let status = Command::new(fsarena()?)
+        .args([
+            "run",
+            "piszcz",
+            "--on",
+            on,
+            "--fs",
+            &FILESYSTEMS.join(","),
+            "--blocks",
+            blocks,
+            "--scale",
+            scale,
+        ])
+        .args(["--set", &format!("tasks={TASKS}"), "--set", "driver=native", "--seed", "1", "--runs"])
+        .arg(runs)
+        .stdout(std::process::Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(format!("fsarena run --on {on}: {status}").into());
+    }
+    Ok(fsarena_store::read(&RunDir::find(runs, "latest")?)?)
+}
+
+/// The program beside this example's directory.
+fn fsarena() -> Result<PathBuf, Box<dyn Error>> {
+    let own = std::env::current_exe()?;
+    let program = own.ancestors().nth(2).ok_or("no target directory")?.join("fsarena");
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err("build it first: cargo build --release -p fsarena".into())
+    }
+}
+
+/// One run by one metric.
+struct Side {
+    record: RunRecord,
+    grid: Grid,
+    lower: bool,
+}
+
+impl Side {
+    fn of(record: RunRecord, metric: &str) -> Option<Side> {
+        let (info, rows) = record.metric(metric)?;
+        let grid = grid(&record, &rows, &dropped(&record));
+        Some(Side { grid, lower: info.direction == Direction::Lower, record })
+    }
+
+    /// What the second filesystem takes over the first, in a task.
+    fn ratio(&self, task: &str, first: &str, second: &str) -> Option<Ratio> {
+        let step = self.record.steps.iter().position(|step| step.id.to_string() == task)?;
+        let arm = |name: &str| self.record.arms.iter().position(|arm| arm.name == name);
+        let values = &self.grid.values[step];
+        let ratio = Ratio::of(log_ratios(&values[arm(first)?], &values[arm(second)?]).d)?;
+        Some(if self.lower { ratio } else { ratio.inverse() })
+    }
+}
+
+/// Whether a guest shows what the machine shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Kept,
+    Turned,
+    Open,
+}
+
+impl Order {
+    /// None where the machine itself tells nothing apart.
+    fn of(machine: &Ratio, guest: &Ratio) -> Option<Order> {
+        let same = (machine.value > 1.0) == (guest.value > 1.0);
+        machine.separated().then_some(match (guest.separated(), same) {
+            (false, _) => Order::Open,
+            (true, true) => Order::Kept,
+            (true, false) => Order::Turned,
+        })
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Order::Kept => "kept",
+            Order::Turned => "TURNED",
+            Order::Open => "open",
+        }
+    }
+}
+
+fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
+    let mut table = Table::figures(vec!["task".into(), "ratio".into()]);
+    table.header.extend(PLACES.iter().map(|(name, ..)| name.to_string()));
+    let mut orders: Vec<Vec<(Order, bool)>> = vec![vec![]; sides.len()];
+    let tasks = sides[0].record.steps.iter().filter(|step| step.in_composite);
+    for step in tasks {
+        for (first, second) in [(0, 1), (0, 2), (1, 2)] {
+            let (first, second) = (FILESYSTEMS[first], FILESYSTEMS[second]);
+            let ratios: Vec<Option<Ratio>> =
+                sides.iter().map(|side| side.ratio(&step.id.to_string(), first, second)).collect();
+            let mut row: Vec<Cell> = vec![step.title.as_str().into(), format!("{second}/{first}").into()];
+            for (at, ratio) in ratios.iter().enumerate() {
+                let order = ratios[0].zip(*ratio).and_then(|(machine, guest)| Order::of(&machine, &guest));
+                let large = ratios[0].is_some_and(|ratio| ratio.value.max(1.0 / ratio.value) >= LARGE);
+                orders[at].extend(order.map(|order| (order, large)));
+                row.push(cell(*ratio, order.filter(|_| at > 0)).into());
+            }
+            table.rows.push(row);
+        }
+    }
+    let mut document = Document::default();
+    document.table(table);
+    document.list(summary(&orders));
+    markdown::write(&document, &mut std::io::stdout().lock())?;
+    Ok(())
+}
+
+fn cell(ratio: Option<Ratio>, order: Option<Order>) -> String {
+    let Some(ratio) = ratio else { return "–".into() };
+    let word = order.map_or(String::new(), |order| format!(" {}", order.word()));
+    format!("{:.2} [{:.2}–{:.2}]{word}", ratio.value, ratio.low, ratio.high)
+}
+
+/// How many of the pairs that the machine tells apart each guest keeps.
+fn summary(orders: &[Vec<(Order, bool)>]) -> Vec<String> {
+    let counted = |at: usize, only_large: bool| {
+        let of = |wanted: Order| {
+            orders[at].iter().filter(|(order, large)| *order == wanted && (*large || !only_large)).count()
+        };
+        let [kept, turned, open] = [Order::Kept, Order::Turned, Order::Open].map(of);
+        format!("{kept} of {} kept, {turned} turned, {open} open", kept + turned + open)
+    };
+    let line = |at: usize| {
+        let name = PLACES[at].0;
+        format!("{name}: {}; of those of {LARGE} times and more: {}.", counted(at, false), counted(at, true))
+    };
+    (1..orders.len()).map(line).collect()
+}

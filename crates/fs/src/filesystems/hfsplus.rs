@@ -1,0 +1,48 @@
+//! HFS+, of Apple. Linux writes it without its journal, so mkfs makes none.
+
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
+
+/// HFS+.
+pub const DEF: FsDef = FsDef {
+    id: "hfsplus",
+    title: "HFS+",
+    kernel_type: "hfsplus",
+    mkfs: "mkfs.hfsplus",
+    force: &[],
+    quiet: &[],
+    feature_flag: None,
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: "nodecompose",
+            mkfs: &[],
+            mount: &["nodecompose"],
+            help: "stores file names as they are given, not decomposed",
+            ..PLAIN
+        },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["barrier"],
+            help: "flushes the device's cache; without a journal a crash needs fsck all the same",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &["nobarrier"],
+            help: "does not flush the device's cache",
+            ..PLAIN
+        },
+    ],
+    packages: &["hfsprogs"],
+    min_bytes: 128 * MIB,
+    overhead: Overhead { fixed_bytes: 32 * MIB, percent: 4, per_file_bytes: 4608 },
+    traits: Traits { crash_safe: false, ..UNIX },
+    describe: Some(Describe { program: "fsck.hfsplus", args: &["-n", "-f"], lines: &[] }),
+    journal: None,
+    raid: None,
+};

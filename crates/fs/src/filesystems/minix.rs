@@ -1,0 +1,41 @@
+//! Minix, the filesystem that Linux began with, in its third version. No journal, and at most 65,535 inodes by its mkfs.
+
+use crate::def::{
+    DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
+
+/// Minix.
+pub const DEF: FsDef = FsDef {
+    id: "minix",
+    title: "Minix",
+    kernel_type: "minix",
+    mkfs: "mkfs.minix",
+    force: &[],
+    quiet: &["-3"],
+    feature_flag: None,
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["dirsync"],
+            help: "changes of directories are synchronous",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: Minix keeps nothing that could be given up",
+            ..PLAIN
+        },
+    ],
+    packages: &["util-linux"],
+    min_bytes: 64 * MIB,
+    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1216 },
+    traits: Traits { crash_safe: false, barriers: false, ..UNIX },
+    describe: None,
+    journal: None,
+    raid: None,
+};

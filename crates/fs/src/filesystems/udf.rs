@@ -1,0 +1,53 @@
+//! UDF, of optical media, as it lies on a hard disk.
+
+use crate::def::{
+    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+};
+
+/// UDF.
+pub const DEF: FsDef = FsDef {
+    id: "udf",
+    title: "UDF",
+    kernel_type: "udf",
+    mkfs: "mkudffs",
+    force: &[],
+    // Blocks of another size than the device's sectors are not found by every kernel.
+    quiet: &["--media-type=hd", "--blocksize=512"],
+    feature_flag: None,
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet {
+            id: "noadinicb",
+            mkfs: &[],
+            mount: &["noadinicb"],
+            help: "keeps no small files inside their inodes",
+            ..PLAIN
+        },
+        OptionSet {
+            id: DURABLE,
+            mkfs: &[],
+            mount: &["dirsync"],
+            help: "changes of directories are synchronous",
+            ..PLAIN
+        },
+        OptionSet {
+            id: FAST_UNSAFE,
+            mkfs: &[],
+            mount: &[],
+            help: "as it is: UDF keeps nothing that could be given up",
+            ..PLAIN
+        },
+    ],
+    packages: &["udftools"],
+    min_bytes: 64 * MIB,
+    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1536 },
+    traits: Traits { crash_safe: false, ..UNIX },
+    describe: Some(Describe {
+        program: "udfinfo",
+        args: &[],
+        lines: &["label=", "udfrev=", "blocksize=", "blocks=", "integrity="],
+    }),
+    journal: None,
+    raid: None,
+};

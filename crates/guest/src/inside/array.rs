@@ -1,0 +1,56 @@
+//! An md array without metadata, by md's attributes: there is no mdadm in a guest.
+
+use crate::orders::Array;
+use crate::stripes::CHUNK;
+use std::io::{Error, Result};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "md0";
+/// Where a device of that name is asked for.
+const NEW: &str = "/sys/module/md_mod/parameters/new_array";
+
+/// Assembles an array of these disks, whose contents are already what it has to hold. Where it is.
+///
+/// # Errors
+/// What the kernel does not take.
+pub fn assemble(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
+    write(Path::new(NEW), NAME)?;
+    let md = Path::new("/sys/block").join(NAME).join("md");
+    let set = |name: &str, value: &str| write(&md.join(name), value);
+    set("metadata_version", "none")?;
+    set("level", array.level())?;
+    set("raid_disks", &members.len().to_string())?;
+    if array == Array::Raid0 {
+        set("chunk_size", &CHUNK.to_string())?;
+    }
+    let kib = members.iter().map(|disk| kib(disk)).collect::<Result<Vec<u64>>>()?;
+    let least = kib.into_iter().min().unwrap_or(0);
+    if array == Array::Raid1 {
+        set("component_size", &least.to_string())?;
+        // All members hold the same: nothing has to be resynchronised.
+        set("resync_start", "none")?;
+    }
+    for (slot, disk) in members.iter().enumerate() {
+        let rdev = std::fs::metadata(disk)?.rdev();
+        set("new_dev", &format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev)))?;
+        let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let member = md.join(format!("dev-{name}"));
+        write(&member.join("size"), &least.to_string())?;
+        write(&member.join("slot"), &slot.to_string())?;
+    }
+    set("array_state", "active")?;
+    Ok(Path::new("/dev").join(NAME))
+}
+
+/// The size of a disk in kibibytes.
+fn kib(disk: &Path) -> Result<u64> {
+    let name = disk.file_name().unwrap_or_default();
+    let text = std::fs::read_to_string(Path::new("/sys/block").join(name).join("size"))?;
+    Ok(text.trim().parse::<u64>().map_err(Error::other)? / 2)
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    std::fs::write(path, value)
+        .map_err(|error| Error::other(format!("writing {value} to {}: {error}", path.display())))
+}

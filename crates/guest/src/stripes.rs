@@ -1,0 +1,92 @@
+//! Spreading a filesystem that was made on one image over the members of an array, as md lays it out.
+//!
+//! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
+
+use crate::Error;
+use crate::orders::Array;
+use rustix::fs::SeekFrom;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The chunk of striped arrays in bytes. It is a power of 2, as md wants it.
+pub const CHUNK: u64 = 64 << 10;
+
+/// Copies what is in an image to the members of an array, which are empty.
+///
+/// # Errors
+/// Those of the files.
+pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<(), Error> {
+    let open = |path: &&Path| File::options().write(true).open(path);
+    let members: Vec<File> = members
+        .iter()
+        .map(open)
+        .collect::<io::Result<_>>()
+        .map_err(Error::io("opening members of", whole))?;
+    copy(whole, &members, array).map_err(Error::io("spreading over the members of an array", whole))
+}
+
+fn copy(whole: &Path, members: &[File], array: Array) -> io::Result<()> {
+    let whole = File::open(whole)?;
+    let length = whole.metadata()?.len();
+    let mut chunk = vec![0; CHUNK as usize];
+    let mut at = 0;
+    while let Some(data) = next_data(&whole, at)? {
+        // Whole chunks: a hole inside one is copied as zeros.
+        let number = data / CHUNK;
+        let size = CHUNK.min(length - number * CHUNK) as usize;
+        whole.read_exact_at(&mut chunk[..size], number * CHUNK)?;
+        for (member, offset) in places(number, members.len() as u64, array) {
+            members[member as usize].write_all_at(&chunk[..size], offset)?;
+        }
+        at = (number + 1) * CHUNK;
+    }
+    Ok(())
+}
+
+/// Where data begins at or behind an offset; none where only holes follow.
+fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
+/// The members that a chunk is on, and where.
+fn places(number: u64, members: u64, array: Array) -> Vec<(u64, u64)> {
+    match array {
+        Array::Raid0 => vec![(number % members, number / members * CHUNK)],
+        Array::Raid1 => (0..members).map(|member| (member, number * CHUNK)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_go_round() {
+        assert_eq!(places(0, 2, Array::Raid0), [(0, 0)]);
+        assert_eq!(places(5, 2, Array::Raid0), [(1, 2 * CHUNK)]);
+        assert_eq!(places(5, 2, Array::Raid1), [(0, 5 * CHUNK), (1, 5 * CHUNK)]);
+    }
+
+    #[test]
+    fn only_data_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let whole = File::create(path("whole")).unwrap();
+        whole.set_len(8 * CHUNK).unwrap();
+        whole.write_all_at(b"first", 0).unwrap();
+        whole.write_all_at(b"sixth", 5 * CHUNK + 7).unwrap();
+        for name in ["a", "b"] {
+            File::create(path(name)).unwrap().set_len(4 * CHUNK).unwrap();
+        }
+        spread(&path("whole"), &[&path("a"), &path("b")], Array::Raid0).unwrap();
+        let (a, b) = (std::fs::read(path("a")).unwrap(), std::fs::read(path("b")).unwrap());
+        assert!(a.starts_with(b"first") && a[5..].iter().all(|byte| *byte == 0));
+        let sixth = 2 * CHUNK as usize + 7;
+        assert!(&b[sixth..sixth + 5] == b"sixth" && b.iter().filter(|byte| **byte != 0).count() == 5);
+    }
+}

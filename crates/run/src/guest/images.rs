@@ -1,0 +1,129 @@
+//! The image files of a run in guests: the filesystem under test, the members of arrays, the other disk.
+
+use crate::executor::{Fatal, Tell, logged};
+use crate::layout::{Layout, Role, Wanted};
+use crate::other::inputs;
+use crate::preflight::Check;
+use fsarena_core::cell::Arm;
+use fsarena_core::factor;
+use fsarena_core::plan::Plan;
+use fsarena_fs::lifecycle;
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_guest::orders::Array;
+use fsarena_guest::stripes;
+use fsarena_load::workload::Place;
+use fsarena_sys::image::{self, Image};
+use fsarena_sys::undo::{Armed, Journal, Undo};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// All images of a run.
+pub struct Images {
+    dir: PathBuf,
+    // Dropped in this order: the images, then their directory.
+    whole: ScratchDevice,
+    members: BTreeMap<Wanted, ScratchDevice>,
+    other: ScratchDevice,
+    directory: Armed,
+}
+
+impl Images {
+    /// Makes them, and the inputs that all cells share.
+    ///
+    /// # Errors
+    /// Where there is no room or a command fails.
+    pub fn make(
+        plan: &Plan,
+        check: &Check,
+        journal: &Journal,
+        dir: PathBuf,
+        tell: Tell,
+    ) -> Result<Images, Fatal> {
+        let directory = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
+        let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
+            Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))
+        };
+        let whole = file("test.img", check.size_bytes)?;
+        let mut members = BTreeMap::new();
+        for wanted in check.devices.iter().filter(|wanted| matches!(wanted.role, Role::Member(_))) {
+            members.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
+        }
+        let other = file("other.img", check.other_bytes)?;
+        fill(plan, &other, &dir.join("inputs"), tell)?;
+        Ok(Images { dir, whole, members, other, directory })
+    }
+
+    /// Where they are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The image that mkfs formats, whatever carries it then.
+    pub fn whole(&self) -> &ScratchDevice {
+        &self.whole
+    }
+
+    /// The image of the other disk.
+    pub fn other(&self) -> &Path {
+        self.other.path()
+    }
+
+    /// Makes all that an arm lies on as it was when it was new.
+    ///
+    /// # Errors
+    /// Where an image cannot be written.
+    pub fn clear(&self, layout: &Layout) -> Result<(), fsarena_sys::Error> {
+        let members = layout.members.iter().filter_map(|wanted| self.members.get(wanted));
+        let files = std::iter::once(&self.whole).chain(members).filter_map(ScratchDevice::file);
+        files.into_iter().try_for_each(Image::clear)
+    }
+
+    /// The images that carry a filesystem, for a guest: its own, or the members of an array that it is spread over.
+    ///
+    /// # Errors
+    /// Where it cannot be spread.
+    pub fn carriers(
+        &self,
+        image: &Path,
+        layout: &Layout,
+        array: Option<Array>,
+    ) -> Result<Vec<PathBuf>, fsarena_guest::Error> {
+        let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
+        let paths =
+            layout.members.iter().filter_map(|wanted| self.members.get(wanted)).map(ScratchDevice::path);
+        let paths: Vec<&Path> = paths.collect();
+        stripes::spread(image, &paths, array)?;
+        Ok(paths.into_iter().map(Path::to_path_buf).collect())
+    }
+
+    /// Removes them.
+    ///
+    /// # Errors
+    /// Where one cannot be removed; it stays in the undo journal.
+    pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
+        let Images { whole, members, other, directory, .. } = self;
+        for device in std::iter::once(whole).chain(members.into_values()).chain([other]) {
+            logged(tell, |log| device.release(log))??;
+        }
+        Ok(directory.undo()?)
+    }
+}
+
+/// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
+fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
+    std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
+    inputs(plan, &Place { root: dir.into(), other: dir.into() })?;
+    let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
+    let arm =
+        Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
+    let mut options = lifecycle::options(def, &arm)?;
+    // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
+    // is part of the work.
+    options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
+    fsarena_fs::pinned::pin(def.mkfs, &mut options.mkfs);
+    options.mkfs.extend(["-d".to_string(), dir.to_string_lossy().into_owned()]);
+    logged(tell, |log| lifecycle::format(other, def, &options, log))??;
+    std::fs::remove_dir_all(dir).map_err(fsarena_sys::Error::io("removing", dir))?;
+    Ok(())
+}
