@@ -1,0 +1,98 @@
+//! Chromium without a screen, driven through its own WebDriver.
+
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A chromedriver of our own, and the log of its browser.
+pub struct Driver {
+    child: Child,
+    port: u16,
+    dir: tempfile::TempDir,
+}
+
+impl Driver {
+    /// Starts it. None, with a word, where Debian's packages are not there; in CI they have to be.
+    pub fn start() -> Option<Driver> {
+        let found = |program: &str| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+        };
+        if !found("chromedriver") || !found("chromium") {
+            assert!(std::env::var_os("CI").is_none(), "CI has to have chromium and chromium-driver");
+            println!("skipped: needs the Debian packages chromium and chromium-driver");
+            return None;
+        }
+        let mut child = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let port = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
+        let dir = tempfile::tempdir().expect("a directory for the browser");
+        Some(Driver { child, port: port.expect("chromedriver says its port"), dir })
+    }
+
+    /// A window; on a telephone's screen where that is asked for.
+    pub async fn window(&self, telephone: bool) -> Client {
+        let mut options = serde_json::json!({"args": self.flags()});
+        if telephone {
+            options["mobileEmulation"] =
+                serde_json::json!({"deviceMetrics": {"width": 390, "height": 800, "pixelRatio": 2.0}});
+        }
+        let mut wanted = serde_json::Map::new();
+        wanted.insert("goog:chromeOptions".into(), options);
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(wanted);
+        builder.connect(&format!("http://127.0.0.1:{}", self.port)).await.expect("a browser")
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let profile = tempfile::tempdir_in(self.dir.path()).expect("a profile").keep();
+        let fixed = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1200,900",
+            "--enable-logging",
+        ];
+        let mut flags: Vec<String> = fixed.map(String::from).to_vec();
+        flags.push(format!("--user-data-dir={}", profile.display()));
+        flags.push(format!("--log-file={}", self.log().display()));
+        flags
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("chromium.log")
+    }
+
+    /// What pages wrote on the console: errors of scripts, and what the policy of a page refused.
+    pub fn console(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        log.lines().filter(|line| line.contains(":CONSOLE")).map(String::from).collect()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address of a file.
+pub fn address(file: &Path) -> String {
+    format!("file://{}", file.display())
+}
