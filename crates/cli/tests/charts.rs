@@ -33,6 +33,25 @@ fn charts_are_files_of_their_formats() {
     place.expect(0, &["report", "--format", "csv", "--export", "svg=drawn"]);
 }
 
+/// A database from elsewhere, damaged or only its beginning: one error that names it, and no half of a page.
+#[test]
+fn a_damaged_run_gives_no_page() {
+    let place = Place::new();
+    let database = stored::run(&place.dir.join("runs")).database();
+    let whole = std::fs::read(&database).unwrap();
+    let half = whole[..whole.len() / 2].to_vec();
+    let mut spoiled = whole.clone();
+    spoiled[4096..].fill(0xff);
+    for (what, bytes) in [("half of it", half), ("rubbish", spoiled), ("nothing", vec![])] {
+        std::fs::write(&database, bytes).unwrap();
+        let (page, said) = place.expect(2, &["report", "--format", "html"]);
+        assert!(
+            page.is_empty() && said.contains("run.db") && said.lines().count() < 4,
+            "{what}: {page}{said}"
+        );
+    }
+}
+
 #[test]
 fn a_page_holds_the_commands_of_the_run() {
     let place = Place::new();

@@ -3,8 +3,11 @@
 
 mod fixture;
 
+use fsarena_core::claim::Claim;
 use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
+use fsarena_core::plan::round::Round;
 use fsarena_core::record::{LogLine, RunRecord};
+use fsarena_core::setting::Value;
 use fsarena_report::report::Report;
 use fsarena_report::{charts, exporters, pictures};
 use proptest::prelude::*;
@@ -30,6 +33,11 @@ fn with(text: &str) -> Report {
     }
     plan.factors = [(text.to_string(), vec![text.to_string()])].into();
     plan.workloads[0].name = text.into();
+    plan.workloads[0].settings.0.insert(text.into(), Value::Text(text.into()));
+    plan.round = Some(Round { name: text.into(), earlier: [(text.to_string(), text.to_string())].into() });
+    let mut claim: Claim = "touch.elapsed: ext4 < xfs".parse().unwrap();
+    claim.text = text.into();
+    plan.claims.push(claim);
     for host in &mut record.hosts {
         (host.hostname, host.kernel, host.boot_id) = (text.into(), text.into(), text.into());
         host.facts = ["cpu", "memory"]

@@ -13,6 +13,15 @@ pub struct Driver {
     dir: tempfile::TempDir,
 }
 
+/// What a window is on.
+#[derive(Clone, Copy)]
+pub enum Screen {
+    /// A desk: 1200 by 900, light.
+    Desk,
+    /// A telephone: 360 wide, with a system that is dark.
+    Telephone,
+}
+
 impl Driver {
     /// Starts it. None, with a word, where Debian's packages are not there; in CI they have to be.
     pub fn start() -> Option<Driver> {
@@ -39,12 +48,12 @@ impl Driver {
         Some(Driver { child, port: port.expect("chromedriver says its port"), dir })
     }
 
-    /// A window; on a telephone's screen where that is asked for.
-    pub async fn window(&self, telephone: bool) -> Client {
-        let mut options = serde_json::json!({"args": self.flags()});
-        if telephone {
+    /// A window.
+    pub async fn window(&self, screen: Screen) -> Client {
+        let mut options = serde_json::json!({"args": self.flags(screen)});
+        if let Screen::Telephone = screen {
             options["mobileEmulation"] =
-                serde_json::json!({"deviceMetrics": {"width": 390, "height": 800, "pixelRatio": 2.0}});
+                serde_json::json!({"deviceMetrics": {"width": 360, "height": 800, "pixelRatio": 2.0}});
         }
         let mut wanted = serde_json::Map::new();
         wanted.insert("goog:chromeOptions".into(), options);
@@ -53,7 +62,7 @@ impl Driver {
         builder.connect(&format!("http://127.0.0.1:{}", self.port)).await.expect("a browser")
     }
 
-    fn flags(&self) -> Vec<String> {
+    fn flags(&self, screen: Screen) -> Vec<String> {
         let profile = tempfile::tempdir_in(self.dir.path()).expect("a profile").keep();
         let fixed = [
             "--headless",
@@ -69,6 +78,9 @@ impl Driver {
             "--enable-logging",
         ];
         let mut flags: Vec<String> = fixed.map(String::from).to_vec();
+        if let Screen::Telephone = screen {
+            flags.push("--blink-settings=preferredColorScheme=0".into());
+        }
         flags.push(format!("--user-data-dir={}", profile.display()));
         flags.push(format!("--log-file={}", self.log().display()));
         flags

@@ -1,7 +1,6 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
 use super::{Kind, Seen};
-use crate::number::with_unit;
 use crate::plot::axis::trimmed;
 use crate::plot::colour::{Colour, theme};
 use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
@@ -168,7 +167,7 @@ fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
     marks.push(Mark::Words {
         at: (x.range.1, 0.0),
         shift: (-4, -10),
-        text: format!("{}; peak {}", words::law_name(one), with_unit(one.peak.throughput, metric.unit)),
+        text: words::law_name(one),
         colour: theme::INK,
         anchor: Anchor::End,
         strong: false,

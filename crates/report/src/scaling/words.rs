@@ -25,14 +25,14 @@ pub fn law(one: &Scaling) -> String {
     }
 }
 
-/// The name of the chosen law, or of those between which the points do not choose.
+/// The name of the law that fits best, and whether the points choose it.
 pub fn law_name(one: &Scaling) -> String {
     match &one.choice {
         None => "too few numbers for a law".into(),
-        Some(choice) => match choice.winner() {
-            Some(fit) => fit.law.name().into(),
-            None => format!("not decided: {}", names(choice)),
-        },
+        Some(choice) => {
+            let sure = if choice.winner().is_some() { "" } else { ", not decided" };
+            format!("{}{sure}", choice.fits[0].law.name())
+        }
     }
 }
 

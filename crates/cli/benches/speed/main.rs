@@ -2,12 +2,18 @@
 //!
 //! `cargo bench -p fsarena`. Prints figures and ratios against peers measured in the same run; asserts nothing.
 
-use std::path::Path;
+#[allow(dead_code)] // the console is for tests
+#[path = "../../tests/browser/driver.rs"]
+mod driver;
+mod page;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
 const ROWS: &str = "1000000";
+const VAST: &str = "10000000";
 
 /// What a peer does for comparison: read every row of the database and nothing else.
 const READ_ALL: &str = "import sqlite3, sys
@@ -21,6 +27,7 @@ fn main() {
     println!("{:<44} {:>10} {:>10} {:>8}", "", "fsarena", "peer", "ratio");
     start_up();
     large_report(dir.path());
+    vast_report(dir.path());
     overhead(dir.path());
 }
 
@@ -32,17 +39,9 @@ fn start_up() {
 
 /// Against Python's sqlite3 reading the same rows without analysing them.
 fn large_report(dir: &Path) {
-    let runs = dir.join("big");
-    let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];
-    let made = Command::new(env!("CARGO")).args(args).arg(&runs).arg(ROWS).stdout(Stdio::null()).status();
-    assert!(made.is_ok_and(|status| status.success()), "the large run could not be made");
-    let run = std::fs::read_dir(&runs).expect("runs").next().expect("one run").expect("readable").path();
+    let run = big_run(dir, ROWS);
     for format in ["term", "md", "csv", "html"] {
-        let mut report = || {
-            let mut command = command(FSARENA, &["report", "--format", format]);
-            command.arg(&run);
-            command
-        };
+        let mut report = || report(&run, format);
         let mut peer = || {
             let mut command = command("python3", &["-c", READ_ALL]);
             command.arg(run.join("run.db"));
@@ -52,48 +51,35 @@ fn large_report(dir: &Path) {
         row(&format!("report of {ROWS} rows, {format} / python reads, s"), ours, peer);
     }
     for format in ["term", "html"] {
-        let peak = peak_memory_mb(command(FSARENA, &["report", "--format", format]).arg(&run));
+        let peak = peak_memory_mb(report(&run, format));
         println!("{:<44} {peak:>10.1}", format!("peak memory of that report, {format}, MB"));
     }
-    first_paint(dir, &run);
+    page::first_paint(&page::write(dir, &run));
 }
 
-/// When Chromium shows the first of a page, where it is installed.
-fn first_paint(dir: &Path, run: &Path) {
-    let page = dir.join("page.html");
-    let export = format!("html={}", page.display());
-    let mut write = command(FSARENA, &["report", "--format", "csv", "--export", &export]);
-    write.arg(run);
-    seconds(write);
-    let size = page.metadata().expect("a page").len() as f64 / 1e6;
-    println!("{:<44} {size:>10.2}", "its page, MB");
-    let probe = dir.join("probe.html");
-    // The page with one more script, which its policy would not allow.
-    let text = std::fs::read_to_string(&page).expect("a page");
-    let ask = "<script>new PerformanceObserver(l=>{const e=l.getEntriesByName('first-contentful-paint')[0];if(e)document.title='paint '+e.startTime}).observe({type:'paint',buffered:true})</script></body>";
-    let text = text.replacen("http-equiv=\"Content-Security-Policy\"", "name=\"no-policy\"", 1);
-    std::fs::write(&probe, text.replace("</body>", ask)).expect("a probe");
-    let profile = format!("--user-data-dir={}", dir.join("profile").display());
-    let flags =
-        ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
-    let shown = Command::new("chromium")
-        .args(flags)
-        .args([profile.as_str(), "--virtual-time-budget=4000", "--dump-dom"])
-        .arg(format!("file://{}", probe.display()))
-        .stderr(Stdio::null())
-        .output();
-    let Ok(shown) = shown else {
-        println!("first paint of the page: skipped, it needs chromium");
-        return;
-    };
-    let dom = String::from_utf8_lossy(&shown.stdout);
-    let paint =
-        dom.split_once("<title>paint ").and_then(|(_, rest)| rest.split('<').next()?.parse::<f64>().ok());
-    println!(
-        "{:<44} {:>10}",
-        "first paint of that page, ms",
-        paint.map_or("unknown".into(), |ms| format!("{ms:.0}"))
-    );
+/// A database from elsewhere may hold any number of rows.
+fn vast_report(dir: &Path) {
+    let run = big_run(dir, VAST);
+    let took = seconds(report(&run, "html"));
+    println!("{:<44} {took:>10.2}", format!("report of {VAST} rows, html, s"));
+    let peak = peak_memory_mb(report(&run, "html"));
+    println!("{:<44} {peak:>10.1}", "peak memory of that report, MB");
+    page::first_paint(&page::write(dir, &run));
+}
+
+/// A run of so many made-up rows.
+fn big_run(dir: &Path, rows: &str) -> PathBuf {
+    let runs = dir.join(rows);
+    let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];
+    let made = Command::new(env!("CARGO")).args(args).arg(&runs).arg(rows).stdout(Stdio::null()).status();
+    assert!(made.is_ok_and(|status| status.success()), "the large run could not be made");
+    std::fs::read_dir(&runs).expect("runs").next().expect("one run").expect("readable").path()
+}
+
+fn report(run: &Path, format: &str) -> Command {
+    let mut command = command(FSARENA, &["report", "--format", format]);
+    command.arg(run);
+    command
 }
 
 /// The share of a run that is neither timed, mkfs, mount nor settling.
@@ -148,7 +134,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Peak memory of a command, as the kernel counted it for our children.
-fn peak_memory_mb(command: &mut Command) -> f64 {
+fn peak_memory_mb(mut command: Command) -> f64 {
     let mut child = command.spawn().expect("fsarena starts");
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0.0_f64;

@@ -1,0 +1,45 @@
+//! When Chromium shows a page, where it is installed.
+
+use crate::driver::{Driver, Screen, address};
+use crate::{FSARENA, command, seconds};
+use fantoccini::Locator;
+use std::path::{Path, PathBuf};
+
+/// The page of a run, as a file.
+pub fn write(dir: &Path, run: &Path) -> PathBuf {
+    let page = dir.join("page.html");
+    let export = format!("html={}", page.display());
+    let mut write = command(FSARENA, &["report", "--format", "term", "--export", &export]);
+    write.arg(run);
+    seconds(write);
+    let size = page.metadata().expect("a page").len() as f64 / 1e6;
+    println!("{:<44} {size:>10.2}", "its page, MB");
+    page
+}
+
+/// The median of a few first paints, each in a window that has not seen the page, and when its script was through.
+pub fn first_paint(page: &Path) {
+    const TIMES: usize = 5;
+    let Some(driver) = Driver::start() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut paints = vec![];
+    let mut ready = vec![];
+    runtime.block_on(async {
+        for _ in 0..TIMES {
+            let window = driver.window(Screen::Desk).await;
+            window.goto(&address(page)).await.expect("a page");
+            window.wait().for_element(Locator::Css("html[data-ready]")).await.expect("its script ends well");
+            let ask = "return [performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
+                               performance.getEntriesByType('navigation')[0].domComplete]";
+            let told = window.execute(ask, vec![]).await.expect("times");
+            paints.extend(told[0].as_f64());
+            ready.extend(told[1].as_f64());
+            window.close().await.expect("it closes");
+        }
+    });
+    for (what, mut times) in [("first paint of that page, ms", paints), ("all of it, ms", ready)] {
+        times.sort_by(f64::total_cmp);
+        let middle = times.get(times.len() / 2).map_or("unknown".into(), |ms| format!("{ms:.0}"));
+        println!("{what:<44} {middle:>10}");
+    }
+}

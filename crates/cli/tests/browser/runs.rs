@@ -1,0 +1,114 @@
+//! Small real runs of every study, and the pages that they leave.
+
+use crate::common::{Place, root};
+use fsarena_store::RunDir;
+use std::path::{Path, PathBuf};
+
+/// A study, and what makes a run of it end in a moment.
+struct Study {
+    name: &'static str,
+    args: &'static [&'static str],
+    /// The charts that a page of each of its rounds has to have; one entry where it has no rounds.
+    charts: &'static [&'static [&'static str]],
+}
+
+const STUDIES: [Study; 5] = [
+    Study {
+        name: "piszcz",
+        args: &["--blocks", "2", "--fs", "ext4,xfs,btrfs", "--set", "driver=native"],
+        charts: &[&["ratios-elapsed", "raw-elapsed", "cpu", "spent", "timeline", "differences"]],
+    },
+    Study {
+        name: "peiffer",
+        args: &["--blocks", "3", "--fs", "ext4,xfs", "--set", "driver=native"],
+        charts: &[&["differences", "narrowing", "ratios-elapsed", "raw-elapsed", "cpu", "spent"]],
+    },
+    Study {
+        name: "engel",
+        args: &[
+            "--blocks",
+            "2",
+            "--fs",
+            "ext4,raw",
+            "--bs",
+            "512,4096",
+            "--threads",
+            "1,2",
+            "--modes",
+            "rndrd,seqwr",
+        ],
+        charts: &[&["heat-rndrd", "heat-seqwr", "iops-rndrd", "latency-read", "timeline", "spent"]],
+    },
+    Study {
+        name: "gus3",
+        args: &["--blocks", "2", "--fs", "ext4,xfs", "--set", "seconds=0.1"],
+        charts: &[
+            &["filesystems-throughput-dbench-clients-5", "schedulers-throughput-dbench-clients-20", "spent"],
+            &["clients", "clients-fit", "timeline"],
+            &["raw-throughput"],
+        ],
+    },
+    Study {
+        name: "wilton",
+        args: &["--blocks", "2", "--fs", "ext4,xfs"],
+        charts: &[&["requests", "requests-load", "latency-corrected", "spent"]],
+    },
+];
+
+/// Runs of one study.
+pub struct Made {
+    study: &'static Study,
+    /// Where they are.
+    pub place: Place,
+}
+
+/// Runs all studies at once: most of the time of a small run is waiting. Nothing where there is no root.
+pub fn studies() -> Vec<Made> {
+    if !root() {
+        return vec![];
+    }
+    std::thread::scope(|scope| {
+        let running: Vec<_> = STUDIES.iter().map(|study| scope.spawn(|| run(study))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a study")).collect()
+    })
+}
+
+fn run(study: &'static Study) -> Made {
+    let place = Place::new();
+    let (plan, _) = place.expect(0, &["show", study.name]);
+    // The others are running: waiting for a quiet machine would be waiting for them.
+    let (head, settle) =
+        ("[settle]\n", "timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n");
+    let plan = match plan.contains(head) {
+        true => plan.replace("[settle]\ntimeout = \"1s\"\n", &format!("{head}{settle}")),
+        false => format!("{plan}\n{head}{settle}"),
+    };
+    std::fs::write(place.dir.join("study.toml"), plan).unwrap();
+    let fixed = ["run", "study.toml", "--scale", "tiny", "--on", "ram", "--quiet"];
+    let output = place.output(&[&fixed, study.args].concat());
+    // Claims may well be open after two blocks.
+    let code = output.status.code();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(code, Some(0 | 3 | 4)), "{}: {code:?} {said}", study.name);
+    Made { study, place }
+}
+
+impl Made {
+    /// The pages, in the order of the rounds, each with the charts that it has to have.
+    pub fn pages(&self) -> Vec<(PathBuf, Vec<&'static str>)> {
+        let mut runs: Vec<PathBuf> =
+            std::fs::read_dir(self.place.runs()).unwrap().map(|run| run.unwrap().path()).collect();
+        runs.sort_by_key(|run| run.join("run.db").metadata().unwrap().modified().unwrap());
+        assert_eq!(runs.len(), self.study.charts.len(), "{}: {runs:?}", self.study.name);
+        let page = |run: &PathBuf| run.join("report.html");
+        runs.iter().map(page).zip(self.study.charts.iter().map(|charts| charts.to_vec())).collect()
+    }
+}
+
+/// The page of a stored run.
+pub fn page_of(place: &Place, run: &RunDir) -> PathBuf {
+    let page: &Path = &run.path().join("report.html");
+    let to = format!("html={}", page.display());
+    place.expect(0, &["report", &run.id(), "--format", "csv", "--export", &to]);
+    page.into()
+}
