@@ -68,6 +68,11 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
 }
 
 impl Comparison {
+    /// Whether any arm has a ratio to another. Values of zero have none.
+    pub fn compares(&self) -> bool {
+        self.arms.iter().any(|arm| arm.ratio.is_some())
+    }
+
     /// The arm that ratios refer to.
     pub fn best(&self) -> Option<usize> {
         self.order.first().copied()

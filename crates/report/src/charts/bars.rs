@@ -30,7 +30,7 @@ impl Kind for Bars {
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let groups: Vec<(String, &Comparison)> =
-        groups(analysis).into_iter().filter(|(_, comparison)| comparison.order.len() > 1).collect();
+        groups(analysis).into_iter().filter(|(_, comparison)| comparison.compares()).collect();
     if groups.is_empty() {
         return None;
     }

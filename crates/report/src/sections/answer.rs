@@ -27,7 +27,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         return;
     }
     document.heading(2, format!("Answer, by {}", analysis.metric.id));
-    if analysis.provisional() && names.len() > 1 {
+    if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
         document.parts.push(crate::document::Part::Loud(provisional(analysis)));
     }
     document.list(sentences(&names, analysis));
@@ -42,6 +42,12 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!(
             "{} is a circumstance: neither more nor less of it is better.",
+            analysis.metric.id
+        )];
+    }
+    if all_zero(analysis) {
+        return vec![format!(
+            "By {} the arms cannot be compared: its values are zero, and zero has no ratio.",
             analysis.metric.id
         )];
     }
@@ -79,6 +85,13 @@ fn worked(record: &RunRecord) -> Vec<String> {
         Some("These times rank nothing: a system call of User Mode Linux costs more than most of what follows it.".into()),
     ];
     told.into_iter().flatten().collect()
+}
+
+/// Whether zeros leave nothing to compare.
+fn all_zero(analysis: &Analysis) -> bool {
+    let mut comparisons = analysis.steps.iter().map(|step| &step.comparison);
+    let zeros = analysis.steps.iter().flat_map(|step| &step.comparison.arms).any(|arm| arm.excluded > 0);
+    zeros && !comparisons.any(Comparison::compares)
 }
 
 fn provisional(analysis: &Analysis) -> String {
