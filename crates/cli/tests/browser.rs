@@ -26,16 +26,17 @@ fn pages_of_every_study_work_in_a_browser() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let window = driver.window(Screen::Desk).await;
-        let mut switched = 0;
+        let (mut switched, mut explained) = (0, 0);
         for (path, charts) in &pages {
             page::open(&window, path).await;
             page::is_whole(&window, path, charts).await;
             page::sorts_and_filters(&window).await;
-            page::explains(&window).await;
+            explained += usize::from(page::explains(&window, path).await);
             page::turns_dark(&window).await;
             switched += usize::from(page::switches_measure(&window).await);
         }
         assert!(switched > 0, "some page has both measures");
+        assert!(studies.is_empty() || explained >= 5, "commands behind the figures of {explained} pages");
         assert_eq!(driver.console(), Vec::<String>::new(), "nothing is wrong on any page");
         // The proof that such a line would have been seen.
         page::ask(&window, "console.error('seen')").await;

@@ -93,13 +93,20 @@ async fn filters(window: &Client, table: &str) {
     assert!(some <= all, "{table}: {some:?} {all:?}");
 }
 
-/// A figure shows its samples and the commands that ran for them.
-pub async fn explains(window: &Client) {
+/// A figure shows its samples, and where its commands are kept, those. Whether some figure of the page has commands.
+pub async fn explains(window: &Client, page: &Path) -> bool {
     ask(window, "document.querySelector('td[data-step] button').click()").await;
     assert_eq!(ask(window, "return document.getElementById('log').open").await, json!(true));
-    let told = ask(window, "return document.querySelectorAll('#log-body li code').length").await;
-    assert!(told.as_u64() > Some(0), "the commands behind a figure");
-    ask(window, "document.getElementById('log').close()").await;
+    let told = ask(window, "return document.getElementById('log-body').textContent.length").await;
+    assert!(told.as_u64() > Some(0), "{}: what is behind a figure", page.display());
+    let commands = "document.getElementById('log').close();
+                    return [...document.querySelectorAll('td[data-step] button')].slice(0, 50).some(button => {
+                        button.click();
+                        const found = document.querySelectorAll('#log-body li code').length > 0;
+                        document.getElementById('log').close();
+                        return found;
+                    })";
+    ask(window, commands).await == json!(true)
 }
 
 /// The colours of the page and of text in a chart.

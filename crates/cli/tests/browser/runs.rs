@@ -43,7 +43,11 @@ const STUDIES: [Study; 5] = [
         name: "gus3",
         args: &["--blocks", "2", "--fs", "ext4,xfs", "--set", "seconds=0.1"],
         charts: &[
-            &["filesystems-throughput-dbench-clients-5", "schedulers-throughput-dbench-clients-20", "spent"],
+            &[
+                "filesystems-throughput-dbench-like-clients-5",
+                "schedulers-throughput-dbench-like-clients-20",
+                "spent",
+            ],
             &["clients", "clients-fit", "timeline"],
             &["raw-throughput"],
         ],

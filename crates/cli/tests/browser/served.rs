@@ -45,7 +45,15 @@ impl Served {
 
     /// A run in progress: it is in the list, its blocks are told one by one until it ends, and its report opens.
     pub async fn watches(&self, window: &Client) {
-        window.goto(&format!("{}/", self.url)).await.unwrap();
+        // The list keeps itself up to date only while something in it changes; this run may not have begun.
+        let running = "return !!document.querySelector('#runs tr[data-state=running]')";
+        for _ in 0..100 {
+            window.goto(&format!("{}/", self.url)).await.unwrap();
+            if ask(window, running).await == json!(true) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
         there(window, "#runs tr[data-state=running]").await;
         let run =
             ask(window, "return document.querySelector('#runs tr[data-state=running]').dataset.run").await;
