@@ -3,6 +3,7 @@
 "use strict";
 
 const run = JSON.parse(document.getElementById("run").textContent);
+run.cells = run.cells.map(([block, position, arm]) => ({ block, position, arm }));
 const byId = (id) => document.getElementById(id);
 
 function make(tag, attributes = {}, ...children) {

@@ -35,6 +35,11 @@ pub async fn is_whole(window: &Client, page: &Path, charts: &[&str]) {
         ask(window, plan).await.as_str().unwrap().contains("seed = "),
         "{shown}: the plan that repeats it"
     );
+    let named = "return [...document.querySelectorAll('#samples tbody tr')].every(row => {
+                     const [arm, block, position] = [...row.cells].slice(1, 4).map(cell => cell.textContent);
+                     return arm && arm !== 'undefined' && Number(block) >= 1 && Number(position) >= 1;
+                 })";
+    assert_eq!(ask(window, named).await, json!(true), "{shown}: every sample has its arm and its place");
     assert_no_wider_than_the_window(window, page).await;
 }
 
