@@ -214,7 +214,7 @@ impl Chosen {
 const fn at_scale(scale: Scale) -> (f64, u32) {
     match scale {
         Scale::Paper => (60.0, 100),
-        Scale::Quick => (0.25, 5),
+        Scale::Quick => (0.3, 4),
         Scale::Tiny => (0.2, 2),
     }
 }
