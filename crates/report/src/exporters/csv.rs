@@ -5,7 +5,7 @@ use crate::exporter::Exporter;
 use crate::report::Report;
 use fsarena_core::factor::FACTORS;
 use fsarena_core::metric::METRICS;
-use fsarena_core::record::RunRecord;
+use fsarena_core::record::{CellRecord, RunRecord};
 use fsarena_core::sample::Unit;
 use std::io::Write;
 
@@ -38,8 +38,7 @@ impl Exporter for Csv {
             .map(Vec::as_slice)
             .collect();
         let mut writer = csv::Writer::from_writer(out);
-        let mut header: Vec<String> = ["run", "block", "position", "arm"].map(String::from).to_vec();
-        header.extend(factors.iter().map(|factor| factor.to_string()));
+        let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
         header.extend(["host", "boot", "workload", "step", "started_at_s"].map(String::from));
         let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
         header.extend(infos.map(|info| column_name(&info.id, info.unit)));
@@ -48,14 +47,8 @@ impl Exporter for Csv {
         let mut number = Vec::new();
         for row in 0..record.samples.len() {
             let cell = &record.cells[record.samples.cell[row] as usize];
-            let (arm, host) = (&record.arms[cell.arm], &record.hosts[cell.host]);
-            writer.write_field(&record.id)?;
-            writer.write_field(cell.block.to_string())?;
-            writer.write_field(cell.position.to_string())?;
-            writer.write_field(&arm.name)?;
-            for factor in &factors {
-                writer.write_field(arm.level(factor))?;
-            }
+            let host = &record.hosts[cell.host];
+            write_place(&mut writer, record, cell, &factors)?;
             for text in
                 [&host.hostname, &host.boot_id, &cell.workload, &steps[record.samples.step[row] as usize]]
             {
@@ -73,6 +66,24 @@ impl Exporter for Csv {
         }
         Ok(writer.flush()?)
     }
+}
+
+/// What tells where a row was measured, before its factors.
+pub(super) const PLACE: [&str; 4] = ["run", "block", "position", "arm"];
+
+/// Begins a row with [`PLACE`] and the levels of these factors.
+pub(super) fn write_place<W: Write>(
+    writer: &mut csv::Writer<W>,
+    record: &RunRecord,
+    cell: &CellRecord,
+    factors: &[&str],
+) -> csv::Result<()> {
+    let arm = &record.arms[cell.arm];
+    writer.write_field(&record.id)?;
+    writer.write_field(cell.block.to_string())?;
+    writer.write_field(cell.position.to_string())?;
+    writer.write_field(&arm.name)?;
+    factors.iter().try_for_each(|factor| writer.write_field(arm.level(factor)))
 }
 
 /// The factors whose level is not the same in all arms.

@@ -1,6 +1,6 @@
 //! CSV of what loads did over time, one row a stretch.
 
-use super::csv::varying;
+use super::csv::{PLACE, varying, write_place};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
@@ -40,18 +40,11 @@ impl Exporter for Series {
         let record = &report.record;
         let factors = varying(record);
         let mut writer = csv::Writer::from_writer(out);
-        let keys = ["run", "block", "position", "arm"].into_iter().chain(factors.iter().copied());
+        let keys = PLACE.into_iter().chain(factors.iter().copied());
         writer.write_record(keys.chain(["workload", "step"]).chain(COLUMNS))?;
         for (row, point) in record.series.row.iter().zip(&record.series.points) {
             let cell = &record.cells[record.samples.cell[*row as usize] as usize];
-            let arm = &record.arms[cell.arm];
-            writer.write_field(&record.id)?;
-            writer.write_field(cell.block.to_string())?;
-            writer.write_field(cell.position.to_string())?;
-            writer.write_field(&arm.name)?;
-            for factor in &factors {
-                writer.write_field(arm.level(factor))?;
-            }
+            write_place(&mut writer, record, cell, &factors)?;
             writer.write_field(&cell.workload)?;
             writer.write_field(record.steps[record.samples.step[*row as usize] as usize].id.to_string())?;
             writer.write_record(fields(point))?;
