@@ -170,7 +170,6 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
     bench
         .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))
         .map_err(|error| error.to_string())?;
-    bench.mounted(Some(&mount.source));
     let options =
         fsarena_sys::mount::effective_options(kernel, &mount.target).map_err(|error| error.to_string())?;
     bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).step("mount")));

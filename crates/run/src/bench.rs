@@ -10,7 +10,7 @@ use fsarena_guest::counter::{Mark, mark};
 use fsarena_load::step::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
-use std::path::{Path, PathBuf};
+
 use std::time::{Duration, Instant, SystemTime};
 
 /// The reading that commands' own peak memory is merged into.
@@ -21,7 +21,6 @@ pub struct Bench<'a> {
     kernel: Kernel,
     session: Session,
     device: Option<(u32, u32)>,
-    mounted: Option<PathBuf>,
     plan: &'a SettlePlan,
     /// How many times in a row the machine has not settled.
     timeouts: u32,
@@ -40,12 +39,7 @@ impl<'a> Bench<'a> {
         for note in notes {
             emit(CellEvent::Note(note));
         }
-        Bench { kernel: kernel.clone(), session, device, mounted: None, plan, timeouts: 0, emit }
-    }
-
-    /// The device that is mounted from now on, or none.
-    pub fn mounted(&mut self, device: Option<&Path>) {
-        self.mounted = device.map(Path::to_path_buf);
+        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, emit }
     }
 
     /// Says something.
@@ -56,12 +50,7 @@ impl<'a> Bench<'a> {
     /// Waits until nothing that came before disturbs the step of this name, and says so where it still does.
     pub fn settle(&mut self, step: &str) {
         self.say(CellEvent::Phase { name: format!("settling before {step}") });
-        let scene = settle::Scene {
-            kernel: &self.kernel,
-            device: self.device,
-            mounted: self.mounted.as_deref(),
-            timeouts: self.timeouts,
-        };
+        let scene = settle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
         let settled = settle(scene, self.plan);
         self.spent("settle", settled.waited);
         self.timeouts = if settled.unquiet.is_empty() { 0 } else { self.timeouts + 1 };

@@ -13,6 +13,8 @@ const POLL: Duration = Duration::from_millis(5);
 const QUIET_POLLS: u32 = 2;
 /// Kernel threads that go on initialising a filesystem after mount.
 const INITIALISERS: &[&str] = &["ext4lazyinit"];
+/// What they may be initialising.
+const INITIALISED: &[&str] = &["ext2", "ext3", "ext4"];
 /// Initialisation is given so many times as long as a disturbance: it begins some seconds after mounting, and is
 /// known to end.
 const INITIALISATION_TIMES: f64 = 4.0;
@@ -28,8 +30,6 @@ pub struct Scene<'a> {
     pub kernel: &'a Kernel,
     /// Major and minor number of the device under test.
     pub device: Option<(u32, u32)>,
-    /// The device that is mounted, where there is one.
-    pub mounted: Option<&'a Path>,
     /// How many times in a row the machine has not settled up to now.
     pub timeouts: u32,
 }
@@ -75,7 +75,7 @@ pub fn settle(scene: Scene, plan: &SettlePlan) -> Settled {
         let mut over = cancelled || begun.elapsed() > timeout;
         // Looked at last: it means reading the name of every process.
         if unquiet.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
-            unquiet.extend(initialiser(kernel, scene.mounted));
+            unquiet.extend(initialiser(kernel));
             over = cancelled || begun.elapsed() > if unquiet.is_empty() { timeout } else { long };
         }
         quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
@@ -121,20 +121,27 @@ fn unquiet(before: &Look, now: &Look, plan: &SettlePlan) -> Vec<String> {
     found
 }
 
-/// A kernel thread that is still initialising a filesystem: the one that is mounted, where it can tell.
-fn initialiser(kernel: &Kernel, mounted: Option<&Path>) -> Option<String> {
-    if let Some((left, _)) = mounted.and_then(|device| lazy::inode_tables_left(device).ok().flatten())
-        && left == 0
-    {
-        return None;
-    }
+/// A kernel thread that is still initialising a filesystem. It exists before it begins and long after it ended, and
+/// survives the unmounting of what it worked on: it is at work only where something mounted has tables left.
+fn initialiser(kernel: &Kernel) -> Option<String> {
     let processes = std::fs::read_dir(kernel.path("proc")).ok()?;
-    processes
+    let name = processes
         .flatten()
         .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
-        .find(|name| INITIALISERS.contains(&name.trim_end()))
-        .map(|name| format!("{} is still at work", name.trim_end()))
+        .find(|name| INITIALISERS.contains(&name.trim_end()))?;
+    anything_left(kernel).then(|| format!("{} is still at work", name.trim_end()))
+}
+
+/// Whether a mounted filesystem has inode tables that are still to be written. One that cannot be asked is taken for
+/// one that has.
+fn anything_left(kernel: &Kernel) -> bool {
+    let Ok(mounts) = kernel.mounts() else { return true };
+    let initialised = mounts.iter().filter(|mount| INITIALISED.contains(&mount.fs_type.as_str()));
+    initialised.filter(|mount| !mount.super_options.split(',').any(|option| option == "ro")).any(|mount| {
+        let left = lazy::inode_tables_left(Path::new(&mount.source)).ok().flatten();
+        left.is_none_or(|(left, _)| left > 0)
+    })
 }
 
 fn number_after(text: &str, label: &str) -> Option<u64> {
@@ -170,7 +177,7 @@ mod tests {
 
     fn unquiet_of(root: &Path) -> Vec<String> {
         let kernel = Kernel::at(root);
-        let scene = Scene { kernel: &kernel, device: Some((7, 0)), mounted: None, timeouts: 0 };
+        let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         settle(scene, &plan()).unquiet
     }
 
@@ -187,31 +194,40 @@ mod tests {
         assert_eq!(unquiet, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
-    #[test]
-    fn background_initialisation_is_waited_for() {
-        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
-        std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
-        std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
-        let unquiet = unquiet_of(root.path());
-        assert_eq!(unquiet, ["ext4lazyinit is still at work"]);
-    }
-
-    #[test]
-    fn a_filesystem_with_nothing_left_to_initialise_is_not_waited_for() {
+    /// What is unquiet while the thread exists and an ext4 made with these extended options is mounted.
+    fn unquiet_with(extended: &str, mount: &str) -> Vec<String> {
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
         std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
         let image = root.path().join("image");
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
-        let unquiet = |lazy: &str| {
-            let argv = fsarena_sys::argv::Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", lazy]);
-            argv.arg(&image).expect(&mut |_| {}).unwrap();
-            let kernel = Kernel::at(root.path());
-            let scene = Scene { kernel: &kernel, device: None, mounted: Some(&image), timeouts: 0 };
-            settle(scene, &plan()).unquiet
-        };
-        assert_eq!(unquiet("lazy_itable_init=0"), Vec::<String>::new());
-        assert_eq!(unquiet("lazy_itable_init=1,nodiscard"), ["ext4lazyinit is still at work"]);
+        let argv = fsarena_sys::argv::Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", extended]);
+        argv.arg(&image).expect(&mut |_| {}).unwrap();
+        let line = mount.replace("IMAGE", image.to_str().unwrap());
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
+        unquiet_of(root.path())
+    }
+
+    const MOUNTED: &str = "36 35 7:0 / /mnt rw,noatime - ext4 IMAGE rw\n";
+
+    #[test]
+    fn background_initialisation_is_waited_for() {
+        let lazy = "lazy_itable_init=1,nodiscard";
+        assert_eq!(unquiet_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
+        assert_eq!(
+            unquiet_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")),
+            ["ext4lazyinit is still at work"]
+        );
+    }
+
+    #[test]
+    fn a_thread_with_nothing_to_initialise_is_not_waited_for() {
+        let lazy = "lazy_itable_init=1,nodiscard";
+        assert!(unquiet_with("lazy_itable_init=0", MOUNTED).is_empty());
+        assert!(unquiet_with(lazy, "").is_empty(), "unmounted since");
+        assert!(unquiet_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
+        assert!(unquiet_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
     }
 
     #[test]
