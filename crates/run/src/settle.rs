@@ -133,14 +133,14 @@ fn initialiser(kernel: &Kernel) -> Option<String> {
     anything_left(kernel).then(|| format!("{} is still at work", name.trim_end()))
 }
 
-/// Whether a mounted filesystem has inode tables that are still to be written. One that cannot be asked is taken for
-/// one that has.
+/// Whether a mounted filesystem has inode tables that are still to be written. One that cannot be asked is not waited
+/// for: a thread lives on for long after its work.
 fn anything_left(kernel: &Kernel) -> bool {
-    let Ok(mounts) = kernel.mounts() else { return true };
+    let mounts = kernel.mounts().unwrap_or_default();
     let initialised = mounts.iter().filter(|mount| INITIALISED.contains(&mount.fs_type.as_str()));
     initialised.filter(|mount| !mount.super_options.split(',').any(|option| option == "ro")).any(|mount| {
         let left = lazy::inode_tables_left(Path::new(&mount.source)).ok().flatten();
-        left.is_none_or(|(left, _)| left > 0)
+        left.is_some_and(|(left, _)| left > 0)
     })
 }
 
@@ -215,10 +215,6 @@ mod tests {
     fn background_initialisation_is_waited_for() {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert_eq!(unquiet_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
-        assert_eq!(
-            unquiet_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")),
-            ["ext4lazyinit is still at work"]
-        );
     }
 
     #[test]
@@ -226,6 +222,7 @@ mod tests {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert!(unquiet_with("lazy_itable_init=0", MOUNTED).is_empty());
         assert!(unquiet_with(lazy, "").is_empty(), "unmounted since");
+        assert!(unquiet_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "cannot be asked");
         assert!(unquiet_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
         assert!(unquiet_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
     }

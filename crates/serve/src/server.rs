@@ -118,6 +118,9 @@ impl Server {
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
             tokio::spawn(verdicts::work(shared.clone()));
+            // Before anybody asks: the first list of many runs is the only one that takes a while.
+            let first = shared.clone();
+            tokio::task::spawn_blocking(move || drop(first.overviews.list(&first.folder)));
             let app = routes::app(shared, guard);
             tokio::select! {
                 () = accept(listener, app) => {}
