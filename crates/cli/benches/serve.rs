@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p fsarena --bench serve`. Prints figures; asserts nothing.
 
-#[path = "../tests/common/stored.rs"]
+#[allow(dead_code)] // runs in progress and hostile ones are for tests
+#[path = "../tests/it/common/stored.rs"]
 mod stored;
 
 use std::io::{BufRead, BufReader, Read, Write};

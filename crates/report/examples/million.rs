@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p fsarena-report --example million`
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/it/fixture/mod.rs"]
 mod fixture;
 
 use fsarena_core::record::MetricInfo;

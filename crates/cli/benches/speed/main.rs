@@ -3,7 +3,7 @@
 //! `cargo bench -p fsarena`. Prints figures and ratios against peers measured in the same run; asserts nothing.
 
 #[allow(dead_code)] // the console is for tests
-#[path = "../../tests/browser/driver.rs"]
+#[path = "../../tests/it/browser/driver.rs"]
 mod driver;
 mod page;
 

@@ -1,0 +1,131 @@
+//! `fsarena ab` through the real binary.
+
+use crate::common::{Place, root};
+use serde_json::Value;
+
+#[test]
+fn the_report_leads_with_b_against_a() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let sides = ["--a", "fs=ext4", "--b", "fs=ext4,mkfs=^has_journal,mount=noatime,nodiratime"];
+    let run: Vec<&str> =
+        ["ab", "plan.toml"].iter().chain(&sides).chain(&["--blocks", "2", "--on", "ram"]).copied().collect();
+    // Two blocks decide nothing, and that is what the exit code says.
+    let (text, _) = place.expect(4, &run);
+    let lead = text.find("B, ext4/^has_journal/noatime,nodiratime, against A, ext4").expect(&text);
+    assert!(lead < text.find("elapsed: time until").unwrap(), "{text}");
+    place.assert_clean();
+    let (json, _) = place.expect(4, &["report", "--format", "json", "--margin", "2%"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&report["pair"]["a"], &report["pair"]["margin"]), (&"ext4".into(), &0.02.into()));
+    let rows = report["pair"]["rows"].as_array().unwrap();
+    // So little work may take no CPU time that could be seen.
+    for metric in ["elapsed", "durable"] {
+        let of = rows.iter().filter(|row| row["metric"] == metric);
+        // Three tasks, and all together.
+        assert_eq!(of.clone().count(), 4, "{metric}: {rows:#?}");
+        assert!(of.clone().all(|row| row["verdict"] == "provisional"));
+    }
+    // The sides reached mkfs and mount.
+    let log = place.run_text("command.log");
+    assert!(log.contains("^has_journal") && log.contains("noatime,nodiratime"), "{log}");
+}
+
+#[test]
+fn equal_sides_are_allowed_and_told_apart() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    // A claim about the plan's own arms says nothing of these.
+    place.edit_plan("seed = 1", "seed = 1\nclaims = [\"touch.elapsed: ext4 < xfs\"]");
+    let (text, _) =
+        place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
+    assert!(text.starts_with("# 2 arms: ext4/a, ext4/b\n"), "{text}");
+}
+
+#[test]
+fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let claims = |more: &[&str]| -> Vec<String> {
+        let sides = ["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4,mount=noatime", "--dry-run", "-q"];
+        let (text, _) = place.expect(0, &[&sides[..], more].concat());
+        text.lines().filter_map(|line| line.strip_prefix("# claim: ").map(String::from)).collect()
+    };
+    let same =
+        |metric: &str, percent: &str| format!("composite.{metric}: ext4/noatime == ext4 within {percent}%");
+    assert_eq!(claims(&[]), [same("elapsed", "1"), same("durable", "1")]);
+    assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("durable", "7")]);
+    let mine = "touch.elapsed: ext4/noatime < ext4";
+    assert_eq!(claims(&["--claim", mine]), [mine]);
+}
+
+/// Whoever touches a file on a side that is mounted with noatime waits for a fiftieth of a second: planted, and far
+/// beyond what a machine does by itself.
+const SLOWER: &str = r#"case "$(findmnt -no OPTIONS -T "${1%/*}" 2>&1)" in *noatime*) sleep 0.02;; esac
+exec "$REAL" "$@""#;
+
+#[test]
+fn the_question_of_who_claims_nothing_decides_the_exit_code() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan("driver = \"native\"\ntasks = [1, 2, 3]", "driver = \"commands\"\ntasks = [1, 2]");
+    place.shim("touch", SLOWER);
+    let ab = |code: i32, b: &str, margin: &str| {
+        let args = [
+            "ab",
+            "plan.toml",
+            "--a",
+            "fs=ext4",
+            "--b",
+            b,
+            "--margin",
+            margin,
+            "--blocks",
+            "8",
+            "--on",
+            "ram",
+            "-q",
+        ];
+        place.expect(code, &args).0
+    };
+    // Equal sides are the same within a factor of ten, whatever the machine does meanwhile.
+    let same = ab(0, "fs=ext4", "900%");
+    assert!(same.contains("composite.elapsed: ext4/b == ext4/a within 900%"), "{same}");
+    let differ = ab(3, "fs=ext4,mount=noatime", "10%");
+    assert!(differ.contains("refuted") && differ.contains("ext4/noatime == ext4 within 10%"), "{differ}");
+    // A stored run says the same again.
+    place.expect(3, &["report", "latest"]);
+    place.assert_clean();
+}
+
+#[test]
+fn faults_of_the_sides_are_usage_errors() {
+    let place = Place::new();
+    let said = |b: &str, more: &[&str]| {
+        let args: Vec<&str> =
+            ["ab", "plan.toml", "--a", "fs=ext4", "--b", b].iter().chain(more).copied().collect();
+        place.expect(2, &args).1
+    };
+    assert!(said("fs=ext5", &[]).contains("--a, --b: `ext5` is no filesystem"));
+    assert!(said("fss=ext4", &[]).contains("`fss` is no factor"));
+    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--fs is part of a side here"));
+    assert!(said("fs=ext4,options=nosuch", &[]).contains("no filesystem has an option set `nosuch`"));
+    assert!(said("dir=/tmp", &[]).contains("both sides are directories"));
+    assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("directories are sides here"));
+}
+
+#[test]
+fn help_offers_only_what_is_taken() {
+    let place = Place::new();
+    let (help, _) = place.expect(0, &["ab", "--help"]);
+    assert!(help.contains("--blocks") && help.contains("--margin"), "{help}");
+    assert!(!help.contains("--resume") && !help.contains("Filesystems to compare"), "{help}");
+}

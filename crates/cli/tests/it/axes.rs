@@ -1,0 +1,272 @@
+//! The axes of the machine through the real binary: each is brought about, and undone whatever ends the run.
+
+use crate::common::gate::{Gate, Running, When};
+use crate::common::{Place, root};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+
+/// Everything that is changed around a filesystem, and not made.
+const AROUND: [&str; 10] = [
+    "--factor",
+    "scheduler=bfq",
+    "--factor",
+    "limit=50MB/s",
+    "--factor",
+    "memory=64MiB",
+    "--factor",
+    "cpus=0",
+    "--factor",
+    "cpu_speed=50%",
+];
+
+/// A run whose agent is about to mount, with all of [`AROUND`] in force.
+struct Held {
+    run: Running,
+    gate: Gate,
+    agent: i32,
+    device: String,
+}
+
+impl Held {
+    fn start(place: &Place) -> Held {
+        let mut gate = Gate::new(place, When::Before, "mount", "*mnt/test*", 0);
+        let args = ["run", "plan.toml", "--fs", "ext2"].iter().chain(&AROUND).copied().collect::<Vec<_>>();
+        let mut run = Running::start(place, place.fsarena(&args));
+        let agent = gate.wait(&mut run);
+        let device = carrying(&place.run_file("images/test.img").unwrap());
+        Held { run, gate, agent, device }
+    }
+
+    /// The levels as the kernel shows them.
+    fn assert_in_force(&self) {
+        let scheduler = read(format!("/sys/block/{}/queue/scheduler", self.device));
+        assert!(scheduler.contains("[bfq]"), "{scheduler}");
+        let groups = read(format!("/proc/{}/cgroup", self.agent));
+        assert!(groups.contains("/fsarena-"), "{groups}");
+        let status = read(format!("/proc/{}/status", self.agent));
+        assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+        assert!(!throttled(&self.device).is_empty());
+        assert!(!groups_of(&self.run).is_empty());
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The kernel's name of the loop device of an image.
+fn carrying(image: &Path) -> String {
+    let is_it = |name: &String| {
+        read(format!("/sys/block/{name}/loop/backing_file")).trim() == image.to_str().unwrap()
+    };
+    let entries = std::fs::read_dir("/sys/block").unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).find(is_it).unwrap()
+}
+
+/// The limits of a device: in version 1 of control groups a line each, in version 2 of the run's group alone.
+fn throttled(device: &str) -> Vec<String> {
+    let numbers = read(format!("/sys/block/{device}/dev")).trim().to_string();
+    let dir = Path::new("/sys/fs/cgroup/blkio");
+    let lines = ["read_bps", "write_bps"].map(|file| read(dir.join(format!("blkio.throttle.{file}_device"))));
+    let own = |line: &&str| line.split_whitespace().next() == Some(numbers.as_str());
+    let mut found: Vec<String> =
+        lines.iter().flat_map(|text| text.lines().filter(own)).map(String::from).collect();
+    if !dir.exists() {
+        found.extend(
+            groups().iter().map(|group| read(group.join("io.max"))).filter(|text| text.contains("wbps")),
+        );
+    }
+    found
+}
+
+/// Every group of some fsarena.
+fn groups() -> Vec<PathBuf> {
+    fn below(dir: &Path, depth: u32, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().starts_with("fsarena-") {
+                found.push(path);
+            } else if depth > 0 && path.is_dir() {
+                below(&path, depth - 1, found);
+            }
+        }
+    }
+    let mut found = vec![];
+    below(Path::new("/sys/fs/cgroup"), 5, &mut found);
+    found
+}
+
+/// Those of one run, by the process that made them.
+fn groups_of(run: &Running) -> Vec<PathBuf> {
+    let name = format!("fsarena-{}", run.child.id());
+    groups().into_iter().filter(|group| group.ends_with(&name)).collect()
+}
+
+#[test]
+fn conditions_end_with_a_signal() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut held = Held::start(&place);
+    held.assert_in_force();
+    held.run.signal(Signal::INT);
+    held.gate.open();
+    held.run.ended_by(Signal::INT);
+    assert_eq!((throttled(&held.device), groups_of(&held.run)), (vec![], vec![]));
+    place.assert_clean();
+}
+
+#[test]
+fn conditions_that_a_kill_leaves_are_recovered() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut held = Held::start(&place);
+    held.run.signal(Signal::KILL);
+    held.run.ended_by(Signal::KILL);
+    assert!(!throttled(&held.device).is_empty() && !groups_of(&held.run).is_empty());
+    let (said, more) = place.expect(0, &["recover"]);
+    let said = said + &more;
+    assert!(said.contains("queue/scheduler\" back to none"), "{said}");
+    assert_eq!((throttled(&held.device), groups_of(&held.run)), (vec![], vec![]), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_scheduler_is_put_back_after_its_cell() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    // Whichever arm comes first, in the second block each has come after the other.
+    place.shim("mkfs.ext2", "for last; do :; done\ncat /sys/block/${last#/dev/}/queue/scheduler >> \"$DIR/seen\"\nexec \"$REAL\" \"$@\"");
+    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--factor", "scheduler=,kyber", "--blocks", "2"]);
+    let seen = read(place.dir.join("seen"));
+    let counts = ["[none]", "[kyber]"].map(|word| seen.lines().filter(|line| line.contains(word)).count());
+    assert_eq!(counts, [2, 2], "{seen}");
+    place.assert_clean();
+}
+
+#[test]
+fn journals_on_devices_of_their_own() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let factor = "journal=external:64MiB";
+    place.expect(0, &["run", "plan.toml", "--fs", "ext4,xfs", "--factor", factor, "--size", "512MiB"]);
+    let log = place.run_text("command.log");
+    for words in ["journal_dev", "device=/dev/loop", "logdev=/dev/loop"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    let mut arms: Vec<String> = place.rows("latest").into_iter().map(|(_, arm, _)| arm).collect();
+    arms.dedup();
+    assert_eq!(arms.len(), 2);
+    place.assert_clean();
+}
+
+#[test]
+fn btrfs_over_two_devices() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.expect(0, &["run", "plan.toml", "--fs", "btrfs", "--factor", "raid=raid0"]);
+    let log = place.run_text("command.log");
+    assert!(log.contains(r#""--data","raid0","--metadata","raid0""#), "{log}");
+    assert_eq!(log.matches("device=/dev/loop").count() % 2, 0, "{log}");
+    place.assert_clean();
+}
+
+#[test]
+fn zram_devices_come_and_go() {
+    let zrams = || {
+        let entries = std::fs::read_dir("/sys/block").unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("zram")).collect::<std::collections::BTreeSet<_>>()
+    };
+    if !root() || !Path::new("/sys/class/zram-control").exists() {
+        println!("skipped: no zram here");
+        return;
+    }
+    let place = Place::new();
+    let before = zrams();
+    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--factor", "device=zram"]);
+    assert!(place.run_text("command.log").contains("/dev/zram"));
+    assert_eq!(zrams(), before);
+    place.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_had_is_said_before_anything_is_made() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    for (code, fs, factor, words) in [
+        (6, "ext4", "scheduler=cfq", "the device has only none"),
+        (2, "ext4", "scheduler=C F Q", "is no I/O scheduler"),
+        (2, "ext4", "journal=external:1MiB", "too small for ext4: it needs 8.0 MiB"),
+        (2, "ext2", "journal=external", "ext2 keeps no journal on a device of its own"),
+        (2, "ext4", "limit=fast", "is no limit"),
+        (2, "ext4", "memory=1MiB", "is too little"),
+        (6, "ext4", "cpus=8000", "there is no CPU 8000"),
+        (2, "ext4", "clients=4", "has neither clients nor threads"),
+        (6, "ext4", "raid=raid0", "ext4 stripes nothing by itself"),
+        (2, "ext4", "raid=raid9", "is no arrangement of devices"),
+        (2, "ext4", "speed=9", "is no factor; there are fs, options"),
+    ] {
+        let (_, said) = place.expect(code, &["run", "plan.toml", "--fs", fs, "--factor", factor]);
+        assert!(said.contains(words), "{factor}: {said}");
+    }
+    assert!(!place.runs().exists(), "nothing was made");
+}
+
+/// A load whose threads may be set, over in a moment.
+const LOAD: &str = "\nname = \"load\"\nscale = \"tiny\"\n[factors]\nfs = [\"ext2\"]\n[stop]\nblocks = 1\n[settle]\n\
+    timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n[[workload]]\nuse = \"fileio\"\n\
+    modes = [\"rndrd\"]\nbs = [4096]\nthreads = [8]\ntotal_bytes = 4194304\nseconds = 0.05\n";
+
+#[test]
+fn clients_are_arms_of_one_step_and_make_a_curve() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    std::fs::write(place.dir.join("load.toml"), LOAD).unwrap();
+    place.expect(0, &["run", "load.toml", "--factor", "clients=1,2,4"]);
+    let steps: std::collections::BTreeSet<String> = place
+        .rows("latest")
+        .into_iter()
+        .map(|(_, _, step)| step)
+        .filter(|step| step.starts_with("rndrd"))
+        .collect();
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let (json, _) = place.expect(0, &["analyse", "latest", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let points = json["series"][0]["points"].as_array().unwrap();
+    let clients: Vec<f64> = points.iter().map(|point| point["clients"].as_f64().unwrap()).collect();
+    assert_eq!(clients, [1.0, 2.0, 4.0]);
+    place.assert_clean();
+}
+
+#[test]
+fn a_curve_of_any_file_is_put_into_sentences() {
+    let place = Place::new();
+    let rows: String =
+        [(1, 100.0), (2, 190.0), (4, 330.0), (8, 420.0), (16, 400.0), (32, 250.0), (64, 140.0)]
+            .iter()
+            .map(|(n, x)| format!("xfs,{n},{x}\n"))
+            .collect();
+    std::fs::write(place.dir.join("curve.csv"), format!("fs,clients,throughput_mb_s\n{rows}")).unwrap();
+    let (text, _) = place.expect(0, &["analyse", "curve.csv"]);
+    for words in ["universal scalability law", "It saturates at 8 clients", "It peaks at 8 clients with 420"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    std::fs::write(place.dir.join("curve.csv"), "clients,throughput\n1,2\n2,none\n").unwrap();
+    let (_, said) = place.expect(2, &["analyse", "curve.csv"]);
+    assert!(said.contains("curve.csv, line 3: the throughput `none` is no number"), "{said}");
+}

@@ -1,0 +1,106 @@
+//! Kernels for guests: Debian's, where they were fetched, and stand-ins that do one thing.
+
+use super::install;
+use fsarena_sys::program;
+use std::path::{Path, PathBuf};
+
+/// Where a kernel without modules is entered, in physical memory.
+const ENTRY: u32 = 0x10_0000;
+/// Headers before the code in the file.
+const HEAD: usize = 0x100;
+
+/// Says so where a test is skipped for the lack of a program.
+pub fn has(names: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing = names.iter().find(|name| program::find(&path, name).is_none());
+    if let Some(name) = missing {
+        println!("skipped: no {name}");
+    }
+    missing.is_none()
+}
+
+/// The fetched Debian kernel whose package begins and ends so: `.ci/run` fetches them. Says so where there is none.
+pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(fsarena_guest::kernel::SHARED).into_iter().flatten().flatten();
+    let mut roots = entries.map(|entry| entry.path()).filter(|path| path.join("boot").is_dir());
+    let is = |root: &PathBuf| {
+        let name = root.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix("linux-image-").is_some_and(|release| {
+            let cloud = release.contains("-cloud-") == end.contains("-cloud-");
+            cloud && release.starts_with(begin) && release.ends_with(end)
+        })
+    };
+    let found = roots.find(is);
+    if found.is_none() {
+        println!("skipped: no linux-image-{begin}…{end} in {}", fsarena_guest::kernel::SHARED);
+    }
+    found
+}
+
+/// The image of a fetched kernel.
+pub fn image(root: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(root.join("boot")).unwrap().flatten().map(|entry| entry.path());
+    let is = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("vmlinuz-");
+    entries.into_iter().find(is).unwrap()
+}
+
+/// A kernel for x86 that prints some text on its serial port and dies of a fault, or that hangs where there is no text.
+pub fn for_x86(path: &Path, text: Option<&str>) {
+    let code: Vec<u8> = match text {
+        // cli; hlt; and again
+        None => vec![0xFA, 0xF4, 0xEB, 0xFC],
+        Some(text) => {
+            let mut code = vec![0xBE]; // mov esi, text
+            code.extend((ENTRY + 32).to_le_bytes());
+            code.extend([0x66, 0xBA, 0xF8, 0x03]); // mov dx, 0x3f8
+            code.extend([0xAC, 0x84, 0xC0, 0x74, 0x03, 0xEE, 0xEB, 0xF8]); // until a zero: out dx, al
+            code.extend([0x0F, 0x01, 0x1D]); // lidt of nothing
+            code.extend((ENTRY + 26).to_le_bytes());
+            code.push(0xCC); // int3: no handler, so the machine resets
+            code.resize(32, 0);
+            code.extend(text.as_bytes());
+            code.push(0);
+            code
+        }
+    };
+    std::fs::write(path, elf(&code)).unwrap();
+}
+
+/// An ELF file of 64 bits with one segment, and the note that says where it is entered (Xen's PHYS32_ENTRY).
+fn elf(code: &[u8]) -> Vec<u8> {
+    let note_at = HEAD - 24;
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend([2u16, 62].map(u16::to_le_bytes).concat());
+    file.extend(1u32.to_le_bytes());
+    file.extend([u64::from(ENTRY), 64, 0].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 56, 2, 64, 0, 0].map(u16::to_le_bytes).concat());
+    let mut segment = |kind: u32, offset: usize, address: u32, size: usize| {
+        file.extend([kind, 7].map(u32::to_le_bytes).concat());
+        let (offset, address, size) = (offset as u64, u64::from(address), size as u64);
+        file.extend([offset, address, address, size, size, 4].map(u64::to_le_bytes).concat());
+    };
+    segment(1, HEAD, ENTRY, code.len());
+    segment(4, note_at, 0, 20);
+    file.resize(note_at, 0);
+    file.extend([4u32, 4, 18].map(u32::to_le_bytes).concat());
+    file.extend(b"Xen\0");
+    file.extend(ENTRY.to_le_bytes());
+    file.resize(HEAD, 0);
+    file.extend(code);
+    file
+}
+
+/// A User Mode Linux that does what a script says. Its disks are `$DISK` and `$OTHER`, its directory is `$DIR`, and
+/// `filesystem` is what it has.
+pub fn user_mode(path: &Path, filesystem: &str, script: &str) {
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 6.66.0 && exit\n\
+         for word; do case $word in\n\
+         ubd0=*) DISK=${{word#*=}};;\nubd1=*) OTHER=${{word#*=}};;\numl_dir=*) DIR=${{word#*=}};;\nesac; done\n\
+         {script}\nexit\next4\0{filesystem}\0\n"
+    );
+    let written = path.with_extension("sh");
+    std::fs::write(&written, text).unwrap();
+    install(&written, path);
+}

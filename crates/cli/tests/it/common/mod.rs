@@ -1,0 +1,249 @@
+//! A place for the real binary to run in, and the proof that it leaves the machine clean.
+
+pub mod disk;
+pub mod gate;
+pub mod kernel;
+pub mod nobody;
+pub mod service;
+pub mod stand_in;
+pub mod stored;
+pub mod web;
+
+use disk::Disk;
+use fsarena_sys::kernel::Kernel;
+use std::cell::RefCell;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Loop devices and mounts need root. Says so where a test is skipped for the lack of it.
+pub fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: needs root");
+    }
+    root
+}
+
+/// A plan that runs in a moment: three tasks by system calls, and hardly any settling.
+const PLAN: &str = r#"
+name = "test"
+title = "A test"
+question = "Does it work?"
+scale = "tiny"
+seed = 1
+[factors]
+fs = ["ext4"]
+[stop]
+blocks = 1
+[settle]
+timeout = "50ms"
+dirty = "1GiB"
+io_pressure_percent = 100.0
+[[workload]]
+use = "coreutils"
+driver = "native"
+tasks = [1, 2, 3]
+"#;
+
+/// A temporary directory with a state directory, runs, a home and shims of its own.
+pub struct Place {
+    pub dir: PathBuf,
+    disks: RefCell<Vec<Disk>>,
+    // Removed last.
+    _temp: tempfile::TempDir,
+}
+
+impl Place {
+    /// In memory where there is room for a few images: then no test waits for a disk.
+    pub fn new() -> Place {
+        let memory = Path::new("/dev/shm");
+        let room = fsarena_sys::image::free_bytes(memory).unwrap_or(0) > 3 << 30;
+        let within = if room { memory.into() } else { std::env::temp_dir() };
+        let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(within).unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        for name in ["home", "shims"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        std::fs::write(dir.join("plan.toml"), PLAN).unwrap();
+        Place { dir, disks: RefCell::default(), _temp: temp }
+    }
+
+    /// Where its runs are.
+    pub fn runs(&self) -> PathBuf {
+        self.dir.join("runs")
+    }
+
+    /// Its state directory, with the undo journals.
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// A file of the only run, where it is there.
+    pub fn run_file(&self, name: &str) -> Option<PathBuf> {
+        let run = std::fs::read_dir(self.runs()).ok()?.next()?.ok()?.path();
+        Some(run.join(name)).filter(|path| path.exists())
+    }
+
+    /// The text of a file of the only run; none of it where it is not there.
+    pub fn run_text(&self, name: &str) -> String {
+        self.run_file(name).and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+    }
+
+    /// Changes something in the plan.
+    #[track_caller]
+    pub fn edit_plan(&self, from: &str, to: &str) {
+        let path = self.dir.join("plan.toml");
+        let plan = std::fs::read_to_string(&path).unwrap();
+        assert!(plan.contains(from), "{plan}");
+        std::fs::write(path, plan.replace(from, to)).unwrap();
+    }
+
+    /// Mounts a filesystem of the test's own, which stays as long as this place. Where it is.
+    pub fn mount(&self, disk: Disk) -> PathBuf {
+        let dir = disk.dir.clone();
+        self.disks.borrow_mut().push(disk);
+        dir
+    }
+
+    /// The real binary, with nothing in its environment but what belongs to this place.
+    pub fn fsarena(&self, args: &[&str]) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsarena"));
+        command.args(args).current_dir(&self.dir).env_clear();
+        command.env("PATH", format!("{}:{path}", self.dir.join("shims").display()));
+        command.env("HOME", self.dir.join("home"));
+        command.env("FSARENA_STATE_DIR", self.state()).env("FSARENA_RUNS", self.runs());
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn output(&self, args: &[&str]) -> Output {
+        self.fsarena(args).output().unwrap()
+    }
+
+    /// Runs it to its end and expects this exit code. What it printed, and what it said.
+    #[track_caller]
+    pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+        let output = self.output(args);
+        let (printed, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{args:?}\n{printed}\n{said}");
+        (printed, said)
+    }
+
+    /// Puts a shell script in the place of a program. In it `$REAL` is the real one.
+    pub fn shim(&self, program: &str, script: &str) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let real = fsarena_fs::available::find_program(&path, program).unwrap();
+        let text = format!("#!/bin/sh\nREAL='{}'\nDIR='{}'\n{script}\n", real.display(), self.dir.display());
+        let written = self.dir.join(format!("{program}.sh"));
+        std::fs::write(&written, text).unwrap();
+        install(&written, &self.dir.join("shims").join(program));
+    }
+
+    /// The rows of `fsarena report RUN --format csv`, without the head: (block, arm, step).
+    #[track_caller]
+    pub fn rows(&self, run: &str) -> Vec<(u32, String, String)> {
+        let (csv, _) = self.expect(0, &["report", run, "--format", "csv"]);
+        let mut lines = csv.lines();
+        let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let column = |name| heads.iter().position(|head| *head == name).unwrap();
+        let (block, arm, step) = (column("block"), column("arm"), column("step"));
+        lines
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .map(|row| (row[block].parse().unwrap(), row[arm].to_string(), row[step].to_string()))
+            .collect()
+    }
+
+    /// No mount, no loop device, no image, no process and no journal of this place is left.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert_eq!(self.left(), [""; 0]);
+    }
+
+    /// What is left, for people.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = left_below(&self.dir);
+        for disk in &*self.disks.borrow() {
+            let own = format!("mount {:?}", disk.dir);
+            left.extend(left_below(&disk.dir).into_iter().filter(|line| *line != own));
+        }
+        let processes = self.processes();
+        left.extend(
+            processes
+                .into_iter()
+                .map(|pid| format!("process {}", fsarena_sys::process::name(&Kernel::host(), pid))),
+        );
+        let journals = std::fs::read_dir(self.state().join("undo")).into_iter().flatten().flatten();
+        left.extend(journals.map(|file| {
+            format!("{:?}: {}", file.path(), std::fs::read_to_string(file.path()).unwrap_or_default())
+        }));
+        left
+    }
+
+    /// The process that measures.
+    pub fn agent(&self) -> Option<i32> {
+        self.process("agent")
+    }
+
+    /// The fsarena that does this command.
+    pub fn process(&self, command: &str) -> Option<i32> {
+        let does = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+        };
+        self.processes().into_iter().find(does)
+    }
+
+    /// The processes that run in this place: all have its state directory in their environment.
+    pub fn processes(&self) -> Vec<i32> {
+        let mark = [b"FSARENA_STATE_DIR=", self.state().as_os_str().as_bytes()].concat();
+        let ours = |pid: &i32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.split(|byte| *byte == 0).any(|variable| variable == mark)
+        };
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(ours).collect()
+    }
+}
+
+/// The mounts, loop devices and images below a directory, for people.
+pub fn left_below(dir: &Path) -> Vec<String> {
+    let mut left = vec![];
+    for mount in Kernel::host().mounts().unwrap() {
+        if mount.target.starts_with(dir) {
+            left.push(format!("mount {:?}", mount.target));
+        }
+    }
+    for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
+        let file = std::fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(std::ffi::OsStr::from_bytes(&file)).starts_with(dir) {
+            left.push(format!("{:?} of {:?}", entry.file_name(), text(&file)));
+        }
+    }
+    images(dir, &mut left);
+    left
+}
+
+fn images(dir: &Path, left: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "img") {
+            left.push(format!("image {path:?}"));
+        } else if path.is_dir() && !path.is_symlink() {
+            images(&path, left);
+        }
+    }
+}
+
+/// Bytes as text, for messages.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Copies a program to where it is run from, by a process of its own: this one has more threads,
+/// and whichever forks while a copy is open for writing makes executing it fail with ETXTBSY.
+pub fn install(program: &Path, to: &Path) {
+    let status = Command::new("install").args(["-m", "0755"]).arg(program).arg(to).status().unwrap();
+    assert!(status.success(), "install {} {}", program.display(), to.display());
+}

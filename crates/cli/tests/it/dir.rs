@@ -1,0 +1,129 @@
+//! Directories as they are, benchmarked by a user without privileges.
+
+use crate::common::nobody::Nobody;
+use crate::common::{Place, root};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// All tasks at their smallest, in the same order every time.
+const TINY: [&str; 5] = ["run", "--scale", "tiny", "--seed", "1"];
+
+#[test]
+fn a_directory_is_benchmarked_and_left_as_it_was() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let dir = nobody.dir("a dir");
+    std::fs::write(dir.join("precious"), "data").unwrap();
+    let before = everything(&dir);
+    let (answer, said) = nobody.expect(0, &[&TINY[..], &["--blocks", "1", "--on", "dir:a dir"]].concat());
+    assert_eq!(everything(&dir), before);
+    place.assert_clean();
+    assert!(answer.contains("021 Cat a 3 MiB file") && answer.contains("nothing to compare"), "{answer}");
+    assert!(said.contains("nothing was formatted"), "{said}");
+    let (json, _) = nobody.expect(0, &["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["plan"]["device"]["backing"]["kind"], "dir");
+    assert_eq!(report["plan"]["factors"]["dir"][0], dir.to_str().unwrap());
+    let (csv, _) = nobody.expect(0, &["report", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 1 + 21, "{csv}");
+    // Nothing is left of the other disk either.
+    let run = std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let all = everything(&run).into_keys();
+    let names = all.map(|path| path.strip_prefix(&run).unwrap().display().to_string());
+    let (charts, names): (Vec<String>, Vec<String>) =
+        names.filter(|name| name != "report-charts").partition(|name| name.starts_with("report-charts/"));
+    assert!(charts.contains(&"report-charts/spent.svg".to_string()), "{charts:?}");
+    let reports = ["report.html", "report.json", "report.md"];
+    assert_eq!(
+        names,
+        [&["command.log", "events.jsonl", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat()
+    );
+}
+
+/// Every path below a directory, with the contents of files.
+fn everything(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(everything(&path));
+        }
+        all.insert(path.clone(), std::fs::read(&path).unwrap_or_default());
+    }
+    all
+}
+
+#[test]
+fn two_directories_are_compared() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let dirs = ["one", "two"].map(|name| nobody.dir(name).to_str().unwrap().to_string());
+    let on =
+        ["--blocks", "8", "--on", "dir:one", "--on", &format!("dir:{}", dirs[1]), "--set", "tasks=1,2,3"];
+    let (answer, _) = nobody.expect(0, &[&TINY[..], &on].concat());
+    // Paths are absolute, however they were given.
+    assert!(dirs.iter().all(|dir| answer.contains(dir)), "{answer}");
+    assert!(!answer.contains("PROVISIONAL"), "{answer}");
+    let (report, _) = nobody.expect(0, &["report", "--format", "md"]);
+    assert_eq!(report.lines().filter(|line| line.starts_with("- block ")).count(), 8, "{report}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named_before_anything_is_made() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    for (on, words) in [
+        ("dir:/etc", ["\"/etc\": Permission denied", "that you can write to"]),
+        ("dir:/no/such", ["\"/no/such\" is no directory", "one that exists"]),
+        ("dir:/dev/null", ["\"/dev/null\" is no directory", "one that exists"]),
+    ] {
+        let (_, said) = nobody.expect(2, &[&TINY[..], &["--on", on]].concat());
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+    let (_, said) = nobody.expect(2, &[&TINY[..], &["--on", "dir:.", "--on", "dir:."]].concat());
+    assert!(said.contains("is there twice"), "{said}");
+    assert!(!nobody.home.join("runs").exists());
+}
+
+#[test]
+fn without_root_a_place_that_needs_it_is_refused_with_advice() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    for args in
+        [&["run", "--on", "loop"][..], &["run", "--on", "ram"], &["run", "--on", "ram", "--fs", "ext4"]]
+    {
+        let (printed, said) = nobody.expect(6, args);
+        assert_eq!(printed, "");
+        assert!(["needs root", "--on dir:PATH", "fsarena doctor"].iter().all(|word| said.contains(word)));
+    }
+    assert!(!nobody.home.join("runs").exists());
+    let (printed, _) = nobody.expect(0, &["doctor"]);
+    assert!(printed.contains("not root"), "{printed}");
+    let (json, _) = nobody.expect(0, &["doctor", "--format", "json"]);
+    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let of =
+        |what: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).unwrap();
+    assert_eq!(of("user")["state"], "limited");
+    // With an emulator an ordinary user has every filesystem of a guest's kernel, else directories.
+    let [user, guests] =
+        [of("user"), of("guests")].map(|finding| finding["found"].as_str().unwrap().to_string());
+    let expected = if guests == "no emulator" { "--on dir:PATH" } else { "guest kernels" };
+    assert!(user.contains(expected), "{json}");
+    // What is in sbin is found, whatever PATH says.
+    assert_eq!(of("commands")["state"], "ok", "{json}");
+    assert!(of("filesystems")["found"].as_str().unwrap().contains("ext4"), "{json}");
+    nobody.expect(0, &["recover"]);
+}

@@ -1,0 +1,330 @@
+//! What can fail, fails in words: what lacks, in which arm, and the other arms go on.
+
+use crate::common::disk::Disk;
+use crate::common::gate::{Gate, Running, When};
+use crate::common::{self, Place, root};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Two arms, one block, by the real programs.
+const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--set", "driver=commands"];
+
+/// The steps of a whole cell of the test plan.
+const CELL: [&str; 6] = ["mkfs", "mount", "touch", "find-files", "rm-files", "unmount"];
+
+fn with<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&RUN, args].concat()
+}
+
+/// The steps of an arm that are in the store.
+fn steps(place: &Place, arm: &str) -> Vec<String> {
+    place.rows("latest").into_iter().filter(|row| row.1 == arm).map(|row| row.2).collect()
+}
+
+/// One arm failed in these words, which the report has; the other went on. The machine is clean.
+#[track_caller]
+fn only_fails(place: &Place, failed: &str, words: &str) {
+    let other = if failed == "ext2" { "ext3" } else { "ext2" };
+    assert_eq!(steps(place, other), CELL);
+    assert_ne!(steps(place, failed), CELL);
+    let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
+    let report = report.replace('\\', "");
+    assert!(report.contains(&format!("{failed}: failed in block 1")), "{report}");
+    assert!(report.contains(words), "{report}");
+    place.assert_clean();
+}
+
+/// Nothing was made: no run, no journal, no image.
+#[track_caller]
+fn nothing_made(place: &Place) {
+    assert!(!place.runs().exists() && !place.state().exists());
+    place.assert_clean();
+}
+
+#[test]
+fn an_image_that_is_too_small_for_the_work() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let (_, said) = place.expect(6, &with(&["--size", "8MiB"]));
+    assert!(said.contains("8.0 MiB is too small") && said.contains("MiB for this work"), "{said}");
+    nothing_made(&place);
+    // What it says is needed is enough.
+    let needed = said.split("need ").nth(1).unwrap().split(" for this work").next().unwrap();
+    place.expect(0, &with(&["--size", &needed.replace(' ', "")]));
+}
+
+#[test]
+fn no_room_for_the_images() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.mount(Disk::memory(64));
+    let (_, said) = place.expect(6, &with(&["--on", &format!("loop:{}", disk.display())]));
+    assert!(said.contains("needed, 64.0 MiB free") && said.contains("--on loop:DIR"), "{said}");
+    nothing_made(&place);
+}
+
+#[test]
+fn room_that_is_gone_when_the_image_is_made() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.mount(Disk::memory(400));
+    let mut gate = Gate::new(&place, When::Before, "losetup", "*other.img*", 0);
+    let on = format!("loop:{}", disk.display());
+    let mut run = Running::start(&place, place.fsarena(&with(&["--on", &on])));
+    gate.wait(&mut run);
+    std::fs::write(disk.join("somebody's"), vec![0; 100 << 20]).unwrap();
+    gate.open();
+    assert_eq!(run.ended().code(), Some(6), "{}", run.said());
+    assert!(run.said().contains("no room for the image"), "{}", run.said());
+    std::fs::remove_file(disk.join("somebody's")).unwrap();
+    place.assert_clean();
+    assert_eq!(std::fs::read_dir(disk).unwrap().count(), 0);
+}
+
+#[test]
+fn mkfs_fails() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.shim("mkfs.ext2", "echo 'the disk is cursed' >&2; exit 1");
+    place.expect(0, &RUN);
+    only_fails(&place, "ext2", "mkfs.ext2 -F /dev/loop");
+    only_fails(&place, "ext2", "failed (exit 1): the disk is cursed");
+}
+
+#[test]
+fn mount_fails() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.shim(
+        "mount",
+        "case \"$*\" in *ext3*) echo 'mount: no such luck' >&2; exit 32;; esac; exec \"$REAL\" \"$@\"",
+    );
+    place.expect(0, &RUN);
+    only_fails(&place, "ext3", "failed (exit 32): mount: no such luck");
+    assert_eq!(steps(&place, "ext3"), ["mkfs"]);
+}
+
+/// A shim that works until its third call, and does this instead then.
+fn third_time(place: &Place, program: &str, instead: &str) {
+    let count = "time=0; until mkdir \"$DIR/time-$time\"; do time=$((time + 1)); done 2>/dev/null";
+    place.shim(program, &format!("{count}\nif [ $time -eq 2 ]; then {instead}; fi\nexec \"$REAL\" \"$@\""));
+}
+
+/// The arm that runs first.
+fn first(place: &Place) -> String {
+    place.rows("latest")[0].1.clone()
+}
+
+#[test]
+fn a_step_fails() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    // The first call asks for its version.
+    third_time(&place, "touch", "echo 'touch: worn out' >&2; exit 3");
+    place.expect(0, &RUN);
+    only_fails(&place, &first(&place), "failed (exit 3): touch: worn out");
+    assert_eq!(steps(&place, &first(&place)), ["mkfs", "mount", "unmount"]);
+}
+
+#[test]
+fn a_filesystem_fills_up() {
+    if !root() {
+        return;
+    }
+    for driver in ["commands", "native"] {
+        let place = Place::new();
+        // So few inodes that twenty files have no room.
+        let args = ["run", "plan.toml", "--fs", "ext2", "--mkfs", "-N 2048", "--mkfs", "-b 4096 -N 16"];
+        place.expect(0, &[&args[..], &["--set", &format!("driver={driver}")]].concat());
+        let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
+        assert!(report.contains("No space left on device"), "{report}");
+        assert_eq!(place.rows("latest").len(), CELL.len() + 3, "{report}");
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn every_arm_fails() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.shim(
+        "touch",
+        "case \"$1\" in --version) exec \"$REAL\" \"$@\";; esac; echo 'no more touching' >&2; exit 1",
+    );
+    let (_, said) = place.expect(1, &RUN);
+    assert!(said.contains("every arm has failed"), "{said}");
+    let end = said.split("every arm has failed:").nth(1).unwrap();
+    assert_eq!(end.matches("no more touching").count(), 2, "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn mkfs_is_not_installed() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let fsarena = place.fsarena(&["run", "plan.toml", "--fs", "ext2,xfs"]);
+    // It looks beyond PATH, so the program is hidden where it is, from this one process.
+    let path = std::env::var_os("PATH").unwrap();
+    let mkfs = fsarena_fs::available::find_program(&path, "mkfs.xfs").unwrap();
+    let mut hidden = Command::new("unshare");
+    hidden.args(["--mount", "sh", "-c", "mount --bind /dev/null \"$0\" && exec \"$@\""]);
+    hidden.arg(mkfs).arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir);
+    let output =
+        hidden.envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?)))).output().unwrap();
+    let said = common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("mkfs.xfs is not installed: apt-get install xfsprogs"), "{said}");
+    nothing_made(&place);
+}
+
+#[test]
+fn the_agent_crashes() {
+    if !root() {
+        return;
+    }
+    for (signal, words) in [("KILL", "signal: 9 (SIGKILL)"), ("SEGV", "signal: 11 (SIGSEGV)")] {
+        let place = Place::new();
+        // Rust's own handler survives one SIGSEGV that is no fault. What it leaves running is ended too.
+        let crash = format!("while kill -{signal} $PPID; do sleep 0.01; done; exec sleep 1000");
+        third_time(&place, "touch", &crash);
+        place.expect(0, &RUN);
+        only_fails(&place, &first(&place), words);
+    }
+}
+
+#[test]
+fn the_runs_cannot_be_written() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.mount(Disk::memory(1));
+    common::disk::read_only(&disk);
+    let on = format!("loop:{}", place.dir.display());
+    let (_, said) = place.expect(1, &with(&["--runs", disk.to_str().unwrap(), "--on", &on]));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("Read-only file system") && said.contains(disk.to_str().unwrap()), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn the_state_cannot_be_written() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.mount(Disk::memory(1));
+    common::disk::read_only(&disk);
+    let mut fsarena = place.fsarena(&RUN);
+    let output = fsarena.env("FSARENA_STATE_DIR", &disk).output().unwrap();
+    let said = common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("Read-only file system") && said.contains(disk.to_str().unwrap()), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn the_store_is_full() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.mount(Disk::memory(4));
+    let images = place.dir.join("elsewhere");
+    std::fs::create_dir(&images).unwrap();
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let on = format!("loop:{}", images.display());
+    let args = with(&["--runs", disk.to_str().unwrap(), "--on", &on]);
+    let mut run = Running::start(&place, place.fsarena(&args));
+    gate.wait(&mut run);
+    fill(&disk.join("somebody's"));
+    gate.open();
+    assert_eq!(run.ended().code(), Some(6), "{}", run.said());
+    assert!(run.said().contains("run.db") || run.said().contains("command.log"), "{}", run.said());
+    place.assert_clean();
+}
+
+/// Writes a file until there is no room.
+fn fill(path: &Path) {
+    let mut file = std::fs::File::create(path).unwrap();
+    while std::io::Write::write(&mut file, &[0; 4096]).is_ok() {}
+}
+
+#[test]
+fn nobody_reads_the_output() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.expect(0, &RUN);
+    let commands: [&[&str]; 9] = [
+        &RUN,
+        &["report", "latest"],
+        &["report", "latest", "--format", "csv"],
+        &["show", "latest"],
+        &["list", "metrics"],
+        &["list", "runs", "--format", "json"],
+        &["compare", "latest", "latest"],
+        &["doctor"],
+        &["recover"],
+    ];
+    for args in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = place.fsarena(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let said = common::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{args:?}: {said}");
+    }
+    for args in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = place.fsarena(args).stderr(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", common::text(&output.stdout));
+    }
+    place.assert_clean();
+}
+
+#[test]
+fn blanks_and_newlines_in_paths() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let (runs, images) = (place.dir.join("my runs\nof today"), place.dir.join("my \\ \"images\"\n"));
+    std::fs::create_dir(&images).unwrap();
+    let runs = runs.to_str().unwrap();
+    let on = format!("loop:{}", images.display());
+    place.expect(0, &with(&["--runs", runs]));
+    place.assert_clean();
+    place.expect(0, &with(&["--runs", runs, "--on", &on]));
+    place.assert_clean();
+    assert_eq!(std::fs::read_dir(&images).unwrap().count(), 0);
+    let (listed, _) = place.expect(0, &["list", "runs", "--runs", runs, "--format", "json"]);
+    assert_eq!(listed.matches("\"run\"").count(), 2, "{listed}");
+    // And what is killed there is recovered.
+    let mut gate = Gate::new(&place, When::After, "mount", "*mnt/test*", 0);
+    let mut run = Running::start(&place, place.fsarena(&with(&["--runs", runs, "--on", &on])));
+    gate.wait(&mut run);
+    run.signal(rustix::process::Signal::KILL);
+    run.ended();
+    place.expect(0, &["recover"]);
+    place.assert_clean();
+    assert_eq!(std::fs::read_dir(&images).unwrap().count(), 0);
+}

@@ -1,0 +1,107 @@
+//! Study engel through the real binary: the whole matrix of a small subset, the bare device, the three
+//! engines, and what is refused.
+
+use crate::common::{Place, root};
+use serde_json::Value;
+
+/// The study's own plan, but nothing waits for quiet.
+const PLAN: &str = concat!(
+    include_str!("../../../../studies/engel/plan.toml"),
+    "\n[settle]\ntimeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n"
+);
+/// The smallest cells there are.
+const QUICKLY: [&str; 4] = ["--set", "total_bytes=4194304", "--set", "seconds=0.05"];
+
+fn engel(place: &Place, more: &[&str]) -> Value {
+    std::fs::write(place.dir.join("plan.toml"), PLAN).unwrap();
+    let mut args = vec!["run", "plan.toml", "--scale", "tiny", "--quiet"];
+    args.extend(QUICKLY);
+    args.extend(more);
+    place.expect(0, &args);
+    let (json, _) = place.expect(0, &["report", "--format", "json"]);
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The steps of the only analysis, which is by iops; without mkfs and mount.
+fn steps(report: &Value) -> Vec<&Value> {
+    assert_eq!(report["analyses"][0]["metric"]["id"], "iops");
+    let steps = report["analyses"][0]["steps"].as_array().unwrap();
+    steps.iter().filter(|step| step["step"]["in_composite"] == true).collect()
+}
+
+#[test]
+fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let report = engel(&place, &["--fs", "ext4,raw", "--bs", "512,4096", "--threads", "1,2"]);
+    place.assert_clean();
+    assert_eq!(steps(&report).len(), 4 * 2 * 2, "{:?}", report["analyses"]);
+    let (shown, _) = place.expect(0, &["report"]);
+    // A table for each mode: a row for each block size and arm, a column for each number of threads.
+    for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
+        assert!(shown.lines().any(|line| line.trim() == mode), "{shown}");
+    }
+    for head in ["512 B ext4", "512 B raw", "4 KiB ext4", "4 KiB raw"] {
+        let rows = shown.lines().filter(|line| line.trim().starts_with(head));
+        assert_eq!(rows.filter(|row| row.split_whitespace().count() >= 5).count(), 4, "{head}\n{shown}");
+    }
+    // What each load did over time: at most 61 stretches a step, as rows and as courses.
+    let series = place.run_text("series.csv");
+    let of = |step: &str| series.lines().filter(|line| line.contains(step)).count();
+    assert!((2..=2 * 61).contains(&of("\"seqrd[bs=4096,threads=2]\"")), "{series}");
+    assert_eq!(report["courses"].as_array().unwrap().len(), 2 * 4 * 2 * 2);
+    // The bare device is neither made nor mounted: ext4 is made for the other disk and for its own arm only.
+    let log = place.run_text("command.log");
+    assert_eq!(log.matches(r#"["mkfs.ext4","-F""#).count(), 2, "{log}");
+}
+
+#[test]
+fn each_engine_gives_a_rate_for_every_mode() {
+    if !root() {
+        return;
+    }
+    for engine in ["native", "sysbench", "fio"] {
+        let here = std::process::Command::new(engine).arg("--version").output().is_ok();
+        if engine != "native" && !here {
+            println!("skipped: {engine} is not installed");
+            continue;
+        }
+        let place = Place::new();
+        let report = engel(&place, &["--fs", "ext4", "--bs", "4096", "--threads", "2", "--engine", engine]);
+        let rates: Vec<f64> =
+            steps(&report).iter().filter_map(|step| step["arms"][0]["median_per_s"].as_f64()).collect();
+        assert!(rates.len() == 4 && rates.iter().all(|rate| *rate > 0.0), "{engine}: {rates:?}");
+    }
+}
+
+#[test]
+fn the_bare_device_is_for_loads_on_images_only() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4,raw"]);
+    assert!(said.contains("coreutils needs a filesystem"), "{said}");
+    let (_, said) = place.expect(2, &["run", "engel", "--fs", "raw", "--mkfs", "-b 1024"]);
+    assert!(said.contains("takes no options"), "{said}");
+    let (_, said) = place.expect(2, &["run", "engel", "--engine", "dd"]);
+    assert!(said.contains("native, sysbench, fio"), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn the_published_figures_are_shown_as_matrices() {
+    let place = Place::new();
+    let (shown, _) = place.expect(0, &["show", "published:engel", "--format", "md"]);
+    assert!(shown.contains("512 B ext4") && shown.contains("128 threads"), "{shown}");
+    // ext4, rndwr, 512 bytes, 4 threads.
+    assert!(shown.contains("1,227,643"), "{shown}");
+    let (json, _) = place.expect(0, &["show", "published:engel", "--format", "json"]);
+    let published: Value = serde_json::from_str(&json).unwrap();
+    let figures = published["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 3 * 4 * 6 * 8);
+    assert_eq!(figures[0]["params"]["bs"], "16384");
+    assert_eq!(figures[0]["iops_per_s"], 4867.0);
+}

@@ -1,0 +1,186 @@
+//! All filesystems of this kernel on real loop mounts, by the real programs and by their system calls.
+
+use crate::common::{Place, root};
+use std::collections::BTreeSet;
+
+const FILESYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// The steps of a cell: the lifecycle, and the 21 tasks in the order in which they run.
+const STEPS: [&str; 24] = [
+    "mkfs",
+    "mount",
+    "touch",
+    "find-files",
+    "rm-files",
+    "mkdir",
+    "find-dirs",
+    "rm-dirs",
+    "copy-in",
+    "copy-out",
+    "untar",
+    "tar",
+    "copy-tree",
+    "rm-tree",
+    "copy-10",
+    "create",
+    "copy-file",
+    "split-1000",
+    "split-1024",
+    "split-2048",
+    "split-4096",
+    "split-8192",
+    "cat",
+    "unmount",
+];
+
+/// The plan of the place with all tasks on all five filesystems.
+fn place() -> Place {
+    let place = Place::new();
+    place.edit_plan("fs = [\"ext4\"]", &format!("fs = {FILESYSTEMS:?}"));
+    place.edit_plan("tasks = [1, 2, 3]\n", "");
+    place.edit_plan("timeout = \"50ms\"", "timeout = \"1ms\"");
+    place
+}
+
+/// The samples of a run as CSV has them, by column name.
+struct Samples {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Samples {
+    fn of(place: &Place) -> Samples {
+        let text = place.run_text("samples.csv");
+        let mut lines = text.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
+        Samples { heads: lines.next().unwrap(), rows: lines.collect() }
+    }
+
+    fn text<'a>(&self, row: &'a [String], column: &str) -> &'a str {
+        let at = self.heads.iter().position(|head| head == column);
+        &row[at.unwrap_or_else(|| panic!("no column {column} in {:?}", self.heads))]
+    }
+
+    /// A number that has to be there.
+    fn number(&self, row: &[String], column: &str) -> f64 {
+        let text = self.text(row, column);
+        text.parse().unwrap_or_else(|_| panic!("{column} is {text:?} in {row:?}"))
+    }
+
+    fn of_step<'a>(&'a self, step: &'a str) -> impl Iterator<Item = &'a Vec<String>> {
+        self.rows.iter().filter(move |row| self.text(row, "step") == step)
+    }
+}
+
+#[test]
+fn by_the_real_programs() {
+    every_sample_is_there_and_plausible("commands");
+}
+
+#[test]
+fn by_their_system_calls() {
+    every_sample_is_there_and_plausible("native");
+}
+
+fn every_sample_is_there_and_plausible(driver: &str) {
+    if !root() {
+        return;
+    }
+    let place = place();
+    let driver = format!("driver={driver}");
+    let (answer, _) = place.expect(0, &["run", "plan.toml", "--blocks", "2", "--set", &driver]);
+    place.assert_clean();
+    let samples = Samples::of(&place);
+    complete(&samples);
+    times(&samples);
+    device_and_cpu(&samples);
+    space(&samples);
+    answered(&place, &answer);
+}
+
+/// Every step of every arm in every block, once and in order.
+fn complete(samples: &Samples) {
+    let cells: BTreeSet<(&str, &str)> =
+        samples.rows.iter().map(|row| (samples.text(row, "block"), samples.text(row, "arm"))).collect();
+    assert_eq!(cells.len(), 2 * FILESYSTEMS.len(), "{cells:?}");
+    for (block, arm) in cells {
+        let mut rows: Vec<_> = samples.rows.iter().collect();
+        rows.retain(|row| samples.text(row, "block") == block && samples.text(row, "arm") == arm);
+        rows.sort_by(|a, b| samples.number(a, "started_at_s").total_cmp(&samples.number(b, "started_at_s")));
+        let steps: Vec<&str> = rows.iter().map(|row| samples.text(row, "step")).collect();
+        assert_eq!(steps, STEPS, "{arm} in block {block}");
+    }
+}
+
+fn times(samples: &Samples) {
+    for row in &samples.rows {
+        let (elapsed, durable) = (samples.number(row, "elapsed_s"), samples.number(row, "durable_s"));
+        assert!(0.0 < elapsed && elapsed <= durable && durable < 60.0, "{row:?}");
+        let cpu = samples.number(row, "user_s") + samples.number(row, "system_s");
+        assert!((samples.number(row, "cpu_s") - cpu).abs() < 1e-6, "{row:?}");
+        assert!(samples.number(row, "total_cpu_s") > 0.0, "{row:?}");
+    }
+}
+
+fn device_and_cpu(samples: &Samples) {
+    // 3 MiB of zeros that no filesystem here compresses, synced.
+    for row in samples.of_step("create") {
+        assert!(samples.number(row, "written_bytes") >= 3.0 * 1048576.0, "{row:?}");
+        assert!(samples.number(row, "device_write_bytes") >= 3.0 * 1048576.0, "{row:?}");
+        assert!(samples.number(row, "write_amplification_ratio") >= 1.0, "{row:?}");
+    }
+    for row in samples.of_step("cat") {
+        assert!(samples.number(row, "read_bytes") >= 3.0 * 1048576.0, "{row:?}");
+    }
+    for row in samples.of_step("mkfs") {
+        assert!(samples.number(row, "device_write_bytes") > 0.0, "{row:?}");
+    }
+    for row in &samples.rows {
+        assert!(samples.number(row, "peak_memory_bytes") > 0.0, "{row:?}");
+    }
+}
+
+fn space(samples: &Samples) {
+    for row in samples.of_step("mount") {
+        let (usable, device) = (samples.number(row, "usable_bytes"), samples.number(row, "device_bytes"));
+        assert!(0.0 < usable && usable < device, "{row:?}");
+        let share = samples.number(row, "usable_space_percent");
+        assert!((share - 100.0 * usable / device).abs() < 0.01, "{row:?}");
+    }
+    let sizes: BTreeSet<&str> =
+        samples.of_step("mount").map(|row| samples.text(row, "device_bytes")).collect();
+    assert_eq!(sizes.len(), 1, "the arms have devices of different sizes: {sizes:?}");
+}
+
+/// The answer names every arm, and the report has their options as mkfs and the kernel gave them.
+fn answered(place: &Place, answer: &str) {
+    let report = place.run_text("report.md");
+    for fs in FILESYSTEMS {
+        assert!(answer.contains(fs), "{answer}");
+        for (step, words) in [("mkfs", format!("mkfs.{fs} ")), ("mount", "rw,relatime".to_string())] {
+            let line = report.lines().find(|line| line.starts_with(&format!("- {fs}, {step}: ")));
+            assert!(line.is_some_and(|line| line.contains(&words)), "{fs}, {step}: {line:?}");
+        }
+    }
+    // What no mkfs says and nobody asked for: only the kernel knows.
+    for (fs, option) in [("ext4", "data=ordered"), ("xfs", "logbufs=8"), ("btrfs", "subvolid=5")] {
+        let line = report.lines().find(|line| line.starts_with(&format!("- {fs}, mount: "))).unwrap();
+        assert!(line.contains(option), "{line}");
+    }
+    assert!(answer.contains("PROVISIONAL") && answer.contains("001 Touch 20 files"), "{answer}");
+}
+
+#[test]
+fn on_an_image_in_memory() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.expect(0, &["run", "plan.toml", "--on", "ram"]);
+    place.assert_clean();
+    let run = place.run_file("").unwrap();
+    let images = format!("/dev/shm/fsarena-{}", run.file_name().unwrap().to_str().unwrap());
+    let (log, _) = place.expect(0, &["show", "latest"]);
+    assert!(log.contains(&format!("{images}/test.img")), "{log}");
+    assert!(!std::path::Path::new(&images).exists());
+    assert!(place.run_text("report.md").contains("in memory"));
+}

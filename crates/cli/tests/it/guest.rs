@@ -1,0 +1,93 @@
+//! Guests through the real binary, as an ordinary user.
+
+use crate::common::kernel::{debian, has};
+use crate::common::nobody::Nobody;
+use crate::common::{Place, root};
+use std::path::{Path, PathBuf};
+
+/// The emulators.
+const QEMU: &str = "qemu-system-x86_64";
+const UML: &str = "linux.uml";
+/// The whole study.
+const STUDY: [&str; 7] = ["run", "piszcz", "--scale", "tiny", "--blocks", "1", "--fs"];
+
+/// What a terminal shows, without its line ends.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The only run of a user.
+fn run_of(nobody: &Nobody) -> PathBuf {
+    std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path()
+}
+
+/// Every guest of a run kept its console and its command line, and no image is left.
+fn assert_kept(run: &Path, guests: usize) {
+    let kept: Vec<_> = std::fs::read_dir(run.join("guests")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), guests);
+    let has_both = |dir: &Path| dir.join("command.json").exists() && dir.join("console.log").exists();
+    assert!(kept.iter().all(|guest| has_both(&guest.path())));
+    assert!(!run.join("images").exists(), "images are left");
+}
+
+/// The whole study on what this kernel cannot mount, under both emulators; their figures are not compared.
+#[test]
+fn both_emulators_do_the_whole_study_without_root() {
+    if !root() || !has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) || debian("6.1", "-amd64").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs"], more].concat();
+    let ((emulated, said), (user_mode, _)) = std::thread::scope(|scope| {
+        // Nothing chooses a guest here: it is one because the user is nobody.
+        let emulated = scope.spawn(|| nobody.expect(0, &all(&["--runs", "emulated"])));
+        let user_mode = nobody.expect(0, &all(&["--on", "uml", "--runs", "uml"]));
+        (emulated.join().unwrap(), user_mode)
+    });
+    let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
+    assert!(said.contains("so this runs in a guest kernel (--on qemu)"), "{said}");
+    assert!(emulated.contains("only differences above 1.5 times"), "{emulated}");
+    assert!(emulated.contains("from launch to the first timed operation"), "{emulated}");
+    assert!(emulated.contains("021 Cat a") && emulated.contains("GEOMETRIC MEAN"), "{emulated}");
+    assert!(user_mode.contains("rank nothing") && user_mode.contains("021 Cat a"), "{user_mode}");
+    assert!(user_mode.contains("did all its work, and unmounted: ext4, jfs, reiserfs."), "{user_mode}");
+    assert!(
+        !["leads", "GEOMETRIC", "1.00", "the ratio"].iter().any(|word| user_mode.contains(word)),
+        "{user_mode}"
+    );
+    let only =
+        |runs: &str| std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
+    assert_kept(&only("emulated"), 3);
+    assert_kept(&only("uml"), 3);
+    let id = |runs: &str| only(runs).to_str().unwrap().to_string();
+    let (_, said) = nobody.expect(2, &["compare", &id("uml"), &id("emulated")]);
+    assert!(said.contains("figures of different executors are not compared"), "{said}");
+    let (_, said) = nobody.expect(2, &["compare", &id("uml"), "published:piszcz-I"]);
+    assert!(said.contains("rank nothing"), "{said}");
+}
+
+/// Two kernels of Debian as the two sides of a comparison.
+#[test]
+fn two_kernels_are_compared() {
+    if !root()
+        || !has(&[QEMU])
+        || debian("6.1", "-amd64").is_none()
+        || debian("6.1", "-cloud-amd64").is_none()
+    {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let sides =
+        ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
+    let (answer, _) =
+        nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--blocks", "1"][..], &sides].concat());
+    assert!(flat(&answer).contains("B, ext4/debian:6.1-cloud, against A, ext4/debian:6.1"), "{answer}");
+    let run = run_of(&nobody);
+    assert_kept(&run, 2);
+    let report = std::fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("-cloud-amd64"), "{report}");
+    let (_, said) = nobody.expect(2, &[&["ab", "peiffer", "--on", "uml"][..], &sides[..4]].concat());
+    assert!(said.contains("User Mode Linux"), "{said}");
+}

@@ -1,0 +1,177 @@
+//! Guests that fail: each is one clear failed cell, and nothing is left of any.
+
+use crate::common::kernel::{self, debian, has};
+use crate::common::nobody::Nobody;
+use crate::common::{self, Place, root};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// One cell that is over in a moment.
+const ONE: [&str; 8] = ["run", "--scale", "tiny", "--blocks", "1", "--set", "tasks=1", "--quiet"];
+
+/// What an ordinary user sees of a run of one task with these further arguments.
+#[track_caller]
+fn seen(nobody: &Nobody, code: i32, more: &[&str]) -> (String, String) {
+    nobody.expect(code, &[&ONE[..], more].concat())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn what_a_kernel_lacks_is_refused_before_anything_is_made() {
+    if !root() || !has(&[QEMU, "mkfs.jfs"]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let kernel = nobody.home.join("bzImage");
+    std::fs::write(&kernel, "text").unwrap();
+    let refused = |more: &[&str], word: &str| {
+        let (_, said) = seen(&nobody, 6, more);
+        assert!(said.contains(word), "{said}");
+        assert!(!nobody.home.join("runs").exists());
+    };
+    refused(&["--on", "qemu", "--kernel", text(&kernel), "--fs", "ext4"], "is no kernel for x86");
+    // One that has nothing but ext4 in it, first without modules, then with a directory of some.
+    let own = nobody.home.join("own");
+    kernel::for_x86(&own, Some("ext4"));
+    let args = ["--on", "qemu", "--kernel", text(&own)];
+    refused(&[&args[..], &["--fs", "jfs"]].concat(), "has no jfs");
+    let modules = nobody.home.join("modules");
+    std::fs::create_dir_all(modules.join("kernel")).unwrap();
+    std::fs::write(modules.join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
+    refused(&[&args[..], &["--modules", text(&modules), "--fs", "jfs"]].concat(), "has no jfs");
+    let Some(cloud) = debian("6.1", "-cloud-amd64") else { return };
+    refused(&["--on", "qemu", "--kernel", "debian:6.1-cloud", "--fs", "jfs"], "-cloud-amd64 has no jfs");
+    let bytes = std::fs::read(kernel::image(&cloud)).unwrap();
+    std::fs::write(&kernel, &bytes[..bytes.len() / 2]).unwrap();
+    refused(&["--on", "qemu", "--kernel", text(&kernel), "--fs", "ext4"], "is a truncated kernel");
+}
+
+/// One run of three kernels, none of which works: each is told for what it is, and the next has its turn.
+#[test]
+fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
+    if !root() || !has(&[QEMU]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let [panics, hangs] = ["panics", "hangs"].map(|name| nobody.home.join(name));
+    kernel::for_x86(&panics, Some("Kernel panic - not syncing: stand-in without ext4\r\n"));
+    let mut image = Vec::new();
+    kernel::for_x86(&hangs, None);
+    image.extend(std::fs::read(&hangs).unwrap());
+    image.extend(b"ext4\0");
+    std::fs::write(&hangs, image).unwrap();
+    let mut bytes = std::fs::read(&panics).unwrap();
+    bytes.extend(b"ext4\0");
+    std::fs::write(&panics, bytes).unwrap();
+    let kernels = ["--kernel", text(&hangs), "--kernel", text(&panics)];
+    let args = ["--on", "qemu", "--fs", "ext4", "--guest-timeout", "2s"];
+    let (_, said) = seen(&nobody, 1, &[&args[..], &kernels].concat());
+    assert!(said.contains("has said nothing for 2 s since it was started"), "{said}");
+    assert!(said.contains("its kernel panicked") && said.contains("stand-in without ext4"), "{said}");
+}
+
+/// A user's own User Mode Linux with a filesystem that no distribution has: the whole way of a cell but the kernel.
+#[test]
+fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
+    if !root() || !has(&["mkfs.reiser4", "mkfs.jfs"]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let own = nobody.home.join("linux");
+    let sample = r#"{"event":{"event":"sample","step":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6}}}"#;
+    let script = format!(
+        "dd if=\"$DISK\" bs=1 skip=65536 count=7 2>/dev/null | grep -q ReIsEr4 || exit 3\n\
+         echo '{sample}' >> \"$DIR/events.jsonl\"\n\
+         echo '{{\"end\":{{\"outcome\":\"done\"}}}}' >> \"$DIR/events.jsonl\""
+    );
+    kernel::user_mode(&own, "reiser4", &script);
+    let args = ["--on", "uml", "--kernel", text(&own), "--fs"];
+    let (answer, _) = seen(&nobody, 0, &[&args[..], &["reiser4"]].concat());
+    assert!(answer.contains("unmounted: reiser4."), "{answer}");
+    let (_, said) = seen(&nobody, 6, &[&args[..], &["jfs"]].concat());
+    assert!(said.contains("6.66.0 has no jfs"), "{said}");
+    // And one that dies of it.
+    kernel::user_mode(&own, "reiser4", "echo 'Kernel panic - not syncing: reiser4'; exit 1");
+    let (_, said) = seen(&nobody, 1, &[&args[..], &["reiser4"]].concat());
+    assert!(said.contains("its kernel panicked") && said.contains("not syncing: reiser4"), "{said}");
+}
+
+/// Memory that is too little is told by a real kernel's own panic; a filesystem that is full fails alone.
+#[test]
+fn a_guest_without_memory_or_room_fails_alone() {
+    if !root() || !has(&[QEMU]) || debian("6.1", "-cloud-amd64").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let args = ["--on", "qemu", "--kernel", "debian:6.1-cloud", "--fs", "ext4"];
+    let with_memory =
+        |mib: u64| seen(&nobody, 1, &[&args[..], &["--guest-memory", &format!("{mib}MiB")]].concat()).1;
+    let said = with_memory(64);
+    assert!(said.contains("no room to boot"), "{said}");
+    // Enough to hold the initramfs, and not to unpack it.
+    let own = std::fs::metadata(env!("CARGO_BIN_EXE_fsarena")).unwrap().len() >> 20;
+    let said = with_memory((5 * own / 2).max(own + 70));
+    assert!(["too little memory", "memory ran out"].iter().any(|words| said.contains(words)), "{said}");
+    // 313 files, of which the one filesystem holds 245.
+    let full =
+        ["run", "--scale", "quick", "--blocks", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
+    let (answer, _) = nobody.expect(0, &[&full[..], &args].concat());
+    let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(answer.contains("No space left on device"), "{answer}");
+    assert!(answer.contains("Touch"), "{answer}");
+}
+
+/// Killed in the midst of a guest, fsarena leaves no process, and nothing that `recover` does not clear away.
+#[test]
+fn a_killed_run_leaves_no_guest() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let kernels = [("qemu", QEMU), ("uml", "linux.uml")];
+    for (on, program) in kernels {
+        if !has(&[program]) || (on == "qemu" && debian("6.1", "-cloud-amd64").is_none()) {
+            continue;
+        }
+        let more: &[&str] = if on == "qemu" { &["--kernel", "debian:6.1-cloud"] } else { &[] };
+        let args = [&ONE[..], &["--on", on, "--fs", "ext4"], more].concat();
+        let mut run = nobody.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let image = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains(text(&place.dir))
+        };
+        let ours = || -> Vec<i32> {
+            let entries = std::fs::read_dir("/proc").unwrap().flatten();
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(image).collect()
+        };
+        // fsarena, the guest's keeper, the guest.
+        wait(|| ours().len() >= 3, "the guest to begin");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        wait(|| ours().is_empty(), "every process to go");
+        let (_, said) = nobody.expect(0, &["recover"]);
+        assert!(said.contains("its process") && !said.contains("failed"), "{said}");
+        let (_, said) = nobody.expect(0, &["recover"]);
+        assert!(!said.contains("its process"), "{said}");
+        assert_eq!(common::left_below(&nobody.home), [""; 0]);
+        std::fs::remove_dir_all(nobody.home.join("runs")).unwrap();
+    }
+}
+
+fn wait(what: impl Fn() -> bool, name: &str) {
+    let begun = Instant::now();
+    while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waiting for {name}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

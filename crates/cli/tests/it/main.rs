@@ -1,0 +1,48 @@
+//! Everything that is tried through the real binary. One program, so that it is linked once and what waits overlaps.
+
+mod ab;
+mod analyse;
+mod axes;
+mod browser;
+mod charts;
+mod claims;
+mod commands;
+mod common;
+mod dbench;
+mod dir;
+mod exact;
+mod faults;
+mod fileio;
+mod five;
+mod guard;
+mod guest;
+mod guest_failures;
+mod import;
+mod load;
+mod order;
+mod plans;
+mod resume;
+mod selftest;
+mod serve;
+mod signals;
+mod squid;
+mod watch;
+
+/// A file that no `mod` names would be compiled by nobody, and its tests never run.
+#[test]
+fn every_file_of_tests_is_registered() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for entry in std::fs::read_dir(crates).unwrap() {
+        let dir = entry.unwrap().path().join("tests/it");
+        let Ok(main) = std::fs::read_to_string(dir.join("main.rs")) else { continue };
+        for file in std::fs::read_dir(&dir).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "main") else { continue };
+            assert!(
+                main.lines().any(|line| line == format!("mod {stem};")),
+                "{} names no {stem}",
+                dir.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Plans of users through the real binary: what is wrong is said once, with its place, and exits with 2.
+
+use crate::common::nobody::Nobody;
+use crate::common::{Place, root};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The first three lines of the plans below: what is added begins at line 4.
+const GOOD: &str = "name = \"mine\"\n[[workload]]\nuse = \"coreutils\"\n";
+
+/// One line on standard error, nothing on standard output, exit 2. What was said.
+#[track_caller]
+fn rejected(place: &Place, plan: &str) -> String {
+    let (printed, said) = place.expect(2, &["run", plan]);
+    assert_eq!(printed, "");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.len() < 400 && !said.contains("panicked"), "{said}");
+    assert!(!place.runs().exists(), "a run was begun");
+    said.trim_end().to_string()
+}
+
+#[track_caller]
+fn says(place: &Place, plan: impl AsRef<[u8]>, expected: &str) {
+    std::fs::write(place.dir.join("bad.toml"), &plan).unwrap();
+    let said = rejected(place, "bad.toml");
+    assert!(said.starts_with(&format!("fsarena: bad.toml, {expected}")), "{said:?} in place of {expected:?}");
+}
+
+#[test]
+fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
+    let place = Place::new();
+    let after = |more: &str| format!("{GOOD}{more}");
+    for (plan, expected) in [
+        ("nme = \"x\"".to_string(), "line 1, column 1: unknown `nme`; did you mean `name`?"),
+        (format!("colour = 1\n{GOOD}"), "line 1, column 1: unknown key `colour`, expected one of"),
+        ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
+        ("name = \"x".into(), "line 1, column 10: invalid basic string"),
+        (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: unknown value `huge`"),
+        (after("[stop]\nblocks = 0"), "line 5, column 10: a run has at least one block"),
+        (
+            after("[stop]\nblocks = \"many\""),
+            "line 5, column 10: wrong type: string \"many\", expected a whole",
+        ),
+        (after("[stop]\nbudget = \"soon\""), "line 5, column 10: `soon` is no time; write it like \"150s\""),
+        (
+            after("[factors]\nfs = [\"ext5\"]"),
+            "line 5, column 6: `ext5` is no filesystem that fsarena knows; did you",
+        ),
+        (after("[factors]\nfs = [\"xfs\", \"xfs\"]"), "line 5, column 6: `xfs` is there twice"),
+        (
+            after("[factors]\noptions = \"noatme\""),
+            "line 5, column 11: no filesystem has an option set `noatme`; did",
+        ),
+        (after("[factors]\nspeed = 1"), "line 5, column 1: `speed` is no factor"),
+        (
+            after("[device]\nsize = \"2 parsec\""),
+            "line 5, column 8: `2 parsec` is no size; write it like \"2GiB\"",
+        ),
+        (after("[settle]\nio_pressure_percent = 101.0"), "line 5, column 23: a share of time lies between"),
+        (after("driver = \"magic\""), "line 4, column 10: `driver` is one of commands, native"),
+        (
+            after("drivr = \"native\""),
+            "line 4, column 1: workload coreutils has no setting `drivr`; did you mean",
+        ),
+        (after("tasks = [22]"), "line 4, column 9: `tasks` is whole numbers from 1 to 21"),
+        (
+            "name = \"x\"\n[[workload]]\nuse = \"coreutls\"".into(),
+            "line 3, column 7: `coreutls` is no workload; did",
+        ),
+    ] {
+        says(&place, plan, expected);
+    }
+}
+
+#[test]
+fn garbage_is_no_plan() {
+    let place = Place::new();
+    // Deterministic, and no text: every byte once, over and over.
+    let garbage: Vec<u8> =
+        (0..10 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    says(&place, &garbage, "line 1, column 1: more than 1 MiB: that is no plan");
+    says(&place, &garbage[..1 << 20], "line ");
+    says(&place, b"name = \"a\"\n# \xff\n", "line 2, column 3: a plan is UTF-8 text, and this byte is not");
+    says(
+        &place,
+        format!("name = \"x\"\nx = {}", "[".repeat(1 << 19)),
+        "line 2, column 85: nested too deeply",
+    );
+    says(
+        &place,
+        format!("name = \"x\"\n{}a = 1", "a.".repeat(1 << 18)),
+        "line 1, column 1: nested too deeply",
+    );
+    says(&place, "\0", "line 1, column 2: key with no value");
+    says(&place, "", "line 1, column 1: missing key `name`");
+}
+
+#[test]
+fn only_a_file_that_can_be_read_is_a_plan() {
+    let place = Place::new();
+    std::fs::create_dir(place.dir.join("dir")).unwrap();
+    assert!(Command::new("mkfifo").arg(place.dir.join("pipe")).status().unwrap().success());
+    let begun = Instant::now();
+    for name in ["/dev/zero", "dir", "pipe"] {
+        let said = rejected(&place, name);
+        assert!(said.contains(&format!("{name}: not a regular file")), "{said}");
+    }
+    // Nobody writes into the pipe: whoever opened it would wait for ever.
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    for name in ["missing.toml", "no\nsuch", ""] {
+        let said = rejected(&place, name);
+        assert!(said.contains("neither a study (piszcz") && said.contains("nor a plan file"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_without_permission_is_named() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    std::fs::set_permissions(place.dir.join("plan.toml"), PermissionsExt::from_mode(0o600)).unwrap();
+    let (_, said) = nobody.expect(2, &["run", "../plan.toml"]);
+    assert_eq!(said, "fsarena: ../plan.toml: Permission denied (os error 13)\n");
+}
+
+#[test]
+fn a_plan_with_factors_runs_every_combination() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan("fs = [\"ext4\"]", "fs = [\"ext2\", \"ext4\"]\noptions = [\"default\", \"noatime\"]");
+    place.expect(0, &["run", "plan.toml"]);
+    let arms = arms(&place);
+    assert_eq!(arms, ["ext2/default", "ext2/noatime", "ext4/default", "ext4/noatime"].map(String::from));
+    let report = place.run_text("report.md");
+    for (arm, option) in
+        [("ext2/default", "relatime"), ("ext2/noatime", "noatime"), ("ext4/noatime", "noatime")]
+    {
+        let line = report.lines().find(|line| line.starts_with(&format!("- {arm}, mount: "))).unwrap();
+        assert!(line.contains(option), "{line}");
+    }
+}
+
+#[test]
+fn a_plan_with_arms_runs_those() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let arms_of_it = "[[arm]]\nname = \"small blocks\"\nfs = \"ext4\"\nmkfs = \"-b 1024\"\n\
+                      [[arm]]\nfs = \"ext2\"\nmount = \"noatime\"\n[stop]";
+    place.edit_plan("[factors]\nfs = [\"ext4\"]\n[stop]", arms_of_it);
+    let (answer, _) = place.expect(0, &["run", "plan.toml"]);
+    assert_eq!(arms(&place), ["ext2/noatime", "small blocks"].map(String::from));
+    assert!(answer.contains("small blocks"), "{answer}");
+    let (log, _) = place.expect(0, &["show", "latest"]);
+    assert!(log.contains("mkfs.ext4 -F -b 1024 /dev/loop"), "{log}");
+}
+
+/// The arms that have samples, sorted.
+fn arms(place: &Place) -> Vec<String> {
+    let mut arms: Vec<String> = place.rows("latest").into_iter().map(|(_, arm, _)| arm).collect();
+    arms.sort();
+    arms.dedup();
+    arms
+}

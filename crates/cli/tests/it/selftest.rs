@@ -1,0 +1,77 @@
+//! `fsarena selftest` through the real binary.
+
+use crate::common::{Place, root};
+use serde_json::Value;
+
+#[test]
+fn few_runs_break_nothing_and_prove_nothing() {
+    let place = Place::new();
+    // 100 runs cannot show a rate to be under 6%, so the exit code says that something is open.
+    let (json, _) = place.expect(4, &["selftest", "--runs", "100", "--format", "json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 4 * 6, "four rules under six noises");
+    assert!(checks.iter().all(|check| check["state"] != "BROKEN"), "{json}");
+    // Without random order the drift breaks the rule so often that even 100 runs show it.
+    assert_eq!((&report["negative"]["order"], &report["negative"]["state"]), (&"fixed".into(), &"ok".into()));
+    assert!(report["negative"]["rate"].as_f64().unwrap() > 0.5);
+    assert_eq!(report["passed"], false);
+}
+
+#[test]
+fn one_block_here_is_cleaned_up_and_no_verdict() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let args = ["selftest", "--here", "--budget", "1ms", "--files", "100", "--format", "json", "-q"];
+    let (json, _) = place.expect(4, &args);
+    let result: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&result["blocks"], &result["verdicts"]), (&1.into(), &0.into()));
+    // So little work may take no CPU time that could be seen, but it takes time.
+    let power = result["power"].as_array().unwrap();
+    let of = |more: u64| {
+        let rows = power.iter().filter(|row| row["more_percent"] == more && row["metric"] == "elapsed");
+        rows.map(|row| row["step"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!([of(1), of(2), of(5)], [["cp", "rm"]; 3]);
+    let stored = std::fs::read_to_string(place.state().join("selftest.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&stored).unwrap(), result);
+    place.assert_clean();
+    // What says nothing is not quoted.
+    place.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
+    assert!(!place.run_text("report.md").contains("can resolve"));
+}
+
+#[test]
+fn reports_quote_what_this_machine_can_resolve() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.expect(0, &["run", "plan.toml", "--on", "ram", "-q"]);
+    let (json, _) = place.expect(0, &["report", "--format", "json"]);
+    let host = serde_json::from_str::<Value>(&json).unwrap()["hosts"][0].take();
+    let stored = |kernel: &Value| {
+        let noise = serde_json::json!({
+            "step": "cp", "metric": "elapsed", "sigma_percent": 1.0, "resolves_8_percent": 1.93,
+            "blocks_for_1_percent": 30,
+        });
+        let all = serde_json::json!({
+            "measured_at_s": 0, "hostname": host["hostname"], "kernel": kernel, "blocks": 56, "verdicts": 56,
+            "false_verdicts": 2, "chance": 0.6, "noise": [noise], "power": [],
+        });
+        std::fs::write(place.state().join("selftest.json"), all.to_string()).unwrap();
+        place.expect(0, &["report", "--format", "md"]).0
+    };
+    assert!(stored(&host["kernel"]).contains("8 blocks can resolve 1.93% of cp elapsed"));
+    assert!(!stored(&"another".into()).contains("can resolve"));
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_refused() {
+    let place = Place::new();
+    place.expect(2, &["selftest", "--runs", "3"]);
+    place.expect(2, &["selftest", "--here", "--runs", "1000"]);
+    place.expect(2, &["selftest", "--budget", "1m"]);
+}

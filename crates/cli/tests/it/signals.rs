@@ -1,0 +1,277 @@
+//! Every signal in every phase: no mount, no loop device, no image and no process is left, what was
+//! finished is in the store, and the run dies by that signal.
+
+use crate::common::disk::{Disk, Frozen, waits_for_disk};
+use crate::common::gate::{Gate, Running, When};
+use crate::common::{self, Place, root};
+use rustix::process::{Pid, Signal};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// The steps of a whole cell of the test plan.
+const CELL: [&str; 6] = ["mkfs", "mount", "touch", "find-files", "rm-files", "unmount"];
+
+/// What a phase leaves to do for when the signal has been sent.
+type Release = Box<dyn FnOnce()>;
+
+/// Brings a run to a phase and sends a signal, with each of the signals. `finished` is the number of cells
+/// that are in the store then.
+fn every_signal(finished: u32, phase: fn(&Place) -> (Running, Release)) {
+    if !root() {
+        return;
+    }
+    for signal in SIGNALS {
+        let place = Place::new();
+        let (mut run, release) = phase(&place);
+        run.signal(signal);
+        release();
+        run.ended_by(signal);
+        place.assert_clean();
+        assert_eq!(whole_cells(&place), finished, "{}", run.said());
+    }
+}
+
+/// Starts two blocks of one arm. The other disk is ext4, so that its mkfs is told from that of the arm.
+fn start(place: &Place, args: &[&str]) -> Running {
+    let all = [&["run", "plan.toml", "--fs", "ext2", "--blocks", "2"], args].concat();
+    Running::start(place, place.fsarena(&all))
+}
+
+/// Cells of which every step is in the store.
+fn whole_cells(place: &Place) -> u32 {
+    let rows = place.rows("latest");
+    let of = |block| rows.iter().filter(|row| row.0 == block).map(|row| row.2.as_str()).collect::<Vec<_>>();
+    (0..2).filter(|block| of(*block) == CELL).count() as u32
+}
+
+/// Starts a run and waits until it stands at a gate, which opens when the signal has been sent.
+fn at(place: &Place, mut gate: Gate, args: &[&str]) -> (Running, Release) {
+    let mut run = start(place, args);
+    gate.wait(&mut run);
+    (run, Box::new(move || gate.open()))
+}
+
+#[test]
+fn while_an_image_is_made() {
+    every_signal(0, |place| {
+        let mut run = start(place, &["--size", "1GiB"]);
+        run.until("the image is there", || place.run_file("images/test.img").is_some());
+        (run, Box::new(|| {}))
+    });
+}
+
+#[test]
+fn while_a_loop_device_is_attached() {
+    every_signal(0, |place| at(place, Gate::new(place, When::Before, "losetup", "*test.img*", 0), &[]));
+}
+
+#[test]
+fn while_the_other_disk_is_made() {
+    every_signal(0, |place| at(place, Gate::new(place, When::Before, "mkfs.ext4", "*/dev/loop*", 0), &[]));
+}
+
+#[test]
+fn while_inputs_are_made() {
+    every_signal(0, |place| {
+        let mut gate = Gate::new(place, When::After, "mount", "*mnt/other*", 0);
+        let mut run = start(place, &["--set", "tasks=9"]);
+        gate.wait(&mut run);
+        let frozen = Frozen::new(&place.run_file("mnt/other").unwrap());
+        gate.open();
+        let pid = run.child.id() as i32;
+        run.until("it waits for the disk", || waits_for_disk(pid));
+        (run, Box::new(move || drop(frozen)))
+    });
+}
+
+#[test]
+fn while_settling() {
+    if !root() {
+        return;
+    }
+    for signal in SIGNALS {
+        let place = Place::new();
+        let mut run = at_terminal(&place);
+        run.until_said("settling before mkfs");
+        let fsarena = Pid::from_raw(place.process("run").unwrap()).unwrap();
+        rustix::process::kill_process(fsarena, signal).unwrap();
+        assert_eq!(run.ended().code(), Some(128 + signal.as_raw()), "{}", run.said());
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn during_mkfs() {
+    every_signal(1, |place| at(place, Gate::new(place, When::Before, "mkfs.ext2", "*/dev/loop*", 1), &[]));
+}
+
+#[test]
+fn during_mount() {
+    every_signal(1, |place| at(place, Gate::new(place, When::Before, "mount", "*mnt/test*", 1), &[]));
+    every_signal(1, |place| at(place, Gate::new(place, When::After, "mount", "*mnt/test*", 1), &[]));
+}
+
+#[test]
+fn during_a_native_step() {
+    every_signal(1, |place| {
+        let mut gate = Gate::new(place, When::After, "mount", "*mnt/test*", 1);
+        let mut run = start(place, &[]);
+        gate.wait(&mut run);
+        let frozen = Frozen::new(&place.run_file("mnt/test").unwrap());
+        gate.open();
+        run.until("the agent waits for the disk", || place.agent().is_some_and(waits_for_disk));
+        (run, Box::new(move || drop(frozen)))
+    });
+}
+
+#[test]
+fn during_a_command_of_a_step() {
+    every_signal(1, |place| {
+        at(place, Gate::new(place, When::Before, "touch", "*f00010", 1), &["--set", "driver=commands"])
+    });
+}
+
+#[test]
+fn during_the_sync_after_a_step() {
+    every_signal(0, |place| {
+        let disk = place.mount(Disk::ext4());
+        let mut gate = Gate::new(place, When::After, "touch", "*f00019", 0);
+        let on = format!("loop:{}", disk.display());
+        let mut run = start(place, &["--set", "driver=commands", "--on", &on]);
+        gate.wait(&mut run);
+        // The device under test lies on this disk.
+        let frozen = Frozen::new(&disk);
+        gate.open();
+        run.until("the agent waits for the disk", || place.agent().is_some_and(waits_for_disk));
+        (run, Box::new(move || drop(frozen)))
+    });
+}
+
+#[test]
+fn during_unmount() {
+    every_signal(1, |place| at(place, Gate::new(place, When::Before, "umount", "*mnt/test*", 1), &[]));
+}
+
+#[test]
+fn while_the_devices_are_given_back() {
+    every_signal(2, |place| at(place, Gate::new(place, When::Before, "losetup", "*--detach*", 0), &[]));
+}
+
+#[test]
+fn while_reports_are_written() {
+    every_signal(2, |place| {
+        // Opening a pipe waits until somebody reads it.
+        let pipe = place.dir.join("pipe");
+        drop(common::gate::fifo(&pipe));
+        let mut run = start(place, &["--export", &format!("csv={}", pipe.display())]);
+        run.until("the first reports are there", || !place.run_text("samples.csv").is_empty());
+        (run, Box::new(move || drop(std::fs::read(pipe).unwrap())))
+    });
+}
+
+/// Starts a run at a terminal that waits in vain for the machine to settle.
+fn at_terminal(place: &Place) -> Running {
+    // What is written to this disk is dirty for a while, and no dirty page counts as settled.
+    let disk = place.mount(Disk::ext4());
+    std::fs::write(disk.join("dirty"), [1; 1 << 20]).unwrap();
+    place.edit_plan("1GiB", "0B");
+    place.edit_plan("50ms", "10m");
+    Running::at_terminal(place, &place.fsarena(&["run", "plan.toml", "--fs", "ext2"]))
+}
+
+#[test]
+fn ctrl_c_at_a_terminal() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
+    let mut run =
+        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    gate.wait(&mut run);
+    // The terminal sends SIGINT to the whole foreground group.
+    run.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    assert_eq!(run.ended().code(), Some(128 + Signal::INT.as_raw()), "{}", run.said());
+    place.assert_clean();
+}
+
+#[test]
+fn the_terminal_goes_away() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
+    let mut run =
+        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    common::gate::wait_until("it is gone", || place.processes().is_empty());
+    place.assert_clean();
+}
+
+#[test]
+fn a_signal_to_the_whole_group() {
+    if !root() {
+        return;
+    }
+    for signal in SIGNALS {
+        let place = Place::new();
+        let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 1);
+        let mut fsarena =
+            place.fsarena(&["run", "plan.toml", "--fs", "ext2", "--blocks", "2", "--set", "driver=commands"]);
+        fsarena.process_group(0);
+        let mut run = Running::start(&place, fsarena);
+        gate.wait(&mut run);
+        rustix::process::kill_process_group(Pid::from_child(&run.child), signal).unwrap();
+        run.ended_by(signal);
+        place.assert_clean();
+        assert_eq!(whole_cells(&place), 1);
+    }
+}
+
+#[test]
+fn nohup_keeps_its_meaning() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 0);
+    let fsarena = place.fsarena(&["run", "plan.toml", "--fs", "ext2"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir);
+    nohup.env_clear().envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut run = Running::start(&place, nohup);
+    gate.wait(&mut run);
+    run.signal(Signal::HUP);
+    gate.open();
+    assert_eq!(run.ended().code(), Some(0), "{}", run.said());
+    place.assert_clean();
+}
+
+#[test]
+fn a_second_signal_does_not_break_the_clean_up() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut mkfs = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 1);
+    let mut detach = Gate::new(&place, When::Before, "losetup", "*--detach*", 0);
+    let mut run = start(&place, &[]);
+    mkfs.wait(&mut run);
+    run.signal(Signal::TERM);
+    run.signal(Signal::TERM);
+    detach.wait(&mut run);
+    // It cleans up by now.
+    for signal in SIGNALS {
+        run.signal(signal);
+    }
+    detach.open();
+    run.ended_by(Signal::TERM);
+    place.assert_clean();
+    assert_eq!(whole_cells(&place), 1);
+}

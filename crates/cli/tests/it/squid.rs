@@ -1,0 +1,168 @@
+//! The web caches through the real binary: the native model, filebench's personality, the real squid, and the study.
+
+use crate::common::{self, Place, root};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+
+fn squid() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = std::path::Path::new("/usr/sbin/squid").exists();
+    let here = sbin || fsarena_fs::available::find_program(&path, "squid").is_some();
+    if !here {
+        println!("skipped: squid is not installed");
+    }
+    here
+}
+
+/// A place that other users may pass through, with a plan of this workload.
+fn place(workload: &str) -> Place {
+    let place = Place::new();
+    std::fs::set_permissions(&place.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    place.edit_plan(
+        "[[workload]]\nuse = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]\n",
+        &format!("[[workload]]\n{workload}"),
+    );
+    place
+}
+
+/// The median of a metric on a step's only arm.
+#[track_caller]
+fn median(place: &Place, metric: &str, step: &str) -> f64 {
+    let (json, _) = place.expect(0, &["report", "--format", "json", "--metric", metric]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let steps = report["analyses"][0]["steps"].as_array().unwrap();
+    let named = |found: &&Value| found["step"]["id"]["name"] == step || found["step"]["id"] == step;
+    let arm = &steps.iter().find(named).unwrap_or_else(|| panic!("{step}: {report:#}"))["arms"][0];
+    let median = arm.as_object().unwrap().iter().find(|(key, _)| key.starts_with("median"));
+    median.unwrap().1.as_f64().unwrap()
+}
+
+#[test]
+fn the_native_model_serves_what_is_due() {
+    if !root() {
+        return;
+    }
+    let place = place(
+        "use = \"proxy-cache\"\nrates = 200\nthreads = 4\nseconds = 0.5\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n",
+    );
+    place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
+    place.assert_clean();
+    // 100 are due; Poisson, so a standard deviation of 10.
+    let requests = median(&place, "requests_count", "serve");
+    assert!((40.0..=160.0).contains(&requests), "{requests}");
+    assert!(median(&place, "cpu_per_request", "serve") > 0.0);
+    let hits = median(&place, "hit_ratio", "serve");
+    assert!(hits > 0.1 && hits < 0.9, "{hits}");
+}
+
+#[test]
+fn webproxy_says_that_its_data_set_shrinks() {
+    if !root() {
+        return;
+    }
+    let place = place("use = \"webproxy\"\nfiles = 50\nthreads = 4\nseconds = 0.3\n");
+    let (printed, _) = place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
+    assert!(printed.contains("data set shrinks"), "{printed}");
+    assert!(median(&place, "file_mean_bytes", "webproxy") < 16_384.0);
+    assert!(median(&place, "flowops_per_s", "webproxy") > 0.0);
+}
+
+#[test]
+fn the_real_squid_serves_from_each_store_and_leaves_nothing() {
+    if !root() || !squid() {
+        return;
+    }
+    for store in ["aufs", "ufs", "rock"] {
+        let place = place(&format!(
+            "use = \"squid\"\nstore = \"{store}\"\nrates = [100, 0]\nseconds = 0.3\nclients = 4\n\
+             cache_bytes = 2097152\nl1 = 2\nl2 = 4\n"
+        ));
+        place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
+        place.assert_clean();
+        for step in ["fill", "cold", "serve"] {
+            assert_eq!(median(&place, "failed_count", step), 0.0, "{store} {step}");
+            assert!(median(&place, "cpu_per_request", step) > 0.0, "{store} {step}");
+        }
+        assert!(median(&place, "hit_ratio", "cold") > 0.1, "{store}: the cache survives a restart");
+        assert!(median(&place, "client_cpu_ns", "serve") > 0.0);
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_squid() {
+    if !root() || !squid() {
+        return;
+    }
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
+        let place =
+            place("use = \"squid\"\nrates = 50\nseconds = 60\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n");
+        let mut run = place.fsarena(&["run", "plan.toml", "--quiet", "--on", "ram"]).spawn().unwrap();
+        let squid = loop {
+            assert!(run.try_wait().unwrap().is_none(), "it ended before squid was there");
+            match place.process("-N") {
+                Some(pid) => break pid,
+                None => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        };
+        rustix::process::kill_process(rustix::process::Pid::from_child(&run), signal).unwrap();
+        run.wait().unwrap();
+        // The kernel ends it when its parent has gone.
+        while std::path::Path::new(&format!("/proc/{squid}/root")).exists()
+            && place.processes().contains(&squid)
+        {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        if signal == rustix::process::Signal::KILL {
+            place.expect(0, &["recover"]);
+        }
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn without_squid_it_is_said_what_to_install() {
+    if !root() {
+        return;
+    }
+    let place = place("use = \"squid\"\n");
+    // A machine with everything but squid.
+    let bin = place.dir.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for dir in ["/usr/bin", "/usr/sbin", "/bin", "/sbin"] {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name != "squid" {
+                let _ = std::os::unix::fs::symlink(entry.path(), bin.join(name));
+            }
+        }
+    }
+    let mut command = place.fsarena(&["run", "plan.toml", "--on", "ram"]);
+    let output = command.env("PATH", &bin).output().unwrap();
+    let said = common::text(&output.stderr);
+    if said.contains("squid") {
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains("apt-get install squid") || said.contains("on Debian"), "{said}");
+    } else {
+        println!("skipped: fsarena looks in /usr/sbin too, and squid is there");
+    }
+}
+
+#[test]
+fn wilton_takes_the_filesystems_that_are_here() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let (plan, _) = place.expect(0, &["run", "wilton", "--dry-run", "--scale", "tiny"]);
+    assert!(plan.contains("ext3") && plan.contains("data=writeback"), "{plan}");
+    let (_, said) = place.expect(2, &["run", "wilton", "--fs", "vfat", "--dry-run"]);
+    assert!(said.contains("names its arms"), "{said}");
+    let args = ["run", "wilton", "--scale", "tiny", "--fs", "ext3,ext4", "--on", "ram", "--quiet"];
+    place.expect(0, &args);
+    let (csv, _) = place.expect(0, &["report", "--format", "csv"]);
+    for arm in ["ext3", "ext4"] {
+        let of_arm = |line: &&str| line.contains("serve[rate=") && line.contains(&format!(",{arm},"));
+        assert_eq!(csv.lines().filter(of_arm).count(), 3, "{arm}: {csv}");
+    }
+    place.assert_clean();
+}

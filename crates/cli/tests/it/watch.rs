@@ -1,0 +1,266 @@
+//! `fsarena watch` through the real binary: counters of every kind, and whatever can go wrong with them.
+
+use crate::common::service::{Answer, Service};
+use crate::common::{self, Place};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// Windows of a moment; six of them.
+const QUICK: [&str; 8] = ["--window", "200ms", "--every", "50ms", "--windows", "6", "--format", "json"];
+
+fn windows(printed: &str) -> Vec<Value> {
+    printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn watch(place: &Place, args: &[&str]) -> Vec<Value> {
+    let args: Vec<&str> = ["watch"].iter().chain(&QUICK).chain(args).copied().collect();
+    windows(&place.expect(0, &args).0)
+}
+
+fn requests(window: &Value) -> Option<f64> {
+    window["readings"]["requests_count"].as_f64()
+}
+
+fn marks(windows: &[Value]) -> String {
+    windows.iter().map(|window| window["marks"].to_string()).collect()
+}
+
+/// A watch that is going on, whose windows come as they close.
+struct Going {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Going {
+    fn start(place: &Place, args: &[&str]) -> Going {
+        let args: Vec<&str> = ["watch", "--window", "200ms", "--every", "50ms", "--format", "json"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
+        let mut child = place.fsarena(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Going { child, lines }
+    }
+
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+
+    /// The first window that is as wanted, of the next few.
+    #[track_caller]
+    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut seen = vec![];
+        for _ in 0..40 {
+            let window = self.next();
+            if wanted(&window) {
+                return window;
+            }
+            seen.push(window);
+        }
+        panic!("none of {seen:#?}");
+    }
+
+    fn signal(mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        self.lines.by_ref().for_each(drop);
+        self.child.wait().unwrap()
+    }
+}
+
+fn marked(window: &Value, words: &str) -> bool {
+    window["marks"].to_string().contains(words)
+}
+
+#[test]
+fn requests_are_counted_and_kept_window_by_window() {
+    let place = Place::new();
+    let service = Service::start(Answer::Counting);
+    let own = std::process::id().to_string();
+    let path = place.dir.display().to_string();
+    let args = ["--squid", &service.address, "--service", &own, "--path", &path, "--name", "ext4"];
+    let windows = watch(&place, &args);
+    assert_eq!(windows.len(), 6);
+    for window in &windows {
+        // Each asking counts as a request: four within a window at the most, and one at its end.
+        let requests = requests(window).unwrap();
+        assert!((1.0..=10.0).contains(&requests), "{window}");
+        for id in
+            ["machine_cpu_ns", "machine_user_ns", "iowait_ns", "service_cpu_ns", "cached_at_return_bytes"]
+        {
+            assert!(window["readings"][id].is_f64(), "{id}: {window}");
+        }
+    }
+    // They are a run like any other.
+    let (csv, _) = place.expect(0, &["report", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
+    assert!(csv.contains("requests_count") && csv.contains("ext4"), "{csv}");
+    let (listed, _) = place.expect(0, &["list", "runs"]);
+    assert!(listed.contains("watch-ext4"), "{listed}");
+}
+
+#[test]
+fn every_counter_counts() {
+    let place = Place::new();
+    let service = Service::start(Answer::Counting);
+    let url = format!("http://{}/metrics", service.address);
+    let found = watch(&place, &["--prometheus", &url, "--metric", "requests_total{code=\"200\"}"]);
+    assert!(found.iter().all(|window| requests(window).unwrap() >= 1.0), "{found:#?}");
+
+    let number = place.dir.join("number");
+    std::fs::write(&number, "17\n").unwrap();
+    let number = number.display().to_string();
+    let found = watch(&place, &["--", "cat", &number]);
+    assert!(found.iter().all(|window| requests(window) == Some(0.0)), "{found:#?}");
+
+    let none = watch(&place, &[]);
+    assert!(none.iter().all(|window| requests(window).is_none() && window["marks"] == serde_json::json!([])));
+}
+
+#[test]
+fn bad_answers_mark_windows_and_watching_goes_on() {
+    for (answer, words) in [
+        (Answer::Closed, "refused"),
+        (Answer::Hangs, "no whole answer"),
+        (Answer::Endless, "4 MiB"),
+        (Answer::Html, "<html>"),
+    ] {
+        let place = Place::new();
+        let service = Service::start(answer);
+        let windows = watch(&place, &["--squid", &service.address]);
+        assert_eq!(windows.len(), 6, "{answer:?}");
+        assert!(marks(&windows).contains(words), "{answer:?}: {}", marks(&windows));
+        assert!(windows.iter().all(|window| requests(window).is_none()));
+        assert!(windows.iter().all(|window| window["readings"]["machine_cpu_ns"].is_f64()));
+    }
+}
+
+#[test]
+fn a_service_that_restarts_is_marked_and_counted_on() {
+    let place = Place::new();
+    let service = Service::start(Answer::Counting);
+    service.set(1_000_000);
+    let mut going = Going::start(&place, &["--squid", &service.address]);
+    going.until(|window| requests(window).is_some());
+    service.set(0);
+    let back = going.until(|window| marked(window, "went back"));
+    assert!(back["marks"].as_array().unwrap().iter().any(|mark| mark["left_out"] == true), "{back}");
+    let after = going.until(|window| window["marks"].as_array().unwrap().is_empty());
+    assert!(requests(&after).unwrap() >= 1.0);
+
+    service.silence(true);
+    going.until(|window| marked(window, "did not answer"));
+    service.silence(false);
+    going.until(|window| window["marks"].as_array().unwrap().is_empty() && requests(window).is_some());
+    assert!(!going.signal(rustix::process::Signal::TERM).success());
+}
+
+#[test]
+fn a_log_is_followed_over_rotation() {
+    let place = Place::new();
+    let log = place.dir.join("access.log");
+    let append = |path: &Path, lines: u32| {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        (0..lines).for_each(|_| file.write_all(b"GET /\n").unwrap());
+    };
+    append(&log, 100);
+    let mut going = Going::start(&place, &["--log", log.to_str().unwrap()]);
+    going.next();
+    append(&log, 5);
+    std::fs::rename(&log, place.dir.join("access.log.1")).unwrap();
+    append(&log, 7);
+    // Both halves may fall into one window or into two.
+    let mut sum = 0.0;
+    while sum < 12.0 {
+        let window = going.next();
+        assert_eq!(window["marks"], serde_json::json!([]), "a rotation disturbs nothing");
+        sum += requests(&window).unwrap();
+    }
+    assert_eq!(sum, 12.0);
+    going.signal(rustix::process::Signal::INT);
+}
+
+#[test]
+fn a_watch_goes_on_after_a_kill() {
+    let place = Place::new();
+    let service = Service::start(Answer::Counting);
+    let mut going = Going::start(&place, &["--squid", &service.address, "--name", "here"]);
+    let last = (0..3).map(|_| going.next()).last().unwrap()["window"].as_u64().unwrap();
+    going.signal(rustix::process::Signal::KILL);
+
+    let (printed, _) =
+        place.expect(0, &["watch", "--resume", "latest", "--windows", "2", "--format", "json"]);
+    let windows = windows(&printed);
+    assert!(windows[0]["window"].as_u64().unwrap() > last, "{printed}");
+    assert!(requests(&windows[1]).unwrap() >= 1.0, "the counter is known from the run: {printed}");
+    let rows = place.rows("latest");
+    assert!(
+        rows.len() as u64 >= last + 3 && rows.iter().all(|(_, arm, step)| arm == "here" && step == "window")
+    );
+    assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let place = Place::new();
+    let (_, said) = place.expect(2, &["watch", "--squid", "https://a/"]);
+    assert!(said.contains("http"), "{said}");
+    let (_, said) = place.expect(6, &["watch", "--path", "/nowhere"]);
+    assert!(said.contains("/nowhere"), "{said}");
+    let (_, said) = place.expect(2, &["watch", "--device-operations"]);
+    assert!(said.contains("--path DIR"), "{said}");
+    place.expect(2, &["watch", "--squid", "a:1", "--log", "b"]);
+    assert!(!place.runs().exists(), "nothing is made for what cannot be watched");
+}
+
+#[test]
+fn a_device_that_is_unplugged_marks_its_window() {
+    if !common::root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = common::disk::Disk::ext4();
+    let dir = disk.dir.display().to_string();
+    let mut going = Going::start(&place, &["--path", &dir, "--device-operations"]);
+    let before = going.until(|window| requests(window).is_some());
+    assert!(before["readings"]["device_writes"].is_f64(), "{before}");
+    drop(disk);
+    let gone = going.until(|window| marked(window, "the device changed"));
+    assert!(gone["readings"]["machine_cpu_ns"].is_f64(), "{gone}");
+    going.next();
+    going.signal(rustix::process::Signal::TERM);
+    assert!(place.rows("latest").len() >= 3, "nothing that was recorded is lost");
+}
+
+#[test]
+fn watches_are_compared_by_the_cost_of_a_request() {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        let service = Service::start(Answer::Counting);
+        let lengths = ["--window", "50ms", "--every", "25ms", "--windows", "10", "--format", "json"];
+        let args = ["watch", "--squid", &service.address, "--name", name];
+        place.expect(0, &args.iter().chain(&lengths).copied().collect::<Vec<_>>());
+        // Runs of one second are told apart by their names.
+        let made = std::fs::read_dir(place.runs()).unwrap().flatten();
+        let run = made.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("watch-"));
+        std::fs::rename(run.unwrap(), place.dir.join(name)).unwrap();
+    }
+    let [one, two] = ["one", "two"].map(|name| place.dir.join(name).display().to_string());
+    let (json, _) = place.expect(0, &["compare", &one, &two, "--format", "json"]);
+    let page: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(page["services"][0]["name"], "one");
+    let cpu = &page["services"][1]["costs"][0];
+    assert_eq!(cpu["resource"], "machine_cpu_s");
+    assert!(cpu["per_request"].as_f64().unwrap() > 0.0 && cpu["effective_windows"].as_f64().unwrap() <= 10.0);
+    let pair = &page["pairs"][0];
+    let decided =
+        pair["ratio_b_to_a"].is_object() || pair["refused_overlap"].is_f64() || pair["unknown"] == true;
+    assert!(decided, "{pair}");
+    let (shown, _) = place.expect(0, &["compare", &one, &two]);
+    for words in ["Cost of a request", "Fixed overhead", "Compared", "~iowait"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Scratch devices for the tests on real loop devices.
+
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_sys::image;
+use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
+use fsarena_sys::undo::Journal;
+use std::path::{Path, PathBuf};
+
+/// Loop devices and mounts need root. Says so where a test is skipped for the lack of it.
+pub fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root for loop devices and mounts");
+    }
+    root
+}
+
+/// A directory with a blank and a newline in its name, and a journal in it.
+pub struct Place {
+    pub dir: PathBuf,
+    pub journal: Journal,
+    // Removed last, when nothing is mounted in it any more.
+    _temp: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap().join("a dir\nwith \\ marks");
+        std::fs::create_dir(&dir).unwrap();
+        let journal = Journal::create(&dir.join("state"), "test").unwrap();
+        Place { dir, journal, _temp: temp }
+    }
+
+    /// A loop device of a sparse image that fsarena makes.
+    pub fn scratch(&self, name: &str, mib: u64) -> ScratchDevice {
+        let image = image::create(&self.journal, &self.dir.join(name), mib << 20, false).unwrap();
+        let device = self.attach(image.path(), true);
+        ScratchDevice::from_loop(device, image).unwrap()
+    }
+
+    pub fn attach(&self, image: &Path, discard: bool) -> LoopDevice {
+        let opts = LoopOptions { direct_io: false, discard };
+        loopdev::attach(&self.journal, image, opts, &mut |_| {}).unwrap()
+    }
+
+    /// A sparse file that stands for a foreign disk.
+    pub fn foreign(&self, name: &str, mib: u64) -> LoopDevice {
+        let path = self.dir.join(name);
+        std::fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        self.attach(&path, true)
+    }
+
+    pub fn mount_point(&self, name: &str) -> PathBuf {
+        let path = self.dir.join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+}
+
+/// Runs a command that has to succeed.
+pub fn run(program: &str, args: &[&str]) {
+    let argv = fsarena_sys::argv::Argv::new(program).args(args);
+    argv.expect(&mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+}

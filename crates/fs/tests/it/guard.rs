@@ -1,0 +1,233 @@
+//! Every refusal of the guard, on real devices. Loop devices stand in for disks: a link in
+//! `/dev/disk/by-id` gives each a stable name, and is removed again.
+
+use crate::common::{Place, root, run};
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_fs::filesystems;
+use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::mount;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A stable name for a device, as udev would make one.
+struct Name(PathBuf);
+
+impl Name {
+    fn of(device: &Path) -> Name {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/dev/disk/by-id/fsarena-test-{}-{number}", std::process::id()));
+        // Where there is no such directory the tests make it, and the last name takes it away again.
+        for _ in 0..1000 {
+            let _ = std::fs::create_dir_all("/dev/disk/by-id");
+            match std::os::unix::fs::symlink(device, &path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                made => {
+                    made.unwrap();
+                    return Name(path);
+                }
+            }
+        }
+        panic!("{path:?} cannot be made");
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        // Fails while there is any other name in it.
+        let _ = std::fs::remove_dir("/dev/disk/by-id").and_then(|()| std::fs::remove_dir("/dev/disk"));
+    }
+}
+
+fn erase(place: &Place, name: &Path, given_up: Option<&str>) -> Result<ScratchDevice, String> {
+    let written = WrittenLog::open(&place.dir.join("state"));
+    ScratchDevice::from_erase(&Kernel::host(), name, given_up, &written).map_err(|error| {
+        assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+        error.to_string()
+    })
+}
+
+fn refused(place: &Place, name: &Path, why: &str) {
+    let error = erase(place, name, Some("ext4")).map(|device| device.path().to_path_buf()).unwrap_err();
+    assert!(error.contains(why), "{error:?} does not say {why:?}");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn an_empty_disk_named_stably_is_accepted_and_later_its_own_signature() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 64);
+    let name = Name::of(disk.path());
+    let ext4 = filesystems::find("ext4").unwrap();
+    for _ in 0..2 {
+        let scratch = erase(&place, &name.0, None).unwrap();
+        assert_eq!(scratch.size_bytes(), 64 << 20);
+        lifecycle::format(&scratch, ext4, &ArmOptions::default(), &mut |_| {}).unwrap();
+    }
+    // The same type, but of somebody else.
+    run("mkfs.ext4", &["-q", "-F", text(disk.path())]);
+    let error = erase(&place, &name.0, None).map(|_| ()).unwrap_err();
+    assert!(error.contains("ext4") && error.contains("--erase-signature ext4"), "{error}");
+    // Giving up one type gives up no other.
+    assert!(erase(&place, &name.0, Some("xfs")).is_err());
+    assert!(erase(&place, &name.0, Some("ext4")).is_ok());
+}
+
+#[test]
+fn a_name_that_can_move_is_refused_and_the_stable_one_told() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    refused(&place, disk.path(), "another disk after a reboot");
+    let name = Name::of(disk.path());
+    refused(&place, disk.path(), text(&name.0));
+    let link = place.dir.join("link to it");
+    std::os::unix::fs::symlink(disk.path(), &link).unwrap();
+    refused(&place, &link, text(&name.0));
+}
+
+#[test]
+fn mounted_under_any_name() {
+    if !root() {
+        return;
+    }
+    for (fs, mib) in [("ext4", 64), ("btrfs", 256)] {
+        let place = Place::new();
+        let disk = place.foreign("disk", mib);
+        let (name, second) = (Name::of(disk.path()), Name::of(disk.path()));
+        run(&format!("mkfs.{fs}"), &[text(disk.path())]);
+        let target = place.mount_point("mnt");
+        let mounted = mount::mount(&place.journal, &mut |_| {}, &second.0, &target, fs, "").unwrap();
+        refused(&place, &name.0, "is mounted at");
+        mounted.unmount(&mut |_| {}).unwrap();
+    }
+}
+
+#[test]
+fn swap() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    let name = Name::of(disk.path());
+    run("mkswap", &[text(disk.path())]);
+    refused(&place, &name.0, "carries swap");
+    run("swapon", &[text(disk.path())]);
+    refused(&place, &name.0, "in use as swap");
+    run("swapoff", &[text(disk.path())]);
+}
+
+#[test]
+fn partition_tables() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    let name = Name::of(disk.path());
+    // A DOS table is its mark at the end of the first sector; one entry: type 0x83, sectors 2048 to 4095.
+    let mut sector = [0u8; 512];
+    sector[446..462].copy_from_slice(&[0, 0, 2, 0, 0x83, 0, 2, 0, 0, 8, 0, 0, 0, 8, 0, 0]);
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    std::fs::write(disk.image(), sector).unwrap();
+    std::fs::File::options().write(true).open(disk.image()).unwrap().set_len(16 << 20).unwrap();
+    let error = erase(&place, &name.0, Some("dos")).map(|_| ()).unwrap_err();
+    assert!(error.contains("partition table"), "{error}");
+}
+
+#[test]
+fn a_device_that_carries_another_loop() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    let name = Name::of(disk.path());
+    let above = place.attach(disk.path(), true);
+    refused(&place, &name.0, text(above.path()));
+    above.detach(&mut |_| {}).unwrap();
+    assert!(erase(&place, &name.0, None).is_ok());
+}
+
+#[test]
+fn what_the_kernel_has_claimed() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    let name = Name::of(disk.path());
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    let claimed = rustix::fs::open(disk.path(), flags, Mode::empty()).unwrap();
+    refused(&place, &name.0, "the kernel says that it is in use");
+    drop(claimed);
+    // A child that another test forked meanwhile has the descriptor too, until it executes its program.
+    let pause = std::time::Duration::from_millis(20);
+    let mut tries = (0..250).inspect(|_| std::thread::sleep(pause));
+    assert!(tries.any(|_| erase(&place, &name.0, None).is_ok()));
+}
+
+#[test]
+fn read_only_devices() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.foreign("disk", 16);
+    let name = Name::of(disk.path());
+    run("blockdev", &["--setro", text(disk.path())]);
+    refused(&place, &name.0, "read-only");
+    run("blockdev", &["--setrw", text(disk.path())]);
+    assert!(erase(&place, &name.0, None).is_ok());
+}
+
+#[test]
+fn files_and_links_to_them_even_when_named_like_disks() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.dir.join("precious");
+    std::fs::write(&file, "data").unwrap();
+    refused(&place, &file, "a regular file");
+    refused(&place, &Name::of(&file).0, "a regular file");
+    refused(&place, &Name::of(Path::new("/dev/null")).0, "a character device");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "data");
+}
+
+#[test]
+fn an_image_on_the_filesystem_under_test() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let scratch = place.scratch("image", 64);
+    let target = place.mount_point("mnt");
+    let (ext4, options) = (filesystems::find("ext4").unwrap(), ArmOptions::default());
+    lifecycle::format(&scratch, ext4, &options, &mut |_| {}).unwrap();
+    let mounted = lifecycle::mount(&scratch, &place.journal, ext4, &options, &target, &mut |_| {}).unwrap();
+    let state = place.dir.join("state");
+    let check = |state: &Path, under_test: &[PathBuf]| {
+        let path = target.join("new image");
+        check_image_path(&Kernel::host(), state, &path, under_test).map_err(|error| error.to_string())
+    };
+    assert!(check(&state, &[]).unwrap_err().contains("itself under test"));
+    let elsewhere = place.dir.join("no state");
+    assert_eq!(check(&elsewhere, &[]), Ok(()));
+    assert!(check(&elsewhere, &[scratch.path().to_path_buf()]).unwrap_err().contains("itself under test"));
+    assert!(check(&elsewhere, std::slice::from_ref(&target)).unwrap_err().contains("itself under test"));
+    mounted.unmount(&mut |_| {}).unwrap();
+}

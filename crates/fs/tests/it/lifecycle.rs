@@ -1,0 +1,150 @@
+//! mkfs, mount and unmount on real loop devices.
+
+use crate::common::{Place, root};
+use fsarena_core::cell::Arm;
+use fsarena_fs::filesystems::{self, FILESYSTEMS};
+use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::{available, def::FsDef};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::loopdev;
+use fsarena_sys::mount::effective_options;
+
+fn arm(def: &FsDef, set: &str) -> Arm {
+    let levels = [("fs", def.id), ("options", set)];
+    Arm { name: def.id.into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
+}
+
+/// The format before checksums is a build option of the kernel.
+const KERNEL_MAY_LACK: &str = "xfs nocrc";
+
+/// Every option set of every filesystem whose mkfs is installed is made over another filesystem without a
+/// question; those the kernel has are mounted, written to and unmounted.
+#[test]
+fn every_option_set_is_made_and_mounted() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let device = place.scratch("image 1", 2048);
+    let target = place.mount_point("mnt");
+    let survey = available::survey(&Kernel::host()).unwrap();
+    let mut log = vec![];
+    let mut mounted = vec![];
+    for found in survey.iter().filter(|found| found.mkfs.is_some()) {
+        for set in found.def.options {
+            let id = format!("{} {}", found.def.id, set.id);
+            let options = lifecycle::options(found.def, &arm(found.def, set.id)).unwrap();
+            let mut note = |record| log.push(record);
+            let made = lifecycle::format(&device, found.def, &options, &mut note);
+            let made = made.unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert_eq!(made.argv[0], found.def.mkfs);
+            if !found.kernel {
+                continue;
+            }
+            let described = lifecycle::describe(&device, found.def, &mut note);
+            assert!(described.is_some_and(|text| text.lines().count() > 3), "{id}");
+            let mount = lifecycle::mount(&device, &place.journal, found.def, &options, &target, &mut note);
+            if mount.is_err() && id == KERNEL_MAY_LACK {
+                continue;
+            }
+            let mount = mount.unwrap_or_else(|error| panic!("{id}: {error}"));
+            std::fs::write(target.join("file"), "text").unwrap_or_else(|error| panic!("{id}: {error}"));
+            let effective = effective_options(&Kernel::host(), &target).unwrap();
+            assert!(effective.starts_with("rw,"), "{id}: {effective}");
+            mount.unmount(&mut note).unwrap();
+            assert!(!target.join("file").exists());
+            mounted.push(found.def.id);
+        }
+    }
+    for must in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+        assert!(mounted.contains(&must), "{must} is not made and mounted here: {mounted:?}");
+    }
+    assert!(log.iter().all(|record| record.ended == "exit 0" || record.argv[0] == "mount"), "{log:?}");
+    let image = device.loop_image().unwrap().1.path().to_path_buf();
+    device.release(&mut |_| {}).unwrap();
+    assert!(!image.exists() && loopdev::attached(&Kernel::host(), &image).is_empty());
+}
+
+/// Whatever filesystem is on the device, each mkfs overwrites it.
+#[test]
+fn each_is_made_over_each_other() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let device = place.scratch("image", 512);
+    let installed: Vec<_> = available::survey(&Kernel::host())
+        .unwrap()
+        .into_iter()
+        .filter(|found| found.mkfs.is_some())
+        .collect();
+    let make = |def: &FsDef| {
+        let made = lifecycle::format(&device, def, &ArmOptions::default(), &mut |_| {});
+        made.unwrap_or_else(|error| panic!("{}: {error}", def.id));
+    };
+    // Alternating between two covers both directions.
+    for (i, one) in installed.iter().enumerate() {
+        for other in &installed[i + 1..] {
+            make(one.def);
+            make(other.def);
+        }
+        make(one.def);
+    }
+}
+
+#[test]
+fn a_failing_mkfs_says_why_in_its_own_words() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let device = place.scratch("small", 16);
+    let options = ArmOptions { mkfs: vec!["-b".into(), "12".into()], ..ArmOptions::default() };
+    let error =
+        lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("invalid block size"), "{error}");
+}
+
+#[test]
+fn a_busy_mount_point_names_its_user() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let device = place.scratch("image", 64);
+    let target = place.mount_point("mnt");
+    let ext2 = filesystems::find("ext2").unwrap();
+    lifecycle::format(&device, ext2, &ArmOptions::default(), &mut |_| {}).unwrap();
+    let options = ArmOptions::default();
+    let mount = || lifecycle::mount(&device, &place.journal, ext2, &options, &target, &mut |_| {});
+    let mounted = mount().unwrap();
+    assert!(mount().unwrap_err().to_string().contains("mounted there already"));
+    let file = std::fs::File::create(target.join("open")).unwrap();
+    let error = mounted.unmount(&mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains(&std::process::id().to_string()), "{error}");
+    drop(file);
+    fsarena_sys::mount::unmount(&target, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn the_loop_device_offers_discard_only_when_asked() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let image = place.dir.join("image");
+    std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    for offered in [false, true, false] {
+        let device = place.attach(&image, offered);
+        let name = device.path().file_name().unwrap().to_str().unwrap().to_string();
+        let limit = Kernel::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
+        assert_eq!(limit != "0", offered, "{limit}");
+        device.detach(&mut |_| {}).unwrap();
+        assert!(loopdev::attached(&Kernel::host(), &image).is_empty());
+    }
+}
+
+#[test]
+fn every_known_filesystem_is_surveyed() {
+    assert_eq!(available::survey(&Kernel::host()).unwrap().len(), FILESYSTEMS.len());
+}

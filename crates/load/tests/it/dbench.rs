@@ -1,0 +1,148 @@
+//! Honesty of dbench: its system calls are those of the real one, pass for pass.
+
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::Settings;
+use fsarena_load::workload::{Job, Place};
+use fsarena_load::workloads;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What a child of these tests is asked to play, and where.
+const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";
+const CHILD_DIR: &str = "DBENCH_CHILD_DIR";
+
+/// Every operation, with names that are there and names that are not; one rename a pass.
+const LOAD: &str = "\
+Mkdir \"\\clients\" NT_STATUS_OK
+NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+NTCreateX \"\\clients\\client1\\d\" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+Deltree \"\\clients\\client1\" NT_STATUS_OK
+NTCreateX \"\\clients\\client1\\none\" 0x40 0x1 2 NT_STATUS_OBJECT_NAME_NOT_FOUND
+QUERY_PATH_INFORMATION \"\\clients\\client1\\none\" 1004 NT_STATUS_OBJECT_NAME_NOT_FOUND
+QUERY_PATH_INFORMATION \"\\nowhere\\none\" 1004 NT_STATUS_OBJECT_NAME_NOT_FOUND
+FIND_FIRST \"\\clients\\client1\\none*\" 260 1366 0 NT_STATUS_NO_SUCH_FILE
+NTCreateX \"\\clients\\client1\\a\" 0x40 0x2 2 NT_STATUS_OK
+LockX 2 2147483538 1 NT_STATUS_OK
+WriteX 2 9999 1 1 NT_STATUS_OK
+WriteX 2 0 10000 10000 NT_STATUS_OK
+UnlockX 2 2147483538 1 NT_STATUS_OK
+ReadX 2 5000 4096 4096 NT_STATUS_OK
+QUERY_FILE_INFORMATION 2 258 NT_STATUS_OK
+SET_FILE_INFORMATION 2 1004 NT_STATUS_OK
+QUERY_FS_INFORMATION 1 NT_STATUS_OK
+Flush 2 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+FIND_FIRST \"\\clients\\client1\\*\" 260 2 3 NT_STATUS_OK
+FIND_FIRST \"\\clients\\client1\\a\" 260 1366 1 NT_STATUS_OK
+Rename \"\\clients\\client1\\a\" \"\\clients\\client1\\B\" NT_STATUS_OK
+NTCreateX \"\\clients\\client1\\b\" 0x40 0x1 3 NT_STATUS_OBJECT_NAME_NOT_FOUND
+Mkdir \"\\clients\\client1\\e\" NT_STATUS_OK
+Rmdir \"\\clients\\client1\\e\" NT_STATUS_OK
+Unlink \"\\clients\\client1\\B\" 0x6 NT_STATUS_OK
+";
+
+fn installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--help").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// Not a test: what a traced child does. Without a load in its environment there is nothing to do.
+#[test]
+fn child() {
+    let (Ok(loadfile), Ok(dir)) = (std::env::var(CHILD_LOADFILE), std::env::var(CHILD_DIR)) else { return };
+    let dbench = workloads::find("dbench").unwrap();
+    let mut settings = Settings::defaults(dbench.def().settings);
+    for (id, text) in [("loadfile", loadfile.as_str()), ("clients", "1"), ("seconds", "1"), ("warm_up", "0")]
+    {
+        let def = dbench.def().settings.iter().find(|def| def.id == id).unwrap();
+        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
+    }
+    let job = Job { settings, scale: Scale::Tiny, seed: 5 };
+    let place = Place { root: dir.clone().into(), other: dir.into() };
+    for step in dbench.steps(&job, &place).unwrap() {
+        for action in step.prepare.into_iter().chain(step.work) {
+            action.perform(&mut |_| {}).unwrap();
+        }
+    }
+}
+
+/// Calls for each rename, of which there is one a pass, as strace -c counts them.
+fn by_pass(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let text = std::fs::read_to_string(table).unwrap();
+    // % time, seconds, usecs/call, calls, [errors], name
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        Some((fields.last()?.to_string(), fields.get(3)?.parse::<f64>().ok()?))
+    };
+    let calls: BTreeMap<String, f64> = text.lines().filter_map(row).collect();
+    let passes = calls["rename"];
+    assert!(passes > 50.0, "only {passes} passes\n{text}");
+    calls.into_iter().map(|(name, count)| (name, count / passes)).collect()
+}
+
+#[test]
+fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
+    if !installed("strace") || !installed("dbench") {
+        return;
+    }
+    let within = tempfile::tempdir().unwrap();
+    let (table, loadfile) = (within.path().join("table"), within.path().join("load.txt"));
+    std::fs::write(&loadfile, LOAD).unwrap();
+    let strace = || {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-c", "-o"]).arg(&table);
+        command
+    };
+    let dir = |name: &str| {
+        let dir = within.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        dir
+    };
+    let mut ours = strace();
+    ours.arg(std::env::current_exe().unwrap()).args(["--exact", "dbench::child"]);
+    ours.env(CHILD_LOADFILE, &loadfile).env(CHILD_DIR, dir("ours"));
+    let mut ours = by_pass(&mut ours, &table);
+    if cfg!(debug_assertions) {
+        // Without optimisation the standard library looks at each descriptor before it closes it.
+        let closed = ours["close"];
+        ours.entry("fcntl".into()).and_modify(|count| *count -= closed);
+    }
+    let mut real = strace();
+    real.args(["dbench", "-t", "1", "--skip-cleanup", "-c"])
+        .arg(&loadfile)
+        .arg("-D")
+        .arg(dir("real"))
+        .arg("1");
+    let real = by_pass(&mut real, &table);
+    for (name, most) in [
+        ("openat", 0.03),
+        ("newfstatat", 0.03),
+        ("getdents64", 0.03),
+        ("close", 0.03),
+        ("unlink", 0.01),
+        ("mkdir", 0.01),
+        ("rmdir", 0.01),
+        ("pread64", 0.01),
+        ("pwrite64", 0.01),
+        ("fsync", 0.01),
+        ("utimensat", 0.01),
+        ("statfs", 0.02),
+        ("fcntl", 0.02),
+    ] {
+        let [mine, theirs] = [&ours, &real].map(|calls| calls.get(name).copied().unwrap_or(0.0));
+        // Loaders and the start of clients make a few, and one pass is cut short.
+        assert!(
+            (mine - theirs).abs() <= most * theirs + 0.5,
+            "{name}: {mine} and {theirs}\n{ours:?}\n{real:?}"
+        );
+        assert!(theirs > 0.0, "{name} is not in it");
+    }
+}

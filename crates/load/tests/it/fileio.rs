@@ -1,0 +1,189 @@
+//! Honesty of fileio: its system calls are those of the real sysbench, and what would falsify a figure is
+//! refused.
+
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::Settings;
+use fsarena_load::engine::{self, Content, FileSpec, Files};
+use fsarena_load::step::Step;
+use fsarena_load::workload::{Job, Place, Workload};
+use fsarena_load::workloads;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What a child of these tests is asked to do, and where.
+const CHILD_SETTINGS: &str = "FILEIO_CHILD_SETTINGS";
+const CHILD_DIR: &str = "FILEIO_CHILD_DIR";
+
+fn fileio() -> &'static dyn Workload {
+    workloads::find("fileio").unwrap()
+}
+
+fn job(words: &str) -> Job {
+    let defs = fileio().def().settings;
+    let mut settings = Settings::defaults(defs);
+    for word in words.split_whitespace() {
+        let (id, text) = word.split_once('=').unwrap();
+        let def = defs.iter().find(|def| def.id == id).unwrap();
+        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
+    }
+    Job { settings, scale: Scale::Tiny, seed: 5 }
+}
+
+/// The only step of a job in a directory.
+fn step(words: &str, dir: &Path) -> Step {
+    let place = Place { root: dir.into(), other: dir.into() };
+    let mut steps = fileio().steps(&job(words), &place).unwrap();
+    assert_eq!(steps.len(), 1);
+    steps.remove(0)
+}
+
+fn prepare(words: &str, dir: &Path) -> Step {
+    let mut step = step(words, dir);
+    for action in std::mem::take(&mut step.prepare) {
+        action.perform(&mut |_| {}).unwrap();
+    }
+    step
+}
+
+fn work(step: Step) -> Result<(), fsarena_load::step::Error> {
+    step.work.into_iter().try_for_each(|action| action.perform(&mut |_| {}).map(drop))
+}
+
+/// Not a test: what a traced child does. Without a job in its environment there is nothing to do.
+#[test]
+fn child() {
+    let (Ok(words), Ok(dir)) = (std::env::var(CHILD_SETTINGS), std::env::var(CHILD_DIR)) else { return };
+    work(step(&words, Path::new(&dir))).unwrap();
+}
+
+fn installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// Calls by name, as strace -c counts them.
+fn counted(command: &mut Command, table: &Path) -> BTreeMap<String, u64> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(table).unwrap();
+    // % time, seconds, usecs/call, calls, [errors], name
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        Some((fields.last()?.to_string(), fields.get(3)?.parse().ok()?))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+fn strace(table: &Path) -> Command {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-o"]).arg(table);
+    command
+}
+
+#[test]
+fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
+    if !installed("strace") || !installed("sysbench") {
+        return;
+    }
+    let within = tempfile::tempdir().unwrap();
+    let table = within.path().join("table");
+    for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
+        for threads in [1, 4] {
+            let dir = within.path().join(format!("{mode}-{threads}"));
+            std::fs::create_dir(&dir).unwrap();
+            let words =
+                format!("modes={mode} threads={threads} bs=4096 files=8 events=1000 total_bytes=1048576");
+            prepare(&words, &dir);
+            let child = std::env::current_exe().unwrap();
+            let native = counted(
+                strace(&table)
+                    .arg(child)
+                    .args(["--exact", "fileio::child"])
+                    .env(CHILD_SETTINGS, &words)
+                    .env(CHILD_DIR, &dir),
+                &table,
+            );
+            prepare(&words, &dir);
+            let mut real = strace(&table);
+            real.current_dir(&dir).args(["sysbench", "fileio", "--file-num=8", "--file-total-size=1048576"]);
+            real.args(["--file-block-size=4096", "--file-extra-flags=direct", "--events=1000", "--time=0"]);
+            real.args([format!("--file-test-mode={mode}"), format!("--threads={threads}"), "run".into()]);
+            let real = counted(&mut real, &table);
+            same(&format!("{mode}, {threads} threads"), &native, &real);
+        }
+    }
+}
+
+#[track_caller]
+fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>) {
+    let of = |calls: &BTreeMap<String, u64>, name| calls.get(name).copied().unwrap_or(0);
+    for name in ["pwrite64", "fsync", "fdatasync", "pwritev2", "io_submit"] {
+        assert_eq!(of(native, name), of(real, name), "{what}: {name}\nnative {native:?}\nreal {real:?}");
+    }
+    // The dynamic loader reads a few headers, too.
+    let (mine, theirs) = (of(native, "pread64"), of(real, "pread64"));
+    assert!(mine.abs_diff(theirs) <= 4, "{what}: pread64 {mine} and {theirs}");
+    let moved = of(real, "pwrite64") + theirs;
+    assert!(moved >= 900, "{what}: the real one moved only {moved} blocks");
+}
+
+#[test]
+fn every_thread_of_the_real_tools_works() {
+    for tool in ["sysbench", "fio"] {
+        if !installed(tool) {
+            continue;
+        }
+        for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
+            let dir = tempfile::tempdir().unwrap();
+            let words =
+                format!("modes={mode} engine={tool} threads=4 bs=4096 files=8 events=1000 fsync_every=0");
+            let step = prepare(&words, dir.path());
+            let (mut moved, mut read) = (0.0, Default::default());
+            for action in step.work {
+                read = action.perform(&mut |_| {}).unwrap().readings;
+                let of = |id| fsarena_core::sample::Readings::get(&read, id).unwrap_or(0.0);
+                moved =
+                    of("read_operations_count") + of("write_operations_count") + of("all_operations_count");
+            }
+            assert_eq!(moved, 1000.0, "{tool} {mode}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sparse_file_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "modes=rndrd files=4 direct=false";
+    let step = prepare(words, dir.path());
+    let path = dir.path().join("test_file.2");
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    let said = work(step).unwrap_err().to_string();
+    assert!(said.contains("test_file.2") && said.contains("sparse"), "{said}");
+    // Who asks for it gets it.
+    work(self::step("modes=rndrd files=4 direct=false any_layout=true seconds=0.01", dir.path())).unwrap();
+}
+
+#[test]
+fn a_planted_corruption_is_found_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "modes=seqrd files=4 bs=4096 direct=false verify=true events=1000";
+    let step = prepare(words, dir.path());
+    let path = dir.path().join("test_file.1");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"!", 2 * 4096 + 100).unwrap();
+    let said = work(step).unwrap_err().to_string();
+    assert!(said.contains("wrong data at byte 8192") && said.contains("test_file.1"), "{said}");
+}
+
+#[test]
+fn the_names_of_files_are_those_of_sysbench() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = FileSpec { count: 3, bytes: 4096, content: Content::Zeros, seed: 1, verify_block: None };
+    let files: engine::Files = Files::prepare(dir.path(), &spec).unwrap();
+    assert!(files.paths()[2].ends_with("test_file.2"));
+}

@@ -1,0 +1,160 @@
+//! What a run exports for other tools comes back as it was, read as those tools' own.
+
+use crate::fixture;
+use fsarena_core::record::MetricInfo;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::series::{Latency, Point, SeriesTable};
+use fsarena_report::exporters::find;
+use fsarena_report::import::{Samples, parse};
+use fsarena_report::report::Report;
+
+const BLOCKS: u32 = 3;
+
+/// Readings of loads: name, and value on the first arm in the first block.
+const LOADS: [(&str, f64); 12] = [
+    ("read_operations_count", 3000.0),
+    ("read_iops_per_s", 1500.125),
+    ("read_bandwidth_bytes_per_s", 6_144_512.0),
+    ("read_latency_mean_ns", 650_123.0),
+    ("read_latency_max_ns", 2_000_000.0),
+    ("read_latency_p99_ns", 900_000.0),
+    ("all_latency_mean_ns", 700_001.0),
+    ("all_latency_max_ns", 2_000_000.0),
+    ("load_elapsed_ns", 2_000_000_000.0),
+    ("served_bytes_per_s", 321_500_000.0),
+    ("flush_operations_count", 60.0),
+    ("flush_latency_mean_ns", 2_500_000.0),
+];
+
+/// What a reading has in a row.
+fn value(record: &RunRecord, row: usize, first: f64) -> f64 {
+    let cell = &record.cells[record.samples.cell[row] as usize];
+    first * (1.0 + cell.arm as f64) + f64::from(cell.block)
+}
+
+/// A run of one load on two arms.
+fn loads() -> RunRecord {
+    let mut record = fixture::run(&["ext4", "xfs"], BLOCKS);
+    let step = record.steps.iter().position(|step| step.id.name == "touch").unwrap();
+    record.steps[step].id.params.insert("clients".into(), "8".into());
+    record.readings = LOADS
+        .map(|(id, _)| MetricInfo {
+            id: id.into(),
+            unit: Unit::Count,
+            direction: Direction::Neutral,
+            help: String::new(),
+        })
+        .to_vec();
+    let rows = record.samples.len();
+    let of = |row: usize, first: f64| match record.samples.step[row] as usize == step {
+        true => value(&record, row, first),
+        false => f64::NAN,
+    };
+    let values = LOADS.map(|(_, first)| (0..rows).map(|row| of(row, first)).collect()).to_vec();
+    record.samples.values = values;
+    record
+}
+
+fn export(record: RunRecord, format: &str) -> Vec<u8> {
+    let report = Report::new(record, &[]).unwrap();
+    let mut out = vec![];
+    find(format).unwrap().export(&report, &mut out).unwrap();
+    out
+}
+
+/// Exported and read back; the format is found out by itself.
+fn back(format: &str) -> Samples {
+    let samples = parse("a", &export(loads(), format), None).unwrap();
+    assert_eq!(samples.format, format);
+    samples
+}
+
+#[track_caller]
+fn assert_has(samples: &Samples, name: &str, metric: &str, expected: [f64; BLOCKS as usize]) {
+    let of = |s: &&fsarena_report::import::Series| s.name == name && s.metric == metric;
+    let found = samples.series.iter().find(of).unwrap_or_else(|| panic!("{name} {metric}: {samples:#?}"));
+    assert_eq!(found.values.len(), expected.len(), "{name} {metric}");
+    for (found, expected) in found.values.iter().zip(expected) {
+        assert!((found / expected - 1.0).abs() < 1e-12, "{name} {metric}: {found} {expected}");
+    }
+}
+
+#[test]
+fn fio_has_each_step_of_each_arm_as_a_job() {
+    let samples = back("fio");
+    assert_has(&samples, "touch[clients=8] on ext4 read", "iops", [1500.125, 1501.125, 1502.125]);
+    assert_has(&samples, "touch[clients=8] on xfs read", "latency", [1_300_246.0, 1_300_247.0, 1_300_248.0]);
+    assert!(samples.series.iter().all(|one| !one.name.ends_with("write")), "nothing was written");
+}
+
+#[test]
+fn sysbench_has_each_sample_as_a_run() {
+    let samples = back("sysbench");
+    assert_has(&samples, "touch[clients=8] on ext4", "reads", [1500.125, 1501.125, 1502.125]);
+    assert_has(&samples, "touch[clients=8] on ext4", "time", [2.0, 2.000_000_001, 2.000_000_002]);
+    assert_has(&samples, "touch[clients=8] on xfs", "latency", [1.400_002, 1.400_003, 1.400_004]);
+}
+
+#[test]
+fn dbench_has_each_sample_as_a_run_of_its_load() {
+    let samples = back("dbench");
+    let load = "touch[clients=8] on ext4: ";
+    assert_has(&samples, &format!("{load}8 clients"), "throughput", [321.5, 321.500_001, 321.500_002]);
+    assert_has(&samples, &format!("{load}Flush"), "latency", [2.5, 2.500_001, 2.500_002]);
+    let text = String::from_utf8(export(loads(), "dbench")).unwrap();
+    assert!(text.contains("8 clients  8 procs  max_latency=2 ms"), "{text}");
+}
+
+#[test]
+fn a_run_of_tasks_has_nothing_for_formats_of_loads() {
+    let report = Report::new(fixture::run(&["ext4", "xfs"], 2), &[]).unwrap();
+    for format in ["fio", "sysbench", "dbench"] {
+        let error = find(format).unwrap().export(&report, &mut vec![]).unwrap_err();
+        assert!(error.to_string().contains("--format csv"), "{error}");
+    }
+}
+
+#[test]
+fn series_are_rows_and_their_medians_are_in_the_document() {
+    let mut record = loads();
+    let rows: Vec<u32> = (0..record.samples.len() as u32)
+        .filter(|row| !record.samples.values[0][*row as usize].is_nan())
+        .collect();
+    let point = |row: u32, at: u32| Point {
+        start_s: f64::from(at) * 0.5,
+        length_s: 0.5,
+        warm_up: at == 0,
+        operations: u64::from(
+            100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].block,
+        ),
+        bytes: 4096,
+        latency: (at > 0).then_some(Latency { p50_ns: 10, p99_ns: 20, p999_ns: 30 }),
+    };
+    record.series = SeriesTable {
+        points: rows.iter().flat_map(|row| [point(*row, 0), point(*row, 1)]).collect(),
+        row: rows.iter().flat_map(|row| [*row, *row]).collect(),
+        left_out: 0,
+    };
+    let csv = String::from_utf8(export(record.clone(), "series")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 1 + 2 * 2 * BLOCKS as usize);
+    assert!(lines[0].ends_with(
+        "workload,step,start_s,length_s,warm_up,operations_count,bytes,operations_per_s,bandwidth_bytes_per_s,\
+         latency_p50_ns,latency_p99_ns,latency_p999_ns"
+    ));
+    assert!(lines.iter().any(|line| line.ends_with("0,0.5,1,100,4096,200,8192,,,")), "{csv}");
+    assert!(lines.iter().any(|line| line.ends_with("0.5,0.5,0,202,4096,404,8192,10,20,30")), "{csv}");
+
+    let document: serde_json::Value = serde_json::from_slice(&export(record, "json")).unwrap();
+    let course = &document["courses"][0];
+    assert_eq!(
+        (&course["step"], &course["arm"], &course["blocks"]),
+        (&"touch[clients=8]".into(), &"ext4".into(), &3.into())
+    );
+    let stretch = &course["stretches"][1];
+    assert_eq!(stretch["operations_per_s"], 402.0);
+    assert_eq!(stretch["operations_range_per_s"], serde_json::json!([400.0, 404.0]));
+    assert_eq!((&stretch["warm_up"], &stretch["latency_p99_ns"]), (&false.into(), &20.0.into()));
+    assert_eq!(course["stretches"][0]["warm_up"], true);
+}

@@ -1,0 +1,10 @@
+//! What is written from the same record every time, and what is read. One program, so that it is linked once.
+
+mod clients;
+mod exports;
+mod findings;
+mod fixture;
+mod hostile;
+mod import;
+mod ranking;
+mod snapshots;

@@ -1,0 +1,105 @@
+//! Ranks, weights, and recommendations that are refused where the data cannot carry them.
+
+use crate::fixture::run;
+use fsarena_core::record::RunRecord;
+use fsarena_report::exporters;
+use fsarena_report::ranking::check_weights;
+use fsarena_report::report::Report;
+use serde_json::{Value, json};
+
+fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {
+    let mut report = Report::new(record, &[]).unwrap();
+    report.weights = weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect();
+    exported(&report)["ranking"].take()
+}
+
+fn exported(report: &Report) -> Value {
+    let mut out = Vec::new();
+    exporters::find("json").unwrap().export(report, &mut out).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
+/// Multiplies the elapsed times of one step of one arm.
+fn slower(mut record: RunRecord, step: &str, arm: usize, factor: f64) -> RunRecord {
+    let column = record.reading("elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        if record.steps[record.samples.step[row] as usize].id.name == step && cell.arm == arm {
+            record.samples.values[column][row] *= factor;
+        }
+    }
+    record
+}
+
+fn words(ranking: &Value) -> &str {
+    ranking["recommendation"].as_str().unwrap()
+}
+
+#[test]
+fn the_arm_that_leads_whatever_is_left_out_is_recommended() {
+    // Each arm takes a tenth longer than the one before, in all tasks but one.
+    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[]);
+    assert_eq!(ranking["arms"][0]["arm"], "ext4");
+    assert_eq!(ranking["arms"][0]["ranks"], json!({"first": 1, "last": 1}));
+    assert_eq!(ranking["arms"][0]["probability_best"], 1.0);
+    let without = &ranking["arms"][1]["without_one_task"];
+    assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
+    assert!(words(&ranking).starts_with("Recommended by elapsed"), "{}", words(&ranking));
+}
+
+#[test]
+fn few_blocks_recommend_nothing() {
+    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 7), &[]);
+    assert_eq!(words(&ranking), "No recommendation: 7 whole blocks, and a verdict needs 8.");
+    assert_eq!(ranking["arms"][0]["ranks"], Value::Null);
+}
+
+#[test]
+fn arms_that_are_alike_are_not_told_apart() {
+    // Only the task in which all are alike has weight.
+    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[("touch", 0.0), ("untar", 0.0)]);
+    assert!(words(&ranking).contains("may each be first"), "{}", words(&ranking));
+}
+
+#[test]
+fn what_hangs_on_one_task_is_not_recommended() {
+    // xfs gains in one task more than it loses in the two others.
+    let record = slower(slower(run(&["ext4", "xfs", "btrfs"], 24), "untar", 0, 3.0), "untar", 2, 3.0);
+    let ranking = ranking(record, &[]);
+    assert_eq!(ranking["arms"][0]["arm"], "xfs");
+    assert!(words(&ranking).contains("hangs on a single task"), "{}", words(&ranking));
+}
+
+#[test]
+fn weights_decide_and_are_checked() {
+    let record = slower(run(&["ext4", "xfs"], 24), "rm-tree", 0, 1.3);
+    let first = |weights: &[(&str, f64)]| ranking(record.clone(), weights)["arms"][0]["arm"].clone();
+    assert_eq!(first(&[("untar", 5.0)]), "ext4");
+    // The task by its number, and by its name: the last word counts.
+    assert_eq!(first(&[("rm-tree", 1.0), ("011", 9.0)]), "xfs");
+    let error =
+        |name: &str, weight: f64| check_weights(&record, &[(name.into(), weight)]).unwrap_err().to_string();
+    assert_eq!(error("untarr", 1.0), "--weight: no task is called `untarr`; there are touch, untar, rm-tree");
+    assert!(error("untar", -1.0).contains("a number from 0 on"));
+    assert!(error("untar", f64::NAN).contains("a number from 0 on"));
+    let nothing = ["touch", "untar", "rm-tree"].map(|name| (name.to_string(), 0.0));
+    assert!(check_weights(&record, &nothing).unwrap_err().to_string().contains("weighs nothing"));
+}
+
+#[test]
+fn two_arms_lead_with_b_against_a() {
+    let mut report = Report::new(run(&["ext4", "ext4/new"], 24), &[]).unwrap();
+    report.margin = 0.05;
+    let pair = exported(&report)["pair"].take();
+    let rows = pair["rows"].as_array().unwrap();
+    let row = |task: &str, metric: &str| {
+        rows.iter().find(|row| row["task"] == task && row["metric"] == metric).unwrap()
+    };
+    // B takes 1.1 times as long in all but rm-tree, with 1% noise.
+    assert_eq!(row("untar", "elapsed")["verdict"], "different");
+    assert_eq!(row("rm-tree", "elapsed")["verdict"], "equivalent");
+    let ratio = row("untar", "system")["ratio_b_to_a"]["value"].as_f64().unwrap();
+    assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
+    assert_eq!(row("untar", "elapsed")["blocks_for_margin"], 8);
+    assert_eq!(exported(&Report::new(run(&["a", "b", "c"], 8), &[]).unwrap())["pair"], Value::Null);
+}

@@ -1,0 +1,254 @@
+//! What each exporter makes of small fixed runs.
+
+use crate::fixture;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan};
+use fsarena_core::published::{Published, parse};
+use fsarena_core::record::RunRecord;
+use fsarena_report::compare::{compare_published, compare_runs};
+use fsarena_report::page::Page;
+use fsarena_report::report::Report;
+use fsarena_report::{exporters, published};
+
+const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+fn export(record: RunRecord, format: &str, metrics: &[&str]) -> String {
+    let report = Report::new(record, metrics).unwrap();
+    let mut out = Vec::new();
+    exporters::find(format).unwrap().export(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn shown(page: &Page, format: &str) -> String {
+    let mut out = Vec::new();
+    page.write(format, None, false, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Display columns: all characters of the fixtures' tables are one column wide.
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Two sets of figures over the fixture's tasks.
+fn figures() -> Vec<Published> {
+    let csv = "set,task,title,filesystem,metric,value,unit\n\
+               I,001,Touch,ext2,elapsed,2,s\nI,001,Touch,xfs,elapsed,1.25,s\nI,001,Touch,jfs,elapsed,0.5,s\n\
+               I,009,Untar,ext2,elapsed,10,s\nI,009,Untar,xfs,elapsed,12,s\nI,009,Untar,jfs,elapsed,11,s\n\
+               I,011,Remove,ext2,elapsed,3,s\nI,011,Remove,xfs,elapsed,3,s\nI,011,Remove,jfs,elapsed,4,s\n\
+               I,001,Touch,ext2,cpu_utilization,98,percent\nI,001,Touch,xfs,cpu_utilization,97,percent\n";
+    let steps = [("001", "touch"), ("009", "untar"), ("011", "rm-tree")];
+    parse("old", csv, &steps.map(|(number, step)| (number.to_string(), step.to_string())).into()).unwrap()
+}
+
+#[test]
+fn five_filesystems_in_each_format() {
+    let mut record = fixture::run(&FIVE, 10);
+    let warning =
+        Note::new(NoteKind::Fairness, "writes without barriers").arm("ext2").fix("mount it with barrier=1");
+    record.notes.push((None, warning.clone()));
+    record.notes.push((None, Note { arm: Some("ext3".into()), ..warning }));
+    for block in [2, 5] {
+        let note = Note::new(NoteKind::SettleTimeout, "9 MiB dirty").arm("btrfs").step("untar");
+        record.notes.push((Some(block), note));
+    }
+    record.notes.push((Some(4), Note::new(NoteKind::Dropped, "the CPU was throttled")));
+    record.notes.push((None, Note::new(NoteKind::Remark, "cp made no reflinks")));
+    let term = export(record.clone(), "term", &[]);
+    assert!(widest(&term) <= 100, "{}", widest(&term));
+    insta::assert_snapshot!("five_term", term);
+    insta::assert_snapshot!("five_md", export(record, "md", &[]));
+}
+
+#[test]
+fn two_filesystems_as_data() {
+    let record = fixture::run(&["ext4", "xfs"], 2);
+    insta::assert_snapshot!("two_csv", export(record.clone(), "csv", &[]));
+    insta::assert_snapshot!("two_json", export(record, "json", &["elapsed"]));
+}
+
+#[test]
+fn few_blocks_are_loudly_provisional() {
+    insta::assert_snapshot!("provisional_term", export(fixture::run(&FIVE[..3], 3), "term", &["elapsed"]));
+}
+
+#[test]
+fn a_failed_arm_is_told_with_its_words() {
+    insta::assert_snapshot!(
+        "failed_term",
+        export(fixture::with_failure(&FIVE[2..], 9), "term", &["elapsed"])
+    );
+}
+
+#[test]
+fn nine_arms_are_split() {
+    let names: Vec<String> = (1..=9).map(|i| format!("ext4/option-{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let term = export(fixture::run(&names, 8), "term", &["durable"]);
+    assert!(widest(&term) <= 100, "{}", widest(&term));
+    insta::assert_snapshot!("nine_term", term);
+}
+
+#[test]
+fn one_arm_and_no_samples_are_no_error() {
+    insta::assert_snapshot!("one_term", export(fixture::run(&["xfs"], 8), "term", &["elapsed"]));
+    let empty = export(fixture::run(&FIVE, 0), "md", &[]);
+    assert!(empty.contains("No step has a value of elapsed"), "{empty}");
+    export(fixture::run(&FIVE, 0), "json", &[]);
+    export(fixture::run(&FIVE, 0), "csv", &[]);
+}
+
+#[test]
+fn hostile_names_do_no_harm() {
+    let evil = "e\u{1b}[2Jvil|`x`\n\"<b>\u{202e},";
+    let mut record = fixture::run(&["ext4", evil], 8);
+    record.notes.push((None, Note::new(NoteKind::Fairness, "# not a\n\theading\u{7}").arm(evil)));
+    record.plan.question = "```\n# Which?\u{9b}31m".into();
+    for format in ["term", "md"] {
+        let text = export(record.clone(), format, &["elapsed"]);
+        assert!(text.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}')), "{format}");
+        insta::assert_snapshot!(format!("hostile_{format}"), text);
+    }
+    let csv = export(record.clone(), "csv", &[]);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let arms: std::collections::BTreeSet<String> =
+        reader.records().map(|row| row.unwrap()[3].to_string()).collect();
+    assert_eq!(arms, [evil.to_string(), "ext4".into()].into());
+    let json: serde_json::Value = serde_json::from_str(&export(record, "json", &[])).unwrap();
+    assert_eq!(json["arms"][1]["name"], evil);
+}
+
+#[test]
+fn colours_only_where_asked_for() {
+    let mut report = Report::new(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
+    let text = |report: &Report| {
+        let mut out = Vec::new();
+        exporters::find("term").unwrap().export(report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert!(!text(&report).contains('\u{1b}'));
+    report.colour = true;
+    assert!(text(&report).contains('\u{1b}'));
+}
+
+#[test]
+fn narrow_and_wide_terminals() {
+    let mut report = Report::new(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
+    for width in [60, 80, 200] {
+        report.width = Some(width);
+        let mut out = Vec::new();
+        exporters::find("term").unwrap().export(&report, &mut out).unwrap();
+        let widest = widest(&String::from_utf8(out).unwrap());
+        assert!(widest <= usize::from(width), "{widest} at {width}");
+    }
+}
+
+#[test]
+fn two_runs_side_by_side() {
+    let (a, mut b) = (fixture::run(&FIVE[..3], 8), fixture::run(&["ext4", "ext2", "btrfs"], 8));
+    b.id = "2026-11-22-piszcz".into();
+    b.hosts[0].kernel = "6.19.0".into();
+    let page = compare_runs(&a, &b, "elapsed").unwrap();
+    insta::assert_snapshot!("runs_term", shown(&page, "term"));
+    insta::assert_snapshot!("runs_json", shown(&page, "json"));
+    let error = compare_runs(&a, &fixture::run(&["jfs"], 8), "elapsed").unwrap_err().to_string();
+    assert!(error.contains("they have no arm in common"), "{error}");
+}
+
+#[test]
+fn a_run_beside_published_figures() {
+    let page = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "elapsed").unwrap();
+    insta::assert_snapshot!("published_term", shown(&page, "term"));
+    insta::assert_snapshot!("published_md", shown(&page, "md"));
+    insta::assert_snapshot!("published_json", shown(&page, "json"));
+    let error = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "durable").unwrap_err().to_string();
+    assert_eq!(error, "published:old-I has no metric `durable`; it has elapsed, cpu_utilization");
+}
+
+#[test]
+fn published_figures_are_shown_with_their_own_totals() {
+    let page = published::show(&figures()[0]).unwrap();
+    insta::assert_snapshot!("show_term", shown(&page, "term"));
+    insta::assert_snapshot!("show_json", shown(&page, "json"));
+}
+
+#[test]
+fn the_shipped_figures_fit_the_terminal() {
+    let steps = (1..=21).map(|task| (format!("{task:03}"), format!("step-{task}"))).collect();
+    for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &steps).unwrap() {
+        let text = shown(&published::show(&set).unwrap(), "term");
+        assert!(widest(&text) <= 100, "{}", widest(&text));
+        // The sum that awk makes of the 21 figures of ext2.
+        assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
+    }
+}
+
+#[test]
+fn claims_in_each_format() {
+    let mut record = fixture::run(&FIVE[..3], 12);
+    record.plan.name = "mine".into();
+    record.status.why = "every claim is decided but 1".into();
+    record.plan.claims = [
+        "untar.elapsed: ext2 < ext3 by 5%",
+        "untar.elapsed: ext4 < ext3",
+        "rm-tree.elapsed: best is ext2",
+        "rm-tree.elapsed: ext2 < \"ext3\" # <&>",
+        "untar.elapsed: ext2 < \"gone\\n]]>\u{1b}\"",
+    ]
+    .map(|text| text.parse().unwrap())
+    .into();
+    for format in ["term", "md"] {
+        let text = export(record.clone(), format, &["elapsed"]);
+        let claims = text.split("Claims\n").nth(1).unwrap();
+        let end = claims.find("Why it stopped").unwrap();
+        insta::assert_snapshot!(format!("claims_{format}"), &claims[..end]);
+    }
+    for format in ["junit", "github"] {
+        let text = export(record.clone(), format, &["elapsed"]);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{format}");
+        insta::assert_snapshot!(format!("claims_{format}"), text);
+    }
+}
+
+#[test]
+fn what_an_author_concluded_is_checked_then_and_here() {
+    let mut record = fixture::run(&FIVE, 12);
+    record.plan.name = "piszcz".into();
+    let section = |format: &str| {
+        let text = export(record.clone(), format, &["elapsed"]);
+        let begin = text.find("Held then, held here").unwrap();
+        let end = text[begin..].find("\n## ").or(text[begin..].find("\nAnswer")).unwrap();
+        text[begin..begin + end].to_string()
+    };
+    insta::assert_snapshot!("conclusions_term", section("term"));
+    insta::assert_snapshot!("conclusions_md", section("md"));
+}
+
+#[test]
+fn a_run_in_user_mode_linux_ranks_nothing() {
+    let mut record = fixture::run(&FIVE, 12);
+    record.plan.name = "piszcz".into();
+    record.plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Uml));
+    for format in ["term", "md", "html"] {
+        let text = export(record.clone(), format, &[]);
+        assert!(
+            text.contains("Mounted, did all its work, and unmounted: ext2, ext3, ext4, xfs, btrfs."),
+            "{text}"
+        );
+        assert!(text.contains("rank nothing") && text.contains("Touch 313 files"), "{text}");
+        let ranking = ["was fastest", "Recommended", "GEOMETRIC", "TOTAL", "won ", "Held then", "<figure"];
+        assert!(!ranking.iter().any(|word| text.contains(word)), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&export(record.clone(), "json", &[])).unwrap();
+    assert_eq!(json["analyses"][0]["overall"], serde_json::Value::Null);
+    assert_eq!(json["analyses"][0]["steps"][0]["best"], serde_json::Value::Null);
+    assert_eq!(json["ranking"], serde_json::Value::Null);
+    let machine = fixture::run(&FIVE, 12);
+    let error = compare_runs(&record, &machine, "elapsed").unwrap_err().to_string();
+    assert!(error.contains("ran in User Mode Linux and"), "{error}");
+    let error = compare_runs(&record, &record, "elapsed").unwrap_err().to_string();
+    assert!(error.contains("compared with nothing"), "{error}");
+    assert!(
+        Report::new(record, &[]).unwrap().judge(&["touch.elapsed: xfs < ext4".parse().unwrap()]).is_err()
+    );
+}

@@ -1,0 +1,5 @@
+//! Whole analyses. One program, so that it is linked once.
+
+mod hand_computed;
+mod matrix_rules;
+mod published_matrix;

@@ -1,0 +1,123 @@
+//! What the rules find in a published block-size × threads matrix.
+
+use fsarena_stats::matrix::analyse;
+use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::matrix::finding::{Finding, Standing};
+use fsarena_stats::matrix::rule::Rule;
+use std::collections::BTreeSet;
+
+/// The device's throughput as its author states it, in bytes a second.
+const DEVICE: f64 = 650e6;
+
+fn engel() -> Matrix {
+    let rows: Vec<Row> = include_str!("../../../../studies/engel/published.csv")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let [arm, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
+            Row {
+                arm: arm.to_string(),
+                raw: false,
+                mode: mode.to_string(),
+                block_size: size.parse().unwrap(),
+                threads: threads.parse().unwrap(),
+                iops: vec![Some(iops.parse().unwrap())],
+                client_bound: false,
+            }
+        })
+        .collect();
+    Matrix::new(&rows).unwrap()
+}
+
+/// Arm, mode, the rule that comes first, the bytes of the smallest and the largest block, cells.
+type Line<'a> = (&'a str, &'a str, Rule, u64, u64, usize);
+
+fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
+    let line = |finding: &Finding| {
+        let cells = finding.cells();
+        let sizes: Vec<u64> = cells.iter().map(|at| matrix.sizes[at.size]).collect();
+        (
+            matrix.arms[finding.arm].name.as_str(),
+            matrix.modes[finding.mode].name.as_str(),
+            finding.first().rule,
+            *sizes.iter().min().unwrap(),
+            *sizes.iter().max().unwrap(),
+            cells.len(),
+        )
+    };
+    findings.iter().map(line).collect()
+}
+
+/// What the tables hold, by size × extent. Worked through by eye beside the tables; `docs/analysis.md` says
+/// what each is, and what was looked at and is none.
+#[test]
+fn the_tables_give_these_and_no_others() {
+    let matrix = engel();
+    let analysis = analyse(&matrix, Some(DEVICE));
+    let expected = [
+        // Threads gain nothing, 12 to 1 from random reads.
+        ("xfs", "seqrd", Rule::Serialised, 512, 16384, 42),
+        // The collapse under 4 KiB.
+        ("btrfs", "seqwr", Rule::IopsRise, 512, 2048, 24),
+        ("btrfs", "rndwr", Rule::IopsRise, 512, 2048, 24),
+        ("xfs", "seqwr", Rule::SequentialBelowRandom, 512, 8192, 40),
+        ("btrfs", "rndrd", Rule::IopsRise, 512, 2048, 22),
+        // Far behind from 4 KiB on, too.
+        ("btrfs", "seqwr", Rule::FarBehind, 4096, 16384, 24),
+        // Sequential writes well below random ones.
+        ("ext4", "seqwr", Rule::SequentialBelowRandom, 512, 4096, 32),
+        // One thread reads 512 B at 565 MB/s and 4 KiB at 26 MB/s: a cache.
+        ("btrfs", "seqrd", Rule::BandwidthFalls, 512, 2048, 18),
+        ("btrfs", "rndwr", Rule::FarBehind, 4096, 16384, 17),
+        // 4 and 8 KiB fall to a sixth from 2 to 16 threads.
+        ("xfs", "seqwr", Rule::ScalingCollapse, 512, 16384, 25),
+        ("ext4", "seqrd", Rule::SequentialBelowRandom, 512, 4096, 18),
+        ("btrfs", "seqrd", Rule::SequentialBelowRandom, 4096, 8192, 4),
+    ];
+    assert_eq!(lines(&matrix, &analysis.findings), expected);
+    assert!(analysis.findings.iter().all(|finding| finding.standing == Standing::Table));
+    assert_eq!(analysis.blocks, 1);
+}
+
+#[test]
+fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
+    let matrix = engel();
+    let names = |device| -> BTreeSet<_> {
+        let analysis = analyse(&matrix, device);
+        lines(&matrix, &analysis.findings)
+            .into_iter()
+            .map(|(arm, mode, rule, ..)| (arm, mode, rule))
+            .collect()
+    };
+    let (with, without) = (names(Some(DEVICE)), names(None));
+    assert!(with.is_subset(&without));
+    // 512 B from 4 to 8 threads: from 629 to 589 MB/s.
+    let excused: Vec<_> = without.difference(&with).collect();
+    assert_eq!(excused, [&("ext4", "rndwr", Rule::ScalingCollapse)]);
+}
+
+#[test]
+fn figures_that_a_reader_can_look_up() {
+    let matrix = engel();
+    let analysis = analyse(&matrix, Some(DEVICE));
+    let find = |arm: &str, mode: &str, rule| {
+        let named = |f: &&Finding| matrix.arms[f.arm].name == arm && matrix.modes[f.mode].name == mode;
+        let mut parts = analysis.findings.iter().filter(named).flat_map(|finding| &finding.parts);
+        parts.find(|part| part.rule == rule).unwrap()
+    };
+    // 512 B, 4 threads: 221,629 sequential against 1,227,643 random.
+    let worst = find("ext4", "seqwr", Rule::SequentialBelowRandom).worst();
+    assert_eq!(Some(worst.at), matrix.find("ext4", "seqwr", 512, 4));
+    assert!((worst.ratio.value - 221_629.0 / 1_227_643.0).abs() < 1e-12);
+    // From 4 KiB (30,740) to 512 B (1,888) with one thread.
+    let worst = find("btrfs", "seqwr", Rule::IopsRise).worst();
+    assert_eq!(
+        (Some(worst.at), worst.against),
+        (matrix.find("btrfs", "seqwr", 512, 1), matrix.find("btrfs", "seqwr", 4096, 1))
+    );
+    assert!((worst.ratio.value - 1_888.0 / 30_740.0).abs() < 1e-12);
+    // 4 KiB: 89,250 with one thread, 12,917 with 16.
+    let worst = find("xfs", "seqwr", Rule::ScalingCollapse).worst();
+    assert_eq!(Some(worst.at), matrix.find("xfs", "seqwr", 4096, 16));
+    assert!((worst.ratio.value - 12_917.0 / 89_250.0).abs() < 1e-12);
+}
