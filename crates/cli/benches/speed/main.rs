@@ -6,6 +6,8 @@
 #[path = "../../tests/it/browser/driver.rs"]
 mod driver;
 mod page;
+#[path = "../../tests/it/browser/window.rs"]
+mod window;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -2,7 +2,6 @@
 
 use crate::driver::{Driver, Screen, address};
 use crate::{FSARENA, command, seconds};
-use fantoccini::Locator;
 use std::path::{Path, PathBuf};
 
 /// The page of a run, as a file.
@@ -21,22 +20,18 @@ pub fn write(dir: &Path, run: &Path) -> PathBuf {
 pub fn first_paint(page: &Path) {
     const TIMES: usize = 5;
     let Some(driver) = Driver::start() else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut paints = vec![];
     let mut ready = vec![];
-    runtime.block_on(async {
-        for _ in 0..TIMES {
-            let window = driver.window(Screen::Desk).await;
-            window.goto(&address(page)).await.expect("a page");
-            window.wait().for_element(Locator::Css("html[data-ready]")).await.expect("its script ends well");
-            let ask = "return [performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
-                               performance.getEntriesByType('navigation')[0].domComplete]";
-            let told = window.execute(ask, vec![]).await.expect("times");
-            paints.extend(told[0].as_f64());
-            ready.extend(told[1].as_f64());
-            window.close().await.expect("it closes");
-        }
-    });
+    for _ in 0..TIMES {
+        let window = driver.window(Screen::Desk);
+        window.goto(&address(page));
+        window.wait_for("html[data-ready]");
+        let ask = "return [performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
+                           performance.getEntriesByType('navigation')[0].domComplete]";
+        let told = window.ask(ask);
+        paints.extend(told[0].as_f64());
+        ready.extend(told[1].as_f64());
+    }
     for (what, mut times) in [("first paint of that page, ms", paints), ("all of it, ms", ready)] {
         times.sort_by(f64::total_cmp);
         let middle = times.get(times.len() / 2).map_or("unknown".into(), |ms| format!("{ms:.0}"));

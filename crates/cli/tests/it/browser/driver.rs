@@ -1,7 +1,7 @@
 //! Chromium without a screen, driven through its own WebDriver.
 
-use fantoccini::{Client, ClientBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use super::window::Window;
+use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,17 +49,13 @@ impl Driver {
     }
 
     /// A window.
-    pub async fn window(&self, screen: Screen) -> Client {
-        let mut options = serde_json::json!({"args": self.flags(screen)});
+    pub fn window(&self, screen: Screen) -> Window {
+        let mut options = json!({"args": self.flags(screen)});
         if let Screen::Telephone = screen {
             options["mobileEmulation"] =
-                serde_json::json!({"deviceMetrics": {"width": 360, "height": 800, "pixelRatio": 2.0}});
+                json!({"deviceMetrics": {"width": 360, "height": 800, "pixelRatio": 2.0}});
         }
-        let mut wanted = serde_json::Map::new();
-        wanted.insert("goog:chromeOptions".into(), options);
-        let mut builder = ClientBuilder::new(HttpConnector::new());
-        builder.capabilities(wanted);
-        builder.connect(&format!("http://127.0.0.1:{}", self.port)).await.expect("a browser")
+        Window::open(self.port, json!({"goog:chromeOptions": options}))
     }
 
     fn flags(&self, screen: Screen) -> Vec<String> {

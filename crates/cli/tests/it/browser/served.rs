@@ -1,8 +1,7 @@
 //! The pages of `fsarena serve` over the runs of a place.
 
-use super::page::ask;
+use super::window::Window;
 use crate::common::Place;
-use fantoccini::{Client, Locator};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -23,47 +22,46 @@ impl Served {
     }
 
     /// The list: a search leaves what it finds, and two chosen runs are compared.
-    pub async fn lists_and_compares(&self, window: &Client) {
-        window.goto(&format!("{}/", self.url)).await.unwrap();
+    pub fn lists_and_compares(&self, window: &Window) {
+        window.goto(&format!("{}/", self.url));
         let runs = |count: usize| format!("#runs tbody tr:nth-child({count}):last-child");
-        there(window, &runs(2)).await;
+        window.wait_for(&runs(2));
         let search = |words: &str| {
             format!(
                 "const f = document.getElementById('search'); f.value = '{words}'; f.dispatchEvent(new Event('input'))"
             )
         };
-        ask(window, &search("no such run")).await;
-        there(window, "#runs tbody:not(:has(tr))").await;
-        ask(window, &search("example")).await;
-        there(window, &runs(2)).await;
-        ask(window, "document.querySelectorAll('#runs input[name=run]').forEach(box => box.click())").await;
-        ask(window, "document.getElementById('compare').click()").await;
-        there(window, "#comparison table").await;
-        let said = ask(window, "return document.getElementById('comparison').textContent").await;
+        window.ask(&search("no such run"));
+        window.wait_for("#runs tbody:not(:has(tr))");
+        window.ask(&search("example"));
+        window.wait_for(&runs(2));
+        window.ask("document.querySelectorAll('#runs input[name=run]').forEach(box => box.click())");
+        window.ask("document.getElementById('compare').click()");
+        window.wait_for("#comparison table");
+        let said = window.ask("return document.getElementById('comparison').textContent");
         assert!(said.as_str().unwrap().contains("ext3"), "{said}");
     }
 
     /// A run in progress: it is in the list, its blocks are told one by one until it ends, and its report opens.
-    pub async fn watches(&self, window: &Client) {
+    pub fn watches(&self, window: &Window) {
         // The list keeps itself up to date only while something in it changes; this run may not have begun.
         let running = "return !!document.querySelector('#runs tr[data-state=running]')";
         for _ in 0..100 {
-            window.goto(&format!("{}/", self.url)).await.unwrap();
-            if ask(window, running).await == json!(true) {
+            window.goto(&format!("{}/", self.url));
+            if window.ask(running) == json!(true) {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            std::thread::sleep(std::time::Duration::from_millis(200));
         }
-        there(window, "#runs tr[data-state=running]").await;
-        let run =
-            ask(window, "return document.querySelector('#runs tr[data-state=running]').dataset.run").await;
-        window.goto(&format!("{}/runs/{}/live", self.url, run.as_str().unwrap())).await.unwrap();
-        there(window, "#live[data-state=running]").await;
-        there(window, "#live:not([data-blocks='0'])").await;
-        there(window, "#live[data-state=ended]").await;
-        assert_eq!(ask(window, "return document.getElementById('ended').hidden").await, json!(false));
-        ask(window, "document.getElementById('report').click()").await;
-        there(window, "html[data-ready]").await;
+        window.wait_for("#runs tr[data-state=running]");
+        let run = window.ask("return document.querySelector('#runs tr[data-state=running]').dataset.run");
+        window.goto(&format!("{}/runs/{}/live", self.url, run.as_str().unwrap()));
+        window.wait_for("#live[data-state=running]");
+        window.wait_for("#live:not([data-blocks='0'])");
+        window.wait_for("#live[data-state=ended]");
+        assert_eq!(window.ask("return document.getElementById('ended').hidden"), json!(false));
+        window.ask("document.getElementById('report').click()");
+        window.wait_for("html[data-ready]");
     }
 }
 
@@ -72,9 +70,4 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Waits until something is in the page.
-async fn there(window: &Client, what: &str) {
-    window.wait().for_element(Locator::Css(what)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
 }

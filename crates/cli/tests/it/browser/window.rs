@@ -1,0 +1,71 @@
+//! A window of a browser: a session of WebDriver (<https://www.w3.org/TR/webdriver2/>), of which tests need five commands.
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes: a page that hangs fails its test.
+const HANGING: Duration = Duration::from_secs(60);
+/// Between two looks for something in a page.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Closes when dropped.
+pub struct Window {
+    agent: ureq::Agent,
+    session: String,
+}
+
+impl Window {
+    /// A new one with these capabilities, by the driver that listens on this port of loopback.
+    pub fn open(port: u16, capabilities: Value) -> Window {
+        let config = ureq::Agent::config_builder();
+        let config = config.timeout_global(Some(HANGING)).http_status_as_error(false).proxy(None).build();
+        let agent = ureq::Agent::from(config);
+        let sessions = format!("http://127.0.0.1:{port}/session");
+        let made = send(&agent, &sessions, &json!({"capabilities": {"alwaysMatch": capabilities}}));
+        let id = made["sessionId"].as_str().unwrap_or_else(|| panic!("a browser: {made}"));
+        Window { session: format!("{sessions}/{id}"), agent }
+    }
+
+    /// Opens an address and waits until it is loaded.
+    #[track_caller]
+    pub fn goto(&self, address: &str) {
+        self.command("url", &json!({"url": address}));
+    }
+
+    /// What a script gives in the page.
+    #[track_caller]
+    pub fn ask(&self, script: &str) -> Value {
+        self.command("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Waits until the page has an element that this selector finds.
+    #[track_caller]
+    pub fn wait_for(&self, selector: &str) {
+        let there = format!("return !!document.querySelector({})", json!(selector));
+        let begun = Instant::now();
+        while self.ask(&there) != json!(true) {
+            assert!(begun.elapsed() < HANGING, "waited in vain for {selector}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    #[track_caller]
+    fn command(&self, command: &str, body: &Value) -> Value {
+        send(&self.agent, &format!("{}/{command}", self.session), body)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let _ = self.agent.delete(&self.session).call();
+    }
+}
+
+/// The value of the answer, which is no error.
+#[track_caller]
+fn send(agent: &ureq::Agent, to: &str, body: &Value) -> Value {
+    let mut response = agent.post(to).send_json(body).unwrap_or_else(|error| panic!("{to}: {error}"));
+    let mut answer: Value = response.body_mut().read_json().unwrap_or_else(|error| panic!("{to}: {error}"));
+    assert!(response.status().is_success(), "{to}: {body}\n{}", answer["value"]["message"]);
+    answer["value"].take()
+}
