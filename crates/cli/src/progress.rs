@@ -1,14 +1,17 @@
 //! The live display: a consumer of events, like the store.
 
 mod claims;
+mod live;
+pub mod screen;
 
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
 use fsarena_core::plan::Plan;
 use fsarena_report::live::{Intervals, left, sparkline};
+use fsarena_report::safe;
 use fsarena_run::work;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use live::Live;
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// What people see while a run goes on, on standard error.
@@ -43,18 +46,10 @@ enum View {
     Quiet,
 }
 
-struct Live {
-    all: MultiProgress,
-    block: ProgressBar,
-    /// How the arms compare so far, between the blocks and the total.
-    lines: Vec<ProgressBar>,
-    total: ProgressBar,
-}
-
 impl Progress {
     /// Bars where standard error is a terminal, lines where it is not, nothing where that is asked for.
     pub fn new(quiet: bool) -> Progress {
-        let view = match (quiet, std::io::stderr().is_terminal()) {
+        let view = match (quiet, screen::is_there()) {
             (true, _) => View::Quiet,
             (false, true) => View::Live(Live::new()),
             (false, false) => View::Plain,
@@ -85,8 +80,9 @@ impl Progress {
 
     /// Says something that stays on the screen.
     pub fn say(&self, line: &str) {
+        let line = safe::line(line);
         match &self.view {
-            View::Live(live) => drop(live.all.println(line)),
+            View::Live(live) => live.say(&line),
             View::Plain => drop(writeln!(std::io::stderr(), "{line}")),
             View::Quiet => {}
         }
@@ -140,13 +136,13 @@ impl Progress {
 
     fn phase(&self, name: &str) {
         if let View::Live(live) = &self.view {
-            live.block.set_message(format!("{}: {name}", self.arm));
+            live.phase(format!("{}: {name}", self.arm));
         }
     }
 
     fn step_done(&self) {
         if let View::Live(live) = &self.view {
-            live.block.inc(1);
+            live.step_done();
         }
     }
 
@@ -158,18 +154,10 @@ impl Progress {
             Duration::ZERO => String::new(),
             left => format!(", {} {} left", if self.open_ended { "at most" } else { "about" }, seconds(left)),
         };
+        self.say(&format!("block {done}{} done after {}{left}", self.of_blocks(), seconds(elapsed)));
         let lines = self.intervals.lines();
-        match &mut self.view {
-            View::Live(live) => {
-                live.block.finish_with_message("done");
-                live.total.set_message(left);
-                live.show_lines(lines);
-            }
-            View::Plain => {
-                let of = self.of_blocks();
-                self.say(&format!("block {done}{of} done after {}{left}", seconds(elapsed)));
-            }
-            View::Quiet => {}
+        if let View::Live(live) = &mut self.view {
+            live.block_finished(left, lines);
         }
     }
 
@@ -221,9 +209,7 @@ impl Progress {
     fn finished(&mut self, why: &str) {
         self.say_unfair();
         if let View::Live(live) = &self.view {
-            live.block.finish();
-            live.lines.iter().for_each(ProgressBar::finish_and_clear);
-            live.total.finish_and_clear();
+            live.finished();
         }
         if self.timeouts > 0 {
             self.say(&format!(
@@ -233,40 +219,6 @@ impl Progress {
         }
         self.say(&format!("stopped after {}: {why}", seconds(self.begun.elapsed())));
     }
-}
-
-impl Live {
-    fn new() -> Live {
-        let all = MultiProgress::new();
-        let total = all.add(ProgressBar::new_spinner());
-        total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
-        total.enable_steady_tick(Duration::from_millis(250));
-        Live { all, block: ProgressBar::hidden(), lines: vec![], total }
-    }
-
-    /// A new bar; those of the blocks before stay above it.
-    fn block_started(&mut self, block: u32, of: String, steps: u64) {
-        let below = self.lines.first().unwrap_or(&self.total);
-        self.block = self.all.insert_before(below, ProgressBar::new(steps));
-        self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
-        self.block.set_prefix(format!("block {}{of}", block + 1));
-    }
-
-    /// The lines of the arms, in place of those of the block before.
-    fn show_lines(&mut self, lines: Vec<String>) {
-        while self.lines.len() < lines.len() {
-            let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
-            line.set_style(style("{wide_msg}"));
-            self.lines.push(line);
-        }
-        for (bar, line) in self.lines.iter().zip(lines) {
-            bar.set_message(line);
-        }
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("a fixed template")
 }
 
 fn seconds(time: Duration) -> String {

@@ -179,7 +179,7 @@ function samples(place) {
     back.disabled = page === 0;
     on.disabled = page === pages - 1;
   };
-  const filter = make("input", { type: "search", placeholder: "Filter: words, arm or step", "aria-label": "Filter samples" });
+  const filter = make("input", { type: "search", placeholder: "Filter steps and arms", "aria-label": "Filter samples" });
   filter.addEventListener("input", () => {
     const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     shown = all.filter((row) => wanted.every((word) => `${row[0]} ${row[1]}`.toLowerCase().includes(word)));

@@ -2,7 +2,7 @@
 //! the run does not carry: where it has no data it makes no chart.
 
 use crate::plot::colour::{Colour, of_arms};
-use crate::plot::{Chart, Key, Shape};
+use crate::plot::{Chart, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
@@ -94,7 +94,7 @@ impl<'a> Seen<'a> {
         let key = |arm: usize| Key {
             label: self.name(arm).to_string(),
             colour: self.colours[arm],
-            shape: shapes.then(|| Shape::of_series(arm)),
+            sign: if shapes { Sign::Point(Shape::of_series(arm)) } else { Sign::Area(1.0) },
         };
         arms.into_iter().map(key).collect()
     }

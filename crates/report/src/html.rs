@@ -16,6 +16,7 @@ use crate::document::{Document, Part, Table};
 use crate::error::Error;
 use crate::number::plural;
 use crate::plot::{Chart, Variant, svg};
+use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
     answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling,
@@ -78,7 +79,11 @@ struct Picture {
 /// Where a chart cannot be drawn or the plan cannot be written as TOML.
 pub fn page(report: &Report) -> Result<String, Error> {
     let record = &report.record;
-    let charts = charts::all(report);
+    // The two that take long in a big run; neither needs the other.
+    let (charts, sections) = std::thread::scope(|scope| {
+        let sections = scope.spawn(|| sections(report));
+        (charts::all(report), sections.join().expect("no run is beyond words"))
+    });
     let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
     let data = data::block(report);
     let page = Page {
@@ -89,7 +94,7 @@ pub fn page(report: &Report) -> Result<String, Error> {
         facts: facts(report),
         plan: STANDARD.encode(toml::to_string_pretty(&record.plan)?),
         both: charts.iter().any(|chart| chart.variant == Variant::Raw),
-        sections: sections(report)?,
+        sections: sections?,
         pictures,
         samples: data.words,
         data: data.json,
@@ -143,7 +148,7 @@ fn facts(report: &Report) -> Vec<String> {
         format!("on {}", head::backing(&plan.device.backing)),
     ];
     facts.extend(record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)));
-    facts.push(record.started.chars().take(16).collect::<String>().replace('T', " "));
+    facts.push(format!("{} UTC", record.started.chars().take(16).collect::<String>().replace('T', " ")));
     if !record.status.complete {
         facts.push(format!("not complete: {}", record.status.why));
     }
@@ -155,7 +160,9 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     for analysis in &report.analyses {
         answer::add(&mut first, report, analysis);
     }
-    ranking::add_recommendation(&mut first, report);
+    let ranked = Ranking::of(report);
+    ranking::add_recommendation(&mut first, report, ranked.as_ref());
+    first.text(answer::legend(report));
     scaling::add(&mut first, report);
     let mut claimed = Document::default();
     claims::add(&mut claimed, report);
@@ -167,7 +174,7 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
         tasks::add_medians(&mut figures, report, analysis);
     }
     normalised::add(&mut figures, report);
-    ranking::add(&mut figures, report);
+    ranking::add(&mut figures, report, ranked.as_ref());
     totals::add(&mut figures, report);
     let mut method = Document::default();
     decide::add(&mut method, report);
@@ -206,5 +213,48 @@ impl Table {
     /// The class of its element.
     fn class(&self) -> &'static str {
         if self.words { "words" } else { "figures" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STYLE;
+    use crate::plot::Colour;
+
+    /// A colour of the style sheet, on a light page and on a dark one.
+    fn colours(name: &str) -> [Colour; 2] {
+        let after = STYLE.split_once(&format!("--{name}: light-dark(")).expect("it is in the sheet").1;
+        let (both, _) = after.split_once(')').unwrap();
+        let part = |hex: &str, at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let colour = |hex: &str| Colour(part(hex, 1), part(hex, 3), part(hex, 5));
+        let (light, dark) = both.split_once(", ").unwrap();
+        [colour(light), colour(dark)]
+    }
+
+    #[test]
+    fn words_and_edges_stand_out_from_what_they_are_on() {
+        let words = [
+            ("ink", "paper"),
+            ("ink", "raised"),
+            ("ink", "accent-paper"),
+            ("soft", "paper"),
+            ("soft", "raised"),
+            ("accent", "paper"),
+            ("accent", "raised"),
+            ("accent", "accent-paper"),
+            ("paper", "accent"),
+            ("good", "paper"),
+            ("good", "good-paper"),
+            ("bad", "bad-paper"),
+            ("open", "open-paper"),
+        ];
+        // WCAG 2.2, success criteria 1.4.3 and 1.4.11.
+        let pairs = words.map(|pair| (pair, 4.5)).into_iter().chain([(("edge", "paper"), 3.0)]);
+        for ((ink, paper), least) in pairs {
+            for (ink_colour, paper_colour) in colours(ink).into_iter().zip(colours(paper)) {
+                let contrast = ink_colour.contrast(paper_colour);
+                assert!(contrast >= least, "{ink} on {paper}: {contrast:.2}");
+            }
+        }
     }
 }

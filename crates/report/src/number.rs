@@ -66,6 +66,18 @@ fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> String {
     format!("{number} {}{unit}", prefixes[prefix]).trim_end().to_string()
 }
 
+/// `1st`, `2nd`, `3rd`, `11th`.
+pub fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 /// `1 block`, `2 blocks`.
 pub fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }

@@ -180,8 +180,30 @@ pub struct Key {
     pub label: String,
     /// The colour.
     pub colour: Colour,
-    /// The shape; none for areas.
-    pub shape: Option<Shape>,
+    /// What it looks like in the picture.
+    pub sign: Sign,
+}
+
+/// What a key of a legend looks like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sign {
+    /// An area, and how much of what is behind it covers: 1 for all.
+    Area(f64),
+    /// A line.
+    Line,
+    /// The outline of a rectangle.
+    Frame,
+    /// A point.
+    Point(Shape),
+}
+
+impl Mark {
+    /// A rectangle with an edge that is seen even where its colour is that of the page.
+    pub fn edged(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
+        let points = vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
+        let edge = Mark::Line { points, colour: colour::theme::SOFT, width: 0.75 };
+        [Mark::Box { x, y, colour, opacity: 1.0 }, edge]
+    }
 }
 
 impl Chart {

@@ -15,6 +15,7 @@ pub mod reached;
 pub mod scaling;
 pub mod tasks;
 pub mod totals;
+pub mod typical;
 
 use fsarena_core::cell::StepInfo;
 
@@ -22,9 +23,12 @@ use fsarena_core::cell::StepInfo;
 pub fn label(step: &StepInfo) -> String {
     let mut label = step.number.as_ref().map_or(String::new(), |number| format!("{number} "));
     label.push_str(&step.title);
-    let mut params = step.id.params.iter().map(|(key, value)| format!("{key}={value}")).peekable();
-    if params.peek().is_some() {
-        label.push_str(&format!(" ({})", params.collect::<Vec<_>>().join(", ")));
+    // What the title says already is not said again.
+    let said = |value: &str| step.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
+    let params = step.id.params.iter().filter(|(_, value)| !said(value));
+    let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
+    if !params.is_empty() {
+        label.push_str(&format!(" ({})", params.join(", ")));
     }
     label
 }

@@ -25,11 +25,12 @@ function rows(id, box, values) {
   byId(box).hidden = values.length === 0;
   const row = (cells) => {
     const tr = document.createElement("tr");
-    for (const words of cells) {
-      const td = document.createElement("td");
-      td.textContent = words;
-      tr.append(td);
-    }
+    cells.forEach((words, at) => {
+      const cell = document.createElement(at ? "td" : "th");
+      if (!at) cell.scope = "row";
+      cell.textContent = words;
+      tr.append(cell);
+    });
     return tr;
   };
   byId(id).tBodies[0].replaceChildren(...values.map(row));

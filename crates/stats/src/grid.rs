@@ -19,20 +19,20 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
     let blocks: BTreeSet<u32> =
         record.cells.iter().map(|cell| cell.block).filter(|b| !leave_out.contains(b)).collect();
     let column: BTreeMap<u32, usize> = blocks.iter().enumerate().map(|(at, block)| (*block, at)).collect();
+    // There are far more rows than cells.
+    let place: Vec<(usize, Option<usize>)> =
+        record.cells.iter().map(|cell| (cell.arm, column.get(&cell.block).copied())).collect();
     let empty = vec![vec![f64::NAN; blocks.len()]; record.arms.len()];
     let mut values = vec![empty; record.steps.len()];
     let mut repeats: BTreeMap<(usize, usize, usize), f64> = BTreeMap::new();
     for (row, value) in rows.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-        let cell = &record.cells[record.samples.cell[row] as usize];
-        let Some(&at) = column.get(&cell.block) else {
-            continue;
-        };
+        let (arm, Some(at)) = place[record.samples.cell[row] as usize] else { continue };
         let step = record.samples.step[row] as usize;
-        let slot = &mut values[step][cell.arm][at];
+        let slot = &mut values[step][arm][at];
         if slot.is_nan() {
             *slot = *value;
         } else {
-            let count = repeats.entry((step, cell.arm, at)).or_insert(1.0);
+            let count = repeats.entry((step, arm, at)).or_insert(1.0);
             *count += 1.0;
             *slot += (value - *slot) / *count;
         }

@@ -65,13 +65,16 @@ pub fn probability_best(
     if complete.is_empty() {
         return None;
     }
+    // All arms of a block side by side, because blocks are drawn in no order.
+    let drawn: Vec<f64> =
+        complete.iter().flat_map(|block| scores.iter().map(move |arm| arm[*block])).collect();
     let mut rng = stream(seed, 0);
     let mut wins = vec![0.0; arms];
     for _ in 0..RESAMPLES {
         let mut sums = vec![0.0; arms];
         for _ in 0..complete.len() {
-            let block = complete[rng.random_range(0..complete.len())];
-            sums.iter_mut().zip(&scores).for_each(|(sum, arm)| *sum += arm[block]);
+            let from = arms * rng.random_range(0..complete.len());
+            sums.iter_mut().zip(&drawn[from..from + arms]).for_each(|(sum, score)| *sum += score);
         }
         let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
         let winners: Vec<usize> = (0..arms).filter(|arm| sums[*arm] == best).collect();

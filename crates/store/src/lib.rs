@@ -22,6 +22,7 @@ mod resume;
 mod rows;
 mod schema;
 mod series;
+mod values;
 mod writer;
 
 #[cfg(test)]

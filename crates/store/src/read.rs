@@ -1,7 +1,7 @@
 //! A whole run, read back.
 
 use crate::rows::{Ids, Source};
-use crate::{Error, Result, RunDir, log, order, schema, series};
+use crate::{Error, Result, RunDir, log, order, schema, series, values};
 use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
@@ -9,8 +9,6 @@ use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleT
 
 /// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
 const MOST_READINGS: usize = 1_000;
-/// The most values that are kept in memory at once, absent ones included: 1.6 GB.
-const MOST_VALUES: usize = 200_000_000;
 
 /// Reads everything a run's directory knows, while it is written as well as afterwards.
 ///
@@ -29,8 +27,8 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let (steps, step_ids, step_places) = steps(&source)?;
     let (readings, reading_ids) = readings(&source)?;
     let (cells, cell_ids) = cells(&source, &arm_ids, &host_ids)?;
-    let (samples, sample_ids) = samples(&source, &cell_ids, (&step_ids, &step_places))?;
-    let samples = values(&source, samples, &sample_ids, readings.len(), &reading_ids)?;
+    let (mut samples, sample_ids) = samples(&source, &cell_ids, (&step_ids, &step_places))?;
+    samples.values = values::values(&source, &sample_ids, &reading_ids)?;
     let series = series::series(&source, &sample_ids)?;
     let notes = notes(&source)?;
 
@@ -175,32 +173,6 @@ fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Res
         Ok(())
     })?;
     Ok((table, ids))
-}
-
-/// Spreads the tall rows over columns. This is where the time goes: a million rows in a big run.
-fn values(
-    source: &Source,
-    mut table: SampleTable,
-    samples: &Ids,
-    readings: usize,
-    reading_ids: &Ids,
-) -> Result<SampleTable> {
-    if readings.saturating_mul(table.len()) > MOST_VALUES {
-        let what = format!("damaged: {} samples of {readings} readings are an absurd number", table.len());
-        return Err(Error::damaged(source.path, what));
-    }
-    table.values = vec![vec![f64::NAN; table.len()]; readings];
-    let mut last = (i64::MIN, 0);
-    source.each("value", "SELECT sample, metric, value FROM value ORDER BY sample, metric", |row| {
-        let sample = row.int(0)?;
-        if sample != last.0 {
-            last = (sample, samples.index(sample, row)?);
-        }
-        let column = reading_ids.index(row.int(1)?, row)?;
-        table.values[column][last.1] = row.real(2)?;
-        Ok(())
-    })?;
-    Ok(table)
 }
 
 fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {

@@ -119,6 +119,21 @@ impl Ids {
         self.0.push(id);
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The id at a place.
+    pub(crate) fn id(&self, place: usize) -> i64 {
+        self.0[place]
+    }
+
+    /// The place of the id that a row refers to; `guess` where it is most often, which saves the search.
+    pub(crate) fn index_near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
+        if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
+    }
+
     /// The place of the id that a row refers to.
     pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
         self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))

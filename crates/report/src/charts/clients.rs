@@ -3,7 +3,7 @@
 use super::{Kind, Seen};
 use crate::plot::axis::trimmed;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use crate::scaling::curves::Curves;
 use crate::scaling::words;
 use fsarena_core::record::MetricInfo;
@@ -12,6 +12,9 @@ use fsarena_stats::scaling::Scaling;
 
 /// Client curves.
 pub struct Clients;
+
+/// How much the band of saturation covers.
+const BAND: f64 = 0.35;
 
 impl Kind for Clients {
     fn id(&self) -> &'static str {
@@ -90,7 +93,7 @@ impl Curve<'_> {
         };
         let until = saturation.at.unwrap_or(self.last());
         let band =
-            Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: 0.35 };
+            Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: BAND };
         let line = saturation.at.map(|at| Mark::Line {
             points: vec![(at, 0.0), (at, top)],
             colour: theme::SOFT,
@@ -123,7 +126,7 @@ fn together(metric: &MetricInfo, curves: &[Curve]) -> Chart {
     let key = |curve: &Curve| Key {
         label: curve.one.series.name.clone(),
         colour: curve.colour,
-        shape: Some(curve.shape),
+        sign: Sign::Point(curve.shape),
     };
     let about = format!(
         "{}, over the number of clients. Points are geometric means over blocks, bars 95% intervals of the typical \
@@ -139,11 +142,11 @@ fn together(metric: &MetricInfo, curves: &[Curve]) -> Chart {
 
 /// A panel a curve, with what fits it.
 fn fitted(metric: &MetricInfo, curves: &[Curve]) -> Chart {
-    let key = |label: &str, colour, shape| Key { label: label.into(), colour, shape };
+    let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
-        key("measured", theme::SOFT, Some(Shape::Disc)),
-        key("saturation, from where it may be to where it is", theme::SHADE, None),
-        key("peak, with its interval", theme::INK, Some(Shape::Diamond)),
+        key("measured", theme::SOFT, Sign::Point(Shape::Disc)),
+        key("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND)),
+        key("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
                  whose double may bring under 5%, and ends with an upright line at the first whose double certainly \

@@ -4,7 +4,7 @@
 use super::{Kind, Seen};
 use crate::number::with_unit;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use crate::sections::totals::{self, Total};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
@@ -51,7 +51,7 @@ impl Kind for Cpu {
         let legend = present.map(|(_, words, share)| Key {
             label: words.to_string(),
             colour: colour(*share),
-            shape: None,
+            sign: Sign::Area(1.0),
         });
         let about = "CPU time over all tasks, medians over blocks, until the data was on the device: of the process \
                      itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
@@ -77,12 +77,7 @@ fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
         let Some(total) = totals.iter().find(|total| total.id == id) else { continue };
         let Some(middle) = median(&total.values[arm]) else { continue };
         let length = if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle };
-        marks.push(Mark::Box {
-            x: (from, from + length),
-            y: (-0.85, -0.15),
-            colour: colour(share),
-            opacity: 1.0,
-        });
+        marks.extend(Mark::edged((from, from + length), (-0.85, -0.15), colour(share)));
         from += length;
         if !share.is_nan() {
             used = from;
@@ -122,6 +117,10 @@ fn lowered(mark: Mark, row: usize) -> Mark {
     match mark {
         Mark::Box { x, y, colour, opacity } => Mark::Box { x, y: (y.0 - down, y.1 - down), colour, opacity },
         Mark::Across { x, y, open } => Mark::Across { x, y: y - down, open },
+        Mark::Line { points, colour, width } => {
+            let points = points.into_iter().map(|(x, y)| (x, y - down)).collect();
+            Mark::Line { points, colour, width }
+        }
         Mark::Words { at, shift, text, colour, anchor, strong } => {
             Mark::Words { at: (at.0, at.1 - down), shift, text, colour, anchor, strong }
         }

@@ -5,7 +5,7 @@ use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::with_unit;
 use crate::plot::colour::{Colour, of_names};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::factor;
 use fsarena_core::sample::Unit;
 use fsarena_stats::matrix::cells::{At, Matrix};
@@ -41,16 +41,18 @@ fn colours(seen: &Seen, matrix: &Matrix) -> Vec<Colour> {
 }
 
 fn chart(matrix: &Matrix, mode: usize, colours: &[Colour]) -> Chart {
-    let values = matrix.places().filter(|at| at.mode == mode).filter_map(|at| matrix.iops(at));
+    let places = || matrix.places().filter(|at| at.mode == mode);
+    let ends = places().filter_map(|at| typical(matrix, at)).flat_map(|typical| [typical.low, typical.high]);
+    let values = places().filter_map(|at| matrix.iops(at)).chain(ends);
     let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
     let panels: Vec<Panel> = (0..matrix.sizes.len())
-        .map(|size| panel(matrix, mode, size, colours, (low / 1.3, high * 1.3)))
+        .map(|size| panel(matrix, mode, size, colours, (low / 1.2, high * 1.2)))
         .collect();
     let name = &matrix.modes[mode].name;
     let legend = matrix.arms.iter().enumerate().map(|(arm, of)| Key {
         label: of.name.clone(),
         colour: colours[arm],
-        shape: Some(Shape::of_series(arm)),
+        sign: Sign::Point(Shape::of_series(arm)),
     });
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
                  and the same in every panel. Bars at the points are 95% intervals over blocks (under 8 blocks the \
@@ -63,6 +65,12 @@ fn chart(matrix: &Matrix, mode: usize, colours: &[Colour]) -> Chart {
     }
 }
 
+/// The interval of the typical value of a cell; none of one block.
+fn typical(matrix: &Matrix, at: At) -> Option<Ratio> {
+    let logs = matrix.values(at).iter().filter(|value| !value.is_nan()).map(|value| value.ln()).collect();
+    Ratio::of(logs).filter(|typical| typical.blocks > 1)
+}
+
 fn panel(matrix: &Matrix, mode: usize, at_size: usize, colours: &[Colour], (low, high): (f64, f64)) -> Panel {
     let mut marks = vec![];
     for (arm, colour) in colours.iter().copied().enumerate() {
@@ -73,8 +81,7 @@ fn panel(matrix: &Matrix, mode: usize, at_size: usize, colours: &[Colour], (low,
             line.iter().filter_map(|(x, at)| Some((*x, matrix.iops(*at)?))).collect();
         marks.push(Mark::Line { points: points.clone(), colour, width: 1.75 });
         for (x, at) in line {
-            let logs: Vec<f64> = matrix.values(at).iter().filter(|v| !v.is_nan()).map(|v| v.ln()).collect();
-            if let Some(typical) = Ratio::of(logs).filter(|typical| typical.blocks > 1) {
+            if let Some(typical) = typical(matrix, at) {
                 marks.push(Mark::Up { x, y: (typical.low, typical.high), colour });
             }
         }

@@ -5,7 +5,7 @@ use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::three;
 use crate::plot::colour::{Colour, VERMILLION};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use std::collections::BTreeSet;
@@ -45,12 +45,12 @@ fn chart(matrix: &Matrix, mode: usize, anomalies: &BTreeSet<At>) -> Chart {
     let scale = |share: f64, value: f64| Key {
         label: format!("{} k/s", thousands(value)),
         colour: Colour::heat(share),
-        shape: None,
+        sign: Sign::Area(1.0),
     };
     let middle = (low.ln() / 2.0 + high.ln() / 2.0).exp();
     let mut legend = vec![scale(0.0, low), scale(0.5, middle), scale(1.0, high)];
     if anomalies.iter().any(|at| at.mode == mode) {
-        legend.push(Key { label: "framed: in a finding".into(), colour: VERMILLION, shape: None });
+        legend.push(Key { label: "framed: in a finding".into(), colour: VERMILLION, sign: Sign::Frame });
     }
     Chart {
         panels,

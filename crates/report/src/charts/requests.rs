@@ -39,7 +39,8 @@ impl Kind for Requests {
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
         let costs: Vec<(&str, Vec<Service>)> = (COSTS.into_iter())
             .map(|id| (id, services(seen, id)))
-            .filter(|(_, services)| !services.is_empty())
+            // A panel of nothing but zeros says nothing.
+            .filter(|(_, services)| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0))
             .collect();
         if costs.is_empty() {
             return vec![];

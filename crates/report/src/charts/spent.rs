@@ -3,7 +3,7 @@
 use super::{Kind, Seen};
 use crate::number::{three, with_unit};
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;
 use std::collections::BTreeMap;
 
@@ -44,13 +44,13 @@ impl Kind for Spent {
             .map(|(_, words, share)| Key {
                 label: words.to_string(),
                 colour: Colour::heat(*share),
-                shape: None,
+                sign: Sign::Area(1.0),
             })
             .collect();
         legend.push(Key {
             label: "other: preparing, reading counters".into(),
             colour: theme::GRID,
-            shape: None,
+            sign: Sign::Area(1.0),
         });
         let about = "The time of all cells of an arm, added up: what was timed, making and mounting filesystems, waiting \
                      until the machine was settled, and the rest. Sums are exact and have no interval.";
@@ -66,10 +66,10 @@ fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
     let mut marks = vec![];
     for (name, _, share) in PARTS {
         let length = parts.get(name).copied().unwrap_or(0.0);
-        marks.push(Mark::Box { x: (from, from + length), y, colour: Colour::heat(share), opacity: 1.0 });
+        marks.extend(Mark::edged((from, from + length), y, Colour::heat(share)));
         from += length;
     }
-    marks.push(Mark::Box { x: (from, total.max(from)), y, colour: theme::GRID, opacity: 1.0 });
+    marks.extend(Mark::edged((from, total.max(from)), y, theme::GRID));
     let timed = 100.0 * parts.get("timed").copied().unwrap_or(0.0) / total;
     marks.push(Mark::Words {
         at: (total.max(from), at),

@@ -3,7 +3,7 @@
 use super::{Kind, Seen};
 use crate::paired::{self, Paired};
 use crate::plot::colour::{PURPLE, theme};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 
@@ -41,8 +41,12 @@ impl Kind for Strips {
                      and the line its 95% interval (under 8 blocks the extremes seen). Where the line crosses \"same\", \
                      nothing was told apart.";
         let legend = vec![
-            Key { label: "one block".into(), colour: theme::SHADE, shape: Some(Shape::Disc) },
-            Key { label: "estimate and interval".into(), colour: theme::INK, shape: Some(Shape::Diamond) },
+            Key { label: "one block".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
+            Key {
+                label: "estimate and interval".into(),
+                colour: theme::INK,
+                sign: Sign::Point(Shape::Diamond),
+            },
         ];
         vec![Chart {
             panels: vec![panel],

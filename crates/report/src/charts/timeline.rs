@@ -3,7 +3,7 @@
 use super::{Kind, Seen, over_all};
 use crate::number::with_unit;
 use crate::plot::colour::{ORANGE, theme};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
@@ -15,6 +15,8 @@ pub struct Timeline;
 
 /// The most cells that are drawn one by one; of more, every n-th block.
 const MOST: usize = 1500;
+/// How much the mark of a cell covers before which the machine did not settle.
+const UNSETTLED: f64 = 0.2;
 
 /// One cell.
 struct Cell {
@@ -54,12 +56,16 @@ impl Kind for Timeline {
         );
         let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
         let mut legend = seen.legend(0..seen.record().arms.len(), true);
-        legend.push(Key { label: "settling".into(), colour: theme::SHADE, shape: None });
+        legend.push(Key { label: "settling".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
         if cells.iter().any(|cell| cell.warm_up > 0.0) {
-            legend.push(Key { label: "warm-up".into(), colour: theme::SOFT, shape: None });
+            legend.push(Key { label: "warm-up".into(), colour: theme::SOFT, sign: Sign::Area(1.0) });
         }
         if !unsettled(seen.record()).is_empty() {
-            legend.push(Key { label: "did not settle in time".into(), colour: ORANGE, shape: None });
+            legend.push(Key {
+                label: "did not settle in time".into(),
+                colour: ORANGE,
+                sign: Sign::Area(UNSETTLED),
+            });
         }
         vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
     }
@@ -133,7 +139,7 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
             x: (cell.from, cell.to),
             y: (0.0, most * 1.02),
             colour: ORANGE,
-            opacity: 0.15,
+            opacity: UNSETTLED,
         })
         .collect();
     for (arm, colour) in seen.colours.iter().copied().enumerate() {

@@ -5,7 +5,7 @@ use crate::safe;
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 use std::io::{Result, Write};
 
-/// Columns where nothing is known of the terminal.
+/// Columns where nothing is known of the terminal, and the most that a line of words takes.
 pub const WIDTH: u16 = 100;
 /// Columns that a column of figures needs at least, its margins included.
 const FIGURES: u16 = 13;
@@ -71,7 +71,7 @@ fn wrapped(
     colour: bool,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let mut shown = plain(width, colour);
+    let mut shown = plain(width.min(WIDTH), colour);
     shown.load_style(presets::NOTHING);
     let bullets = items.iter().any(|(bullet, ..)| !bullet.is_empty());
     for (bullet, text, attribute) in items {

@@ -48,6 +48,7 @@ impl Exporter for Json {
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
             "reached": reached::json(report),
             "courses": courses(record),
+            "series_left_out_count": record.series.left_out,
             "claims": claims(&report.claims),
             "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
             "notes": notes,

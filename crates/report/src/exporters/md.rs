@@ -3,6 +3,7 @@
 use crate::document::{Document, markdown};
 use crate::error::Error;
 use crate::exporter::Exporter;
+use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
     answer, circumstances, claims, conclusions, head, normalised, notes, pair, pictures, ranking, reached,
@@ -41,7 +42,7 @@ impl Exporter for Markdown {
         normalised::add(&mut document, report);
         scaling::add(&mut document, report);
         reached::add(&mut document, report);
-        ranking::add(&mut document, report);
+        ranking::add(&mut document, report, Ranking::of(report).as_ref());
         conclusions::add(&mut document, report, true);
         totals::add(&mut document, report);
         pictures::add(&mut document, report);

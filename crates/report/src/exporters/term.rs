@@ -3,6 +3,7 @@
 use crate::document::{Document, terminal};
 use crate::error::Error;
 use crate::exporter::Exporter;
+use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
     answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling, tasks,
@@ -44,9 +45,10 @@ impl Exporter for Term {
             answer::add(&mut document, report, analysis);
         }
         // Who weighs tasks asks for the ranking itself; others for what follows from it.
+        let ranked = Ranking::of(report);
         match report.weights.is_empty() {
-            true => ranking::add_recommendation(&mut document, report),
-            false => ranking::add(&mut document, report),
+            true => ranking::add_recommendation(&mut document, report, ranked.as_ref()),
+            false => ranking::add(&mut document, report, ranked.as_ref()),
         }
         claims::add(&mut document, report);
         Ok(terminal::write(&document, report.width, report.colour, out)?)

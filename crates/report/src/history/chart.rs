@@ -3,7 +3,7 @@
 use super::{Asked, Point, words};
 use crate::number::with_unit;
 use crate::plot::colour::{BLUE, Colour, VERMILLION, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
+use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_stats::change::{Change, Standing};
 
 /// Height of a panel in CSS pixels.
@@ -19,12 +19,12 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
         panels.push(ratios(asked, points, changes));
     }
     panels.push(medians(asked, points, if paired { &[] } else { changes }));
-    let key = |label: &str, colour, shape| Key { label: label.into(), colour, shape };
+    let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
-        key("a run", BLUE, Some(Shape::Disc)),
-        key("level", theme::INK, None),
-        key("confirmed change", VERMILLION, None),
-        key("suspected change", theme::SHADE, None),
+        key("a run", BLUE, Sign::Point(Shape::Disc)),
+        key("level", theme::INK, Sign::Line),
+        key("confirmed change", VERMILLION, Sign::Line),
+        key("suspected change", theme::SHADE, Sign::Line),
     ];
     Chart { panels, legend, ..Chart::new("history", words::title(asked, paired), about) }
 }

@@ -65,6 +65,6 @@ mod tests {
             !html.contains("<script") && !html.contains('\u{1b}') && !html.contains('\u{202e}'),
             "{html}"
         );
-        assert_eq!(html.matches("&#60;script&#62;").count(), 9, "{html}");
+        assert_eq!(html.matches("&#60;script&#62;").count(), 10, "{html}");
     }
 }

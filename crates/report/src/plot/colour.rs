@@ -17,9 +17,19 @@ pub mod theme {
     /// Grid lines.
     pub const GRID: Colour = Colour(0xd8, 0xde, 0xe4);
     /// What is not data, but a part of it: warm-up, settling.
-    pub const SHADE: Colour = Colour(0xaf, 0xb8, 0xc1);
+    pub const SHADE: Colour = Colour(0x8c, 0x95, 0x9f);
     /// The page.
     pub const PAPER: Colour = Colour(0xff, 0xff, 0xff);
+    /// A dark page.
+    pub const DARK_PAPER: Colour = Colour(0x0d, 0x11, 0x17);
+    /// What each becomes on a dark page.
+    pub const TURNED: [(Colour, Colour); 5] = [
+        (INK, Colour(0xe6, 0xed, 0xf3)),
+        (SOFT, Colour(0x9d, 0xa7, 0xb3)),
+        (GRID, Colour(0x30, 0x36, 0x3d)),
+        (SHADE, Colour(0x6a, 0x75, 0x80)),
+        (PAPER, DARK_PAPER),
+    ];
 }
 
 /// Text on a light cell of a heat map, whatever the page.
@@ -27,24 +37,40 @@ pub const ON_LIGHT: Colour = Colour(0x01, 0x01, 0x01);
 /// Text on a dark cell of a heat map, whatever the page.
 pub const ON_DARK: Colour = Colour(0xfe, 0xfe, 0xfe);
 
-/// The palette of Okabe and Ito (2008), its yellow darkened so that it shows on white.
+/// The hues of Okabe and Ito (2008), each so dark that it stands out from white by 3:1, as WCAG 2.2 asks of graphics.
 const PALETTE: [Colour; 7] = [BLUE, VERMILLION, GREEN, SKY, PURPLE, ORANGE, YELLOW];
 /// Blue.
-pub const BLUE: Colour = Colour(0x00, 0x72, 0xb2);
+pub const BLUE: Colour = Colour(0x00, 0x5f, 0x9e);
 /// Vermillion.
 pub const VERMILLION: Colour = Colour(0xd5, 0x5e, 0x00);
 /// Bluish green.
 pub const GREEN: Colour = Colour(0x00, 0x9e, 0x73);
 /// Sky blue.
-pub const SKY: Colour = Colour(0x56, 0xb4, 0xe9);
+pub const SKY: Colour = Colour(0x49, 0x99, 0xc6);
 /// Reddish purple.
 pub const PURPLE: Colour = Colour(0xcc, 0x79, 0xa7);
 /// Orange.
-pub const ORANGE: Colour = Colour(0xe6, 0x9f, 0x00);
+pub const ORANGE: Colour = Colour(0xc4, 0x87, 0x00);
 /// Yellow.
-pub const YELLOW: Colour = Colour(0xc9, 0xb4, 0x1d);
+pub const YELLOW: Colour = Colour(0x85, 0x75, 0x00);
 /// The bare device, which is no filesystem.
 const RAW: Colour = Colour(0x7d, 0x85, 0x90);
+const WHITE: Colour = Colour(0xff, 0xff, 0xff);
+const BLACK: Colour = Colour(0x00, 0x00, 0x00);
+
+/// What the colours of arms become on a dark page.
+const TURNED: [(Colour, Colour); 8] = [
+    (BLUE, Colour(0x2e, 0x8b, 0xc9)),
+    (VERMILLION, Colour(0xf0, 0x7f, 0x2e)),
+    (GREEN, Colour(0x1f, 0xb9, 0x8c)),
+    (SKY, Colour(0xa6, 0xdc, 0xf7)),
+    (PURPLE, Colour(0xdd, 0x93, 0xbd)),
+    (ORANGE, Colour(0xe6, 0x9f, 0x00)),
+    (YELLOW, Colour(0xd9, 0xc9, 0x5a)),
+    (RAW, RAW),
+];
+/// How far the shades of a colour are on the way to the ink of the page: black, or white on a dark one.
+const SHADES: [f64; 5] = [0.0, 0.45, 0.7, 0.25, 0.6];
 
 /// Filesystems with a colour of their own in every report.
 const KNOWN: [(&str, Colour); 8] = [
@@ -89,15 +115,22 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
 }
 
 impl Colour {
-    /// The `at`-th shade of a colour, itself first; lighter and darker in turn.
+    /// The `at`-th shade of a colour, itself first; shades of a shade are of the same colour.
     pub fn shade(self, at: usize) -> Colour {
-        match at % 5 {
-            0 => self,
-            1 => self.towards(Colour(255, 255, 255), 0.5),
-            2 => self.towards(Colour(0, 0, 0), 0.4),
-            3 => self.towards(Colour(255, 255, 255), 0.25),
-            _ => self.towards(Colour(0, 0, 0), 0.2),
-        }
+        let known = |(base, _): &(Colour, Colour)| {
+            let place = SHADES.iter().position(|share| base.towards(BLACK, *share) == self);
+            place.map(|place| (*base, place))
+        };
+        let (base, place) = TURNED.iter().find_map(known).unwrap_or((self, 0));
+        base.towards(BLACK, SHADES[(place + at) % SHADES.len()])
+    }
+
+    /// Every colour that an arm may have, and what it becomes on a dark page.
+    pub fn turned() -> impl Iterator<Item = (Colour, Colour)> {
+        let shades = |(light, dark): (Colour, Colour)| {
+            SHADES.map(|share| (light.towards(BLACK, share), dark.towards(WHITE, share)))
+        };
+        TURNED.into_iter().flat_map(shades)
     }
 
     /// A mixture with another colour.
@@ -113,9 +146,17 @@ impl Colour {
 
     /// The colour of text on it.
     pub fn text(self) -> Colour {
-        let luminance = 0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2);
-        // Where black and white have the same contrast by WCAG: (L + 0.05)² = 1.05 · 0.05.
-        if luminance > 0.179 { ON_LIGHT } else { ON_DARK }
+        if self.contrast(BLACK) > self.contrast(WHITE) { ON_LIGHT } else { ON_DARK }
+    }
+
+    /// How far it stands out from another: the contrast ratio of WCAG 2.2, from 1 to 21.
+    pub fn contrast(self, other: Colour) -> f64 {
+        let (a, b) = (self.luminance(), other.luminance());
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    fn luminance(self) -> f64 {
+        0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
     }
 
     /// A place on the scale of heat maps, from 0 to 1: cividis, which reads alike with all kinds of colour vision
@@ -157,6 +198,38 @@ mod tests {
         let colours = of_names(&["ext4", "ext4", "ext4"]);
         assert_eq!(colours[0], BLUE);
         assert!(colours[1] != colours[0] && colours[2] != colours[1] && colours[2] != colours[0]);
+    }
+
+    #[test]
+    fn shades_of_shades_are_of_the_same_colour() {
+        assert_eq!(BLUE.shade(1).shade(2), BLUE.shade(3));
+        assert_eq!(BLUE.shade(3).shade(2), BLUE);
+    }
+
+    #[test]
+    fn what_is_drawn_stands_out_from_the_page_by_three_to_one() {
+        assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
+        for (light, dark) in
+            Colour::turned().chain(theme::TURNED.into_iter().filter(|(c, _)| *c == theme::SHADE))
+        {
+            assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
+            assert!(dark.contrast(theme::DARK_PAPER) >= 3.0, "{} on a dark page", dark.hex());
+        }
+    }
+
+    #[test]
+    fn words_stand_out_by_four_and_a_half_to_one() {
+        for (light, dark) in theme::TURNED.into_iter().filter(|(c, _)| [theme::INK, theme::SOFT].contains(c))
+        {
+            assert!(
+                light.contrast(theme::PAPER) >= 4.5 && dark.contrast(theme::DARK_PAPER) >= 4.5,
+                "{light:?}"
+            );
+        }
+        for share in 0..=20 {
+            let cell = Colour::heat(f64::from(share) / 20.0);
+            assert!(cell.contrast(cell.text()) >= 4.5, "{}", cell.hex());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The one renderer of all charts: panels, axes and marks through plotters, on its SVG backend.
 
 use super::colour::{Colour, theme};
-use super::{Anchor, Axis, Chart, Key, Mark, Panel, Shape};
+use super::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use crate::error::Error;
 use crate::safe;
 use plotters::coord::Shift;
@@ -23,6 +23,8 @@ const SMALL: u32 = 10;
 const LEGEND_ROW: u32 = 20;
 /// Room between panels.
 const GAP: u32 = 10;
+/// Height of a line of a panel's title.
+const TITLE_LINE: u32 = WORDS + 4;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Coord = Cartesian2d<Placed, Placed>;
@@ -35,10 +37,12 @@ type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Coord>;
 pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
     let legend = legend_rows(&chart.legend);
     let top = TITLE + 18 + LEGEND_ROW * legend.len() as u32;
-    let rows: Vec<&[Panel]> = chart.panels.chunks(chart.columns.max(1)).collect();
-    let heights: Vec<u32> =
-        rows.iter().map(|row| row.iter().map(|panel| panel.height).max().unwrap_or(0) + GAP).collect();
-    let size = (WIDTH, top + heights.iter().sum::<u32>());
+    let columns = chart.columns.max(1);
+    // Panels above each other share their left edge.
+    let labels = chart.panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
+    let rows: Vec<Row> =
+        chart.panels.chunks(columns).map(|row| Row::of(row, columns as u32, labels)).collect();
+    let size = (WIDTH, top + rows.iter().map(Row::height).sum::<u32>());
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (size.0 * FINE, size.1 * FINE)).into_drawing_area();
@@ -46,12 +50,10 @@ pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
         for (row, keys) in legend.iter().enumerate() {
             draw_keys(&root, keys, TITLE + 12 + row as u32 * LEGEND_ROW)?;
         }
-        // Panels above each other share their left edge.
-        let labels = chart.panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
         let mut at = top;
-        for (row, height) in rows.iter().zip(&heights) {
-            draw_row(&root, row, chart.columns.max(1) as u32, labels, (at, *height))?;
-            at += height;
+        for row in &rows {
+            row.draw(&root, at)?;
+            at += row.height();
         }
         said(root.present())?;
     }
@@ -64,20 +66,50 @@ fn inside(svg: &str) -> &str {
     svg[from..].trim_end().trim_end_matches("</svg>").trim()
 }
 
-fn draw_row(
-    root: &Area,
-    panels: &[Panel],
-    columns: u32,
+/// Panels beside each other.
+struct Row<'a> {
+    panels: &'a [Panel],
+    /// The lines of their titles.
+    titles: Vec<Vec<String>>,
+    /// Width of one of them.
+    width: u32,
+    /// Room for the labels of their vertical axes.
     labels: u32,
-    (top, height): (u32, u32),
-) -> Result<(), Error> {
-    let width = (WIDTH - GAP * (columns - 1)) / columns;
-    for (at, panel) in panels.iter().enumerate() {
-        let left = at as u32 * (width + GAP);
-        let area = root.clone().shrink((px(left), px(top)), (width * FINE, (height - GAP) * FINE));
-        draw_panel(&area, panel, labels.min(width / 2))?;
+}
+
+impl Row<'_> {
+    fn of(panels: &[Panel], columns: u32, labels: u32) -> Row<'_> {
+        let width = (WIDTH - GAP * (columns - 1)) / columns;
+        let labels = labels.min(width / 2);
+        let titles = panels.iter().map(|panel| title_lines(&panel.title, width - labels)).collect();
+        Row { panels, titles, width, labels }
     }
-    Ok(())
+
+    /// Room above the plots, the same for all so that they stand in line.
+    fn head(&self) -> u32 {
+        let lines = self.titles.iter().map(Vec::len).max().unwrap_or(0) as u32;
+        if lines == 0 { 4 } else { lines * TITLE_LINE + 6 }
+    }
+
+    fn height(&self) -> u32 {
+        let highest = self.panels.iter().map(|panel| panel.height).max().unwrap_or(0);
+        // A second line takes nothing from the plot.
+        highest + self.head().saturating_sub(TITLE_LINE + 6) + GAP
+    }
+
+    fn draw(&self, root: &Area, top: u32) -> Result<(), Error> {
+        let size = (self.width * FINE, (self.height() - GAP) * FINE);
+        for (at, (panel, title)) in self.panels.iter().zip(&self.titles).enumerate() {
+            let left = at as u32 * (self.width + GAP);
+            let area = root.clone().shrink((px(left), px(top)), size);
+            for (line, words) in title.iter().enumerate() {
+                let at = (px(self.labels), px(line as u32 * TITLE_LINE));
+                said(area.draw_text(words, &font(WORDS + 1, theme::INK, true), at))?;
+            }
+            draw_panel(&area, panel, self.labels, self.head())?;
+        }
+        Ok(())
+    }
 }
 
 /// Room for the labels of a vertical axis.
@@ -94,27 +126,26 @@ fn width_of(words: &str, size: u32) -> u32 {
     (words.chars().count() as f64 * f64::from(size) * 0.58).ceil() as u32
 }
 
-/// Words that fit into so many CSS pixels; of heavy words that are too long, the beginning.
-fn shortened(words: &str, room: u32, size: u32) -> String {
-    let most = (f64::from(room) / (f64::from(size) * HEAVY)) as usize;
-    match words.chars().count() {
-        count if count <= most => words.to_string(),
-        _ => words.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+/// A title as lines that fit into so many CSS pixels; what two lines do not hold is cut.
+fn title_lines(title: &str, room: u32) -> Vec<String> {
+    let most = ((f64::from(room) / (f64::from(WORDS + 1) * HEAVY)) as usize).max(1);
+    let mut lines: Vec<String> =
+        textwrap::wrap(&safe::line(title), most).into_iter().map(|line| line.into_owned()).collect();
+    lines.retain(|line| !line.is_empty());
+    if lines.len() > 2 {
+        lines.truncate(2);
+        let kept: String = lines[1].chars().take(most - 1).collect();
+        lines[1] = format!("{kept}…");
     }
+    lines
 }
 
-fn draw_panel(area: &Area, panel: &Panel, labels: u32) -> Result<(), Error> {
-    let head = if panel.title.is_empty() { 4 } else { WORDS + 10 };
+fn draw_panel(area: &Area, panel: &Panel, labels: u32, head: u32) -> Result<(), Error> {
     let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 2 };
-    if !panel.title.is_empty() {
-        let room = (area.dim_in_pixel().0 / FINE).saturating_sub(labels);
-        let title = shortened(&safe::line(&panel.title), room, WORDS + 1);
-        said(area.draw_text(&title, &font(WORDS + 1, theme::INK, true), (px(labels), 0)))?;
-    }
     let mut plot = said(
         ChartBuilder::on(area)
             .margin_top(px(head))
-            .margin_right(px(16))
+            .margin_right(px(22))
             .x_label_area_size(px(foot))
             .y_label_area_size(px(labels))
             .build_cartesian_2d(coordinate(&panel.x), coordinate(&panel.y)),
@@ -228,15 +259,17 @@ fn draw_mark(plot: &mut Plot, panel: &Panel, mark: &Mark) -> Result<(), Error> {
     }
 }
 
-/// An interval with an upright line at each end, or an arrow where it goes on.
+/// An interval with an upright line at each end, or an arrow where it goes on. It lies over bars of any colour, so it has
+/// a rim of the colour of the page.
 fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64, open: bool) -> Result<(), Error> {
-    let ink = style(theme::INK, 1.25);
     let at = |x: f64| (panel.x.place(x), panel.y.place(y));
-    one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
     let cap = vec![(0, -px(3)), (0, px(3))];
     let end = if open { vec![(-px(4), -px(3)), (0, 0), (-px(4), px(3))] } else { cap.clone() };
-    one(plot, EmptyElement::at(at(low)) + PathElement::new(cap, ink))?;
-    one(plot, EmptyElement::at(at(high)) + PathElement::new(end, ink))
+    [style(theme::PAPER, 3.25), style(theme::INK, 1.25)].into_iter().try_for_each(|ink| {
+        one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
+        one(plot, EmptyElement::at(at(low)) + PathElement::new(cap.clone(), ink))?;
+        one(plot, EmptyElement::at(at(high)) + PathElement::new(end.clone(), ink))
+    })
 }
 
 fn dot(plot: &mut Plot, at: (f64, f64), colour: Colour, shape: Shape) -> Result<(), Error> {
@@ -264,29 +297,43 @@ where
 
 fn draw_keys(root: &Area, keys: &[(u32, &Key)], top: u32) -> Result<(), Error> {
     for (left, key) in keys {
-        let (x, y) = (px(*left), px(top + LEGEND_ROW / 2));
-        let swatch = [(x, y - px(5)), (x + px(10), y + px(5))];
-        match key.shape {
-            Some(Shape::Disc) => {
-                said(root.draw(&Circle::new((x + px(5), y), px(4), rgb(key.colour).filled())))?
-            }
-            Some(Shape::Ring) => {
-                said(root.draw(&Circle::new((x + px(5), y), px(4), style(key.colour, 1.5))))?
-            }
-            Some(Shape::Triangle) => {
-                let corners = vec![(x + px(5), y - px(5)), (x + px(10), y + px(4)), (x, y + px(4))];
-                said(root.draw(&Polygon::new(corners, rgb(key.colour).filled())))?;
-            }
-            Some(Shape::Diamond) => {
-                let corners = vec![(x + px(5), y - px(6)), (x + px(10), y), (x + px(5), y + px(6)), (x, y)];
-                said(root.draw(&Polygon::new(corners, rgb(key.colour).filled())))?;
-            }
-            Some(Shape::Square) | None => said(root.draw(&Rectangle::new(swatch, rgb(key.colour).filled())))?,
-        }
+        let at = (px(*left), px(top + LEGEND_ROW / 2));
+        draw_sign(root, key, at)?;
         let words = font(WORDS, theme::INK, false).pos(Pos::new(HPos::Left, VPos::Center));
-        said(root.draw_text(&safe::line(&key.label), &words, (x + px(15), y)))?;
+        said(root.draw_text(&safe::line(&key.label), &words, (at.0 + px(15), at.1)))?;
     }
     Ok(())
+}
+
+/// What a key looks like, ten CSS pixels wide.
+fn draw_sign(root: &Area, key: &Key, (x, y): (i32, i32)) -> Result<(), Error> {
+    let full = rgb(key.colour).filled();
+    let swatch = [(x, y - px(5)), (x + px(10), y + px(5))];
+    let edge = |colour, width| Rectangle::new(swatch, style(colour, width));
+    match key.sign {
+        Sign::Area(opacity) => {
+            said(root.draw(&Rectangle::new(swatch, rgb(key.colour).mix(opacity).filled())))?;
+            // An area may be as light as the page.
+            said(root.draw(&edge(theme::SOFT, 0.75)))
+        }
+        Sign::Frame => said(root.draw(&edge(key.colour, 2.0))),
+        Sign::Line => {
+            said(root.draw(&PathElement::new(vec![(x, y), (x + px(10), y)], style(key.colour, 2.0))))
+        }
+        Sign::Point(Shape::Disc) => said(root.draw(&Circle::new((x + px(5), y), px(4), full))),
+        Sign::Point(Shape::Ring) => {
+            said(root.draw(&Circle::new((x + px(5), y), px(4), style(key.colour, 1.5))))
+        }
+        Sign::Point(Shape::Square) => said(root.draw(&Rectangle::new(swatch, full))),
+        Sign::Point(Shape::Triangle) => {
+            let corners = vec![(x + px(5), y - px(5)), (x + px(10), y + px(4)), (x, y + px(4))];
+            said(root.draw(&Polygon::new(corners, full)))
+        }
+        Sign::Point(Shape::Diamond) => {
+            let corners = vec![(x + px(5), y - px(6)), (x + px(10), y), (x + px(5), y + px(6)), (x, y)];
+            said(root.draw(&Polygon::new(corners, full)))
+        }
+    }
 }
 
 /// The keys by rows, each with its distance from the left.

@@ -1,7 +1,7 @@
 //! A chart as SVG: inside a page, or as a file of its own.
 
 use super::Chart;
-use super::colour::theme;
+use super::colour::{Colour, theme};
 use super::draw::{FINE, draw};
 use crate::error::Error;
 use crate::safe;
@@ -66,22 +66,13 @@ fn element(chart: &Chart, before: &str, margin: u32) -> Result<String, Error> {
     ))
 }
 
-/// Rules that turn the colours around the data for a dark page.
+/// Rules that turn the colours for a dark page.
 pub fn dark() -> String {
-    let turned = [
-        (theme::INK, "#E6EDF3"),
-        (theme::SOFT, "#9DA7B3"),
-        (theme::GRID, "#30363D"),
-        (theme::SHADE, "#59636E"),
-        (theme::PAPER, "#0D1117"),
-        // Blue on black is hard to see.
-        (super::colour::BLUE, "#3B9BD9"),
-    ];
-    let rule = |(from, to): (super::Colour, &str)| {
-        let from = from.hex();
+    let rule = |(from, to): (Colour, Colour)| {
+        let (from, to) = (from.hex(), to.hex());
         format!("[fill=\"{from}\"]{{fill:{to}}}[stroke=\"{from}\"]{{stroke:{to}}}")
     };
-    turned.map(rule).concat()
+    theme::TURNED.into_iter().chain(Colour::turned()).filter(|(from, to)| from != to).map(rule).collect()
 }
 
 /// Text between tags or in an attribute.
@@ -104,7 +95,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::plot::colour::BLUE;
-    use crate::plot::{Axis, Key, Mark, Panel};
+    use crate::plot::{Axis, Key, Mark, Panel, Sign};
 
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];
@@ -117,7 +108,7 @@ mod tests {
             marks: vec![bar, interval],
             height: 100,
         };
-        let key = Key { label: words.into(), colour: BLUE, shape: None };
+        let key = Key { label: words.into(), colour: BLUE, sign: Sign::Area(1.0) };
         Chart { panels: vec![panel], legend: vec![key], ..Chart::new("a", words, words) }
     }
 

@@ -33,6 +33,38 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
     document.list(sentences(&names, analysis));
 }
 
+/// How to read the answers of a report.
+pub fn legend(report: &Report) -> String {
+    let Some(first) = report.analyses.first().filter(|_| report.ranks() && report.record.arms.len() > 1)
+    else {
+        return String::new();
+    };
+    let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
+    let metrics: Vec<String> = metrics.map(|metric| format!("{}, {}", metric.id, metric.help)).collect();
+    let brackets = match first.provisional() {
+        true => "the extremes seen: no interval is exact yet",
+        false => {
+            "the 95% interval of that; where it holds 1, or arms share a letter, nothing is decided between them"
+        }
+    };
+    format!(
+        "How to read this: an arm is one of what is compared, here {}, by {}. A figure is a ratio to the best arm, \
+         measured within blocks, in each of which every arm runs once: 1.20 is 1.20 times as much. In brackets stands \
+         {brackets}.",
+        named(&report.record),
+        metrics.join("; and by "),
+    )
+}
+
+/// The arms, as far as people read.
+fn named(record: &RunRecord) -> String {
+    const MOST: usize = 6;
+    let names: Vec<&str> = record.arms.iter().take(MOST).map(|arm| arm.name.as_str()).collect();
+    let rest = record.arms.len() - names.len();
+    let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}{rest}", names.join(", "))
+}
+
 /// The sentences of the answer.
 pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let with_data = analysis.steps.iter().map(|step| step.comparison.order.len()).max().unwrap_or(0);
@@ -166,7 +198,7 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
         .into_iter()
         .map(|arm| format!("{} ({what} {})", names[arm], of_best(main, arm)))
         .collect();
-    format!("{tasks} it is not decided which arm {was_best}: {best} or {}.", either(&tied))
+    format!("{tasks} it is not decided what {was_best}: {best} or {}.", either(&tied))
 }
 
 /// What becomes of the answer where long tasks do not weigh more.

@@ -8,7 +8,7 @@ use crate::report::Report;
 use fsarena_core::cell::StepId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::analyse::{Analysis, StepMedians, medians};
 use std::collections::BTreeSet;
 
 /// The place of a step in the tables: block size in bytes, and threads.
@@ -137,23 +137,23 @@ const SIGNS: [(char, &str); 4] = [
     (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
 ];
 
-/// The medians that marks come from; absent where nothing measured them.
+/// The medians that marks come from; empty where nothing measured them.
 struct Marks {
-    share: Option<Analysis>,
-    steady: Option<Analysis>,
-    client: Option<Analysis>,
+    share: Vec<StepMedians>,
+    steady: Vec<StepMedians>,
+    client: Vec<StepMedians>,
 }
 
 impl Marks {
     fn of(report: &Report) -> Marks {
-        let of = |metric| analyse(&report.record, metric).ok();
+        let of = |metric| medians(&report.record, metric).unwrap_or_default();
         Marks { share: of("device_share"), steady: of(reading::STEADY), client: of(reading::CLIENT) }
     }
 
     fn mark(&self, step: &StepId, arm: usize) -> String {
-        let median = |analysis: &Option<Analysis>| {
-            let task = analysis.as_ref()?.tasks().find(|task| task.step.id == *step)?;
-            task.comparison.arms.get(arm)?.median
+        let median = |tasks: &[StepMedians]| {
+            let task = tasks.iter().find(|task| task.step.id == *step)?;
+            *task.arms.get(arm)?
         };
         let reach = match median(&self.share).map(Reach::of) {
             Some(Reach::Cache) => Some(CACHE),

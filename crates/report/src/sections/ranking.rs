@@ -11,24 +11,26 @@ use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
 /// The table, where there are more than two arms or the user weighs tasks.
-pub fn add(document: &mut Document, report: &Report) {
-    let Some(ranking) = Ranking::of(report) else { return };
-    if ranking.arms.len() < 3 && report.weights.is_empty() {
-        return;
-    }
+pub fn add(document: &mut Document, report: &Report, ranking: Option<&Ranking>) {
+    let Some(ranking) = ranking.filter(|ranking| is_worth_a_word(report, ranking)) else { return };
     document.heading(2, format!("Ranking, by {}", ranking.metric));
     let header = ["arm", "to the best", "letters", "rank", "without one task", "best again"];
     let mut table = Table::figures(header.map(String::from).to_vec());
-    table.rows = ranking.arms.iter().map(|ranked| row(report, &ranking, ranked)).collect();
+    table.rows = ranking.arms.iter().map(|ranked| row(report, ranking, ranked)).collect();
     document.table(table);
-    document.text(legend(&ranking));
-    document.list(vec![recommendation(report, &ranking)]);
+    document.text(legend(ranking));
+    document.list(vec![recommendation(report, ranking)]);
 }
 
 /// The recommendation alone.
-pub fn add_recommendation(document: &mut Document, report: &Report) {
-    let ranking = Ranking::of(report).filter(|ranking| ranking.arms.len() > 2 || !report.weights.is_empty());
-    document.list(ranking.map(|ranking| recommendation(report, &ranking)).into_iter().collect());
+pub fn add_recommendation(document: &mut Document, report: &Report, ranking: Option<&Ranking>) {
+    let ranking = ranking.filter(|ranking| is_worth_a_word(report, ranking));
+    document.list(ranking.map(|ranking| recommendation(report, ranking)).into_iter().collect());
+}
+
+/// Of two arms whose tasks weigh the same the answer says it all.
+fn is_worth_a_word(report: &Report, ranking: &Ranking) -> bool {
+    ranking.arms.len() > 2 || !report.weights.is_empty()
 }
 
 fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {

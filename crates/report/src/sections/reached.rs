@@ -4,7 +4,7 @@ use super::{label, matrix};
 use crate::document::Document;
 use crate::report::Report;
 use fsarena_core::metric::Reach;
-use fsarena_stats::analyse::{StepAnalysis, analyse};
+use fsarena_stats::analyse::{StepMedians, medians};
 use serde_json::{Value, json};
 
 /// The metric that says so.
@@ -18,10 +18,10 @@ pub fn add(document: &mut Document, report: &Report) {
     if report.analyses.first().is_some_and(matrix::fits) {
         return;
     }
-    let Ok(analysis) = analyse(&report.record, SHARE) else { return };
+    let Ok(shares) = medians(&report.record, SHARE) else { return };
     let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
     let tasks: Vec<(String, Vec<Option<Reach>>)> =
-        analysis.tasks().map(|task| (short(task), reaches(task))).collect();
+        shares.iter().map(|task| (short(task), reaches(task))).collect();
     let line = |reach: Reach| {
         let named: Vec<String> =
             tasks.iter().filter_map(|(task, of)| named(task, of, reach, &names)).collect();
@@ -41,15 +41,15 @@ pub fn add(document: &mut Document, report: &Report) {
 }
 
 /// The number of a task, or its name.
-fn short(task: &StepAnalysis) -> String {
+fn short(task: &StepMedians) -> String {
     match &task.step.number {
         Some(number) => number.clone(),
         None => label(&task.step),
     }
 }
 
-fn reaches(task: &StepAnalysis) -> Vec<Option<Reach>> {
-    task.comparison.arms.iter().map(|arm| arm.median.map(Reach::of)).collect()
+fn reaches(task: &StepMedians) -> Vec<Option<Reach>> {
+    task.arms.iter().map(|share| share.map(Reach::of)).collect()
 }
 
 /// The task where this label is that of most arms, with the arms that have another; of equally many the label that
@@ -69,19 +69,19 @@ fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Opti
 
 /// The same for programs: each task, each arm.
 pub fn json(report: &Report) -> Value {
-    let Ok(analysis) = analyse(&report.record, SHARE) else { return Value::Null };
-    let task = |task: &StepAnalysis| {
-        let arms = task.comparison.arms.iter().zip(&report.record.arms);
-        let arm = |(result, arm): (&fsarena_stats::comparison::ArmResult, &fsarena_core::cell::Arm)| {
+    let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
+    let task = |task: &StepMedians| {
+        let arms = task.arms.iter().zip(&report.record.arms);
+        let arm = |(share, arm): (&Option<f64>, &fsarena_core::cell::Arm)| {
             json!({
                 "arm": arm.name,
-                "device_share_ratio": result.median,
-                "reached": result.median.map(|share| Reach::of(share).label()),
+                "device_share_ratio": share,
+                "reached": share.map(|share| Reach::of(share).label()),
             })
         };
         json!({ "step": task.step.id, "arms": arms.map(arm).collect::<Vec<_>>() })
     };
-    Value::Array(analysis.tasks().map(task).collect())
+    Value::Array(shares.iter().map(task).collect())
 }
 
 #[cfg(test)]

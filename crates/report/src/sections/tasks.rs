@@ -1,6 +1,6 @@
 //! The tables of tasks: each arm's ratio to the best, its interval and letters.
 
-use super::{label, matrix};
+use super::{label, matrix, typical};
 use crate::document::{Cell, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
@@ -8,7 +8,8 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, StepAnalysis, analyse};
 use fsarena_stats::comparison::Comparison;
-use fsarena_stats::composite::Composite;
+use fsarena_stats::composite::{Composite, sums};
+use fsarena_stats::grid::{dropped, grid};
 
 /// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
 pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
@@ -59,25 +60,28 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
     if matrix::fits(analysis) || !report.ranks() {
         return; // The tables above are of medians.
     }
-    let unit = analysis.metric.unit;
-    let cells = |comparison: &Comparison| -> Vec<Cell> {
-        comparison.arms.iter().map(|arm| absolute(arm.median, unit).into()).collect()
+    let (record, unit) = (&report.record, analysis.metric.unit);
+    let Some((_, rows)) = record.metric(&analysis.metric.id) else { return };
+    let grid = grid(record, &rows, &dropped(record));
+    let titled = |title: String, values: &[Vec<f64>]| -> Vec<Cell> {
+        std::iter::once(title.into()).chain(values.iter().map(|blocks| typical::cell(blocks, unit))).collect()
     };
-    let titled = |title: String, comparison: &Comparison| {
-        let mut row = vec![title.into()];
-        row.extend(cells(comparison));
-        row
-    };
-    let mut table = Table::figures(header(&report.record, "task"));
-    let row =
-        |step: &StepAnalysis| sourced(&report.record, step, titled(label(&step.step), &step.comparison));
-    table.rows.extend(analysis.steps.iter().map(row));
-    if let Some(total) = analysis.overall.as_ref().and_then(|overall| overall.total.as_ref()) {
-        table.rows.push(titled("TOTAL".into(), &total.comparison));
+    let mut table = Table::figures(header(record, "task"));
+    let mut tasks = vec![];
+    for step in &analysis.steps {
+        let Some(at) = record.steps.iter().position(|known| known.id == step.step.id) else { continue };
+        table.rows.push(sourced(record, step, titled(label(&step.step), &grid.values[at])));
+        if step.step.in_composite {
+            tasks.push(&grid.values[at]);
+        }
+    }
+    if analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
+        table.rows.push(titled("TOTAL".into(), &sums(&tasks)));
     }
     if !table.rows.is_empty() {
         document.heading(3, format!("{}: medians over blocks", analysis.metric.id));
         document.table(table);
+        document.text(typical::words(report));
     }
 }
 

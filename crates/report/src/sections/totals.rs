@@ -1,14 +1,14 @@
 //! All that was measured, summed over the tasks of a block: CPU, device, memory.
 
-use super::tasks::{absolute, header};
+use super::tasks::header;
+use super::typical;
 use crate::document::{Cell, Document, Table};
 use crate::report::Report;
-use fsarena_core::metric::reading;
+use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::comparison::median;
 use fsarena_stats::grid::{dropped, grid};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// What is shown, in this order. Metrics are derived from the summed readings, so that a quotient is
 /// that of the sums.
@@ -32,16 +32,13 @@ const SHOWN: [&str; 15] = [
 /// A peak is not summed: that of a block is that of its hungriest task.
 const PEAK_MEMORY: &str = "peak_memory_bytes";
 
-/// Readings of one arm in one block.
-type Sums = BTreeMap<String, f64>;
-
 /// The table: the median over blocks of the sum over the composite's tasks.
 pub fn add(document: &mut Document, report: &Report) {
     let record = &report.record;
     let mut table = Table::figures(header(record, "over all tasks"));
     for Total { id, unit, values } in of(record, &SHOWN) {
         let mut row: Vec<Cell> = vec![id.into()];
-        row.extend(values.iter().map(|blocks| Cell::from(absolute(median(blocks), unit))));
+        row.extend(values.iter().map(|blocks| typical::cell(blocks, unit)));
         table.rows.push(row);
     }
     if !table.rows.is_empty() {
@@ -50,6 +47,7 @@ pub fn add(document: &mut Document, report: &Report) {
             "Medians over blocks of the sum over all tasks; of peak_memory_bytes, the largest of any task.",
         );
         document.table(table);
+        document.text(typical::words(report));
     }
 }
 
@@ -66,52 +64,67 @@ pub struct Total {
 
 /// The totals of these metrics and readings; those that no block has are left out.
 pub fn of(record: &RunRecord, ids: &[&'static str]) -> Vec<Total> {
-    let sums = sums(record);
+    let sums = Sums::of(record);
     let total = |id: &&'static str| {
         let (unit, of) = formula(record, id)?;
-        let values: Vec<Vec<f64>> =
-            sums.iter().map(|blocks| blocks.iter().filter_map(&*of).collect()).collect();
+        let of_arm = |arm: usize| {
+            let blocks = 0..sums.blocks;
+            blocks.filter_map(|block| of(&|name| sums.get(name, arm, block))).collect::<Vec<f64>>()
+        };
+        let values: Vec<Vec<f64>> = (0..record.arms.len()).map(of_arm).collect();
         values.iter().any(|blocks| !blocks.is_empty()).then_some(Total { id, unit, values })
     };
     ids.iter().filter_map(total).collect()
 }
 
+type Formula = Box<dyn Fn(Lookup) -> Option<f64>>;
+
 /// How a metric or reading comes from summed readings, and its unit.
-#[allow(clippy::type_complexity)]
-fn formula(record: &RunRecord, id: &'static str) -> Option<(Unit, Box<dyn Fn(&Sums) -> Option<f64>>)> {
+fn formula(record: &RunRecord, id: &'static str) -> Option<(Unit, Formula)> {
     if let Some(column) = record.reading(id) {
-        return Some((record.readings[column].unit, Box::new(move |sums| sums.get(id).copied())));
+        return Some((record.readings[column].unit, Box::new(move |get| get(id))));
     }
     let def = fsarena_core::metric::find(id)?;
-    Some((def.unit, Box::new(move |sums| (def.from)(&|name| sums.get(name).copied()))))
+    Some((def.unit, Box::new(def.from)))
 }
 
-/// For each arm, the summed readings of every block in which it did all tasks.
-fn sums(record: &RunRecord) -> Vec<Vec<Sums>> {
-    let leave_out = dropped(record);
-    let mut sums: Vec<Vec<Sums>> = vec![vec![]; record.arms.len()];
-    for (info, rows) in record.readings.iter().zip(&record.samples.values) {
-        let grid = grid(record, rows, &leave_out);
-        let tasks: Vec<_> = record
-            .steps
-            .iter()
-            .zip(&grid.values)
-            .filter(|(step, values)| step.in_composite && values.iter().flatten().any(|v| !v.is_nan()))
-            .map(|(_, values)| values)
-            .collect();
-        for (arm, sums) in sums.iter_mut().enumerate().filter(|_| !tasks.is_empty()) {
-            sums.resize(grid.blocks.len(), Sums::new());
-            for (block, sums) in sums.iter_mut().enumerate() {
-                let values = tasks.iter().map(|task| task[arm][block]);
-                // NaN marks a task that the arm did not do; a sum passes it on, f64::max would not.
-                let sum: f64 = values.clone().sum();
-                let value =
-                    if info.id == PEAK_MEMORY && !sum.is_nan() { values.fold(0.0, f64::max) } else { sum };
-                if !value.is_nan() {
-                    sums.insert(info.id.clone(), value);
-                }
+/// Readings summed over the tasks of each block.
+struct Sums<'a> {
+    blocks: usize,
+    /// For each reading `[arm][block]`, NaN where the arm did not do all tasks of the block.
+    readings: HashMap<&'a str, Vec<Vec<f64>>>,
+}
+
+impl<'a> Sums<'a> {
+    fn of(record: &'a RunRecord) -> Sums<'a> {
+        let leave_out = dropped(record);
+        let mut sums = Sums { blocks: 0, readings: HashMap::new() };
+        for (info, rows) in record.readings.iter().zip(&record.samples.values) {
+            let grid = grid(record, rows, &leave_out);
+            sums.blocks = grid.blocks.len();
+            let steps = record.steps.iter().zip(&grid.values);
+            let tasks: Vec<&Vec<Vec<f64>>> = steps
+                .filter(|(step, values)| {
+                    step.in_composite && values.iter().flatten().any(|value| !value.is_nan())
+                })
+                .map(|(_, values)| values)
+                .collect();
+            if !tasks.is_empty() {
+                let of_arm = |arm| (0..sums.blocks).map(|block| sum(&info.id, &tasks, arm, block)).collect();
+                sums.readings.insert(&info.id, (0..record.arms.len()).map(of_arm).collect());
             }
         }
+        sums
     }
-    sums
+
+    fn get(&self, reading: &str, arm: usize, block: usize) -> Option<f64> {
+        self.readings.get(reading).map(|arms| arms[arm][block]).filter(|sum| !sum.is_nan())
+    }
+}
+
+/// NaN marks a task that the arm did not do; a sum passes it on, `f64::max` would not.
+fn sum(reading: &str, tasks: &[&Vec<Vec<f64>>], arm: usize, block: usize) -> f64 {
+    let values = tasks.iter().map(|task| task[arm][block]);
+    let sum: f64 = values.clone().sum();
+    if reading == PEAK_MEMORY && !sum.is_nan() { values.fold(0.0, f64::max) } else { sum }
 }

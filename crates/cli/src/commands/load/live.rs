@@ -1,5 +1,6 @@
 //! The live line on standard error.
 
+use crate::progress::screen;
 use fsarena_load::engine::Interval;
 use fsarena_report::number::three;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,7 +20,10 @@ pub struct Live {
 impl Live {
     /// A line; hidden where it is not wanted, and on anything but a terminal.
     pub fn new(quiet: bool) -> Live {
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = match !quiet && screen::is_there() {
+            true => ProgressBar::with_draw_target(None, screen::target()),
+            false => ProgressBar::hidden(),
+        };
         bar.set_style(ProgressStyle::with_template("{elapsed} {wide_msg}").expect("a fixed template"));
         Live { bar, recent: RefCell::default() }
     }

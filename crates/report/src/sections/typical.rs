@@ -1,0 +1,50 @@
+//! The typical value of an arm, in its unit and with its interval.
+
+use super::tasks::absolute;
+use crate::document::Cell;
+use crate::number::with_unit;
+use crate::report::Report;
+use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::table::FIRST_LOOK;
+
+/// The median of some blocks over the interval of what is typical. Values of zero have none, nor has one block.
+pub fn cell(values: &[f64], unit: Unit) -> Cell {
+    let known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    let logs = known.iter().all(|value| *value > 0.0).then(|| known.iter().map(|value| value.ln()).collect());
+    let typical = logs.and_then(Ratio::of).filter(|typical| typical.blocks > 1);
+    let ends = |typical: Ratio| (with_unit(typical.low, unit), with_unit(typical.high, unit));
+    // What is the same in every block has no ends.
+    let ends = typical.map(ends).filter(|(low, high)| low != high);
+    Cell::two(
+        absolute(median(&known), unit),
+        ends.map_or(String::new(), |(low, high)| format!("{low}–{high}")),
+    )
+}
+
+/// What stands below the medians.
+pub fn words(report: &Report) -> String {
+    let most = report.analyses.iter().map(|analysis| analysis.blocks.len()).max().unwrap_or(0);
+    match most < FIRST_LOOK {
+        true => "Below each median the extremes that were seen: under 8 blocks no interval is exact.".into(),
+        false => "Below each median the 95% interval of the typical value; the drift of the machine is in it, which \
+                  comparisons within blocks are free of."
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_with_its_interval() {
+        let values: Vec<f64> = (1..=9).map(f64::from).chain([f64::NAN]).collect();
+        // c = 0 at nine blocks: the whole range.
+        assert_eq!(cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
+        assert_eq!(cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(cell(&[f64::NAN], Unit::Seconds).lines, ["–"]);
+    }
+}
