@@ -1,5 +1,6 @@
 //! Arms, cells, and what identifies them.
 
+use crate::factor::clients;
 use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,17 @@ pub struct WorkloadPlan {
     /// Its complete settings.
     #[serde(flatten)]
     pub settings: Settings,
+}
+
+impl WorkloadPlan {
+    /// The name of a directory for what belongs to it, which no other workload of a plan has: the same in all cells,
+    /// however many clients an arm has.
+    pub fn directory(&self) -> String {
+        let mut settings = self.settings.clone();
+        clients::set(&mut settings, 1);
+        let text = serde_json::to_vec(&settings).expect("settings are plain data");
+        format!("{}-{}", self.name, &blake3::hash(&text).to_hex()[..8])
+    }
 }
 
 /// What identifies a cell in any store of any machine: a hash of all that defines it.
@@ -111,4 +123,24 @@ pub struct StepInfo {
     pub number: Option<String>,
     /// Whether it belongs to the composite. Steps of the lifecycle (mkfs, mount) do not.
     pub in_composite: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::Value;
+
+    fn workload(name: &str, settings: &[(&str, i64)]) -> WorkloadPlan {
+        let settings = settings.iter().map(|(id, value)| (id.to_string(), Value::Int(*value))).collect();
+        WorkloadPlan { name: name.into(), settings: Settings(settings) }
+    }
+
+    #[test]
+    fn workloads_share_no_directory_and_arms_do() {
+        let one = workload("dbench", &[("clients", 4), ("files", 7)]).directory();
+        assert_eq!(one, workload("dbench", &[("clients", 20), ("files", 7)]).directory());
+        assert_ne!(one, workload("dbench", &[("clients", 4), ("files", 8)]).directory());
+        assert_ne!(one, workload("tree", &[("clients", 4), ("files", 7)]).directory());
+        assert!(one.starts_with("dbench-") && one.len() == "dbench-".len() + 8, "{one}");
+    }
 }

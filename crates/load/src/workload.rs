@@ -1,10 +1,10 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
 use crate::step::{Error, Step};
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::{StepInfo, WorkloadPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a workload is asked to do.
 #[derive(Debug, Clone)]
@@ -23,11 +23,17 @@ pub struct Place {
     /// The directory on the filesystem under test; empty at the start. Where there is no filesystem
     /// ([`Workload::supports_raw`]), the device.
     pub root: PathBuf,
-    /// A directory on the other disk. Inputs made by [`Workload::inputs`] are in it.
+    /// A directory of its own on the other disk. Inputs made by [`Workload::inputs`] are in it.
     pub other: PathBuf,
 }
 
 impl Place {
+    /// The place of one of a plan's workloads. On the other disk each has a directory of its own, so that none meets
+    /// what another has put there.
+    pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
+        Place { root: root.into(), other: other.join(workload.directory()) }
+    }
+
     /// Whether there is no filesystem, only a device.
     pub fn is_device(&self) -> bool {
         use std::os::unix::fs::FileTypeExt;

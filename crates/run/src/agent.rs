@@ -66,7 +66,7 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
         scale: request.cell.scale,
         seed: request.cell.seed,
     };
-    let place = Place { root: request.root.clone(), other: request.other.clone() };
+    let place = Place::of(&request.cell.workload, &request.root, &request.other);
     let result = make_root(&place)
         .and_then(|()| workload.steps(&job, &place).map_err(|error| error.to_string()))
         .and_then(|steps| steps.into_iter().try_for_each(|step| one_step(request, step, &mut bench)));

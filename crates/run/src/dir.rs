@@ -9,7 +9,6 @@ use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
-use fsarena_load::workload::Place;
 use fsarena_sys::device;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{Armed, Journal, Undo};
@@ -44,7 +43,7 @@ impl Directories {
         let other =
             plan.device.other_dir.as_deref().unwrap_or(run_dir).join(format!("fsarena-{run_id}-other"));
         let made = make(journal, &other)?;
-        inputs(plan, &Place { root: other.clone(), other: other.clone() })?;
+        inputs(plan, &other)?;
         for arm in arms {
             let dir = Path::new(arm.level(factor::DIR));
             for note in notes(kernel, dir, &other) {

@@ -49,7 +49,7 @@ impl OtherDisk {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
         })??;
         let other = OtherDisk { mounted, device };
-        other.fill(plan)?;
+        inputs(plan, &other.root())?;
         Ok(other)
     }
 
@@ -66,20 +66,17 @@ impl OtherDisk {
         logged(tell, |log| self.mounted.unmount(log))??;
         Ok(logged(tell, |log| self.device.release(log))??)
     }
-
-    fn fill(&self, plan: &Plan) -> Result<(), Fatal> {
-        // Inputs know no filesystem under test: they are the same for every arm.
-        let place = Place { root: self.root(), other: self.root() };
-        inputs(plan, &place)
-    }
 }
 
-/// Makes the inputs of every workload of a plan, and has them written back before anything is timed.
-pub fn inputs(plan: &Plan, place: &Place) -> Result<(), Fatal> {
+/// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
+pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
     for asked in &plan.workloads {
         let (workload, job) = work::workload(plan, asked)?;
-        workload.inputs(&job, place)?;
+        // Inputs know no filesystem under test: they are the same for every arm.
+        let place = Place::of(asked, other, other);
+        std::fs::create_dir_all(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
+        workload.inputs(&job, &place)?;
     }
-    let sync = std::fs::File::open(&place.other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    Ok(sync.map_err(fsarena_sys::Error::io("syncing", &place.other))?)
+    let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }

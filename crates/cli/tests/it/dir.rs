@@ -43,6 +43,20 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     );
 }
 
+/// Each of these has a tree of its own among its inputs.
+#[test]
+fn workloads_of_one_plan_do_not_meet_on_the_other_disk() {
+    let place = Place::new();
+    let native =
+        |name: &str, more: &str| format!("[[workload]]\nuse = \"{name}\"\ndriver = \"native\"\n{more}");
+    let plan = native("coreutils", "tasks = [7, 8]\n") + &native("tree", "");
+    std::fs::write(place.dir.join("two.toml"), format!("name = \"two\"\nscale = \"tiny\"\n{plan}")).unwrap();
+    std::fs::create_dir(place.dir.join("one")).unwrap();
+    place.expect(0, &["run", "two.toml", "--on", "dir:one", "--blocks", "1", "--quiet"]);
+    let csv = place.run_text("samples.csv");
+    assert_eq!(csv.lines().count(), 1 + 4, "{csv}");
+}
+
 /// Every path below a directory, with the contents of files.
 fn everything(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();

@@ -11,7 +11,6 @@ use fsarena_fs::lifecycle;
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::orders::Array;
 use fsarena_guest::stripes;
-use fsarena_load::workload::Place;
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Armed, Journal, Undo};
 use std::collections::BTreeMap;
@@ -113,7 +112,7 @@ impl Images {
 /// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
     std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
-    inputs(plan, &Place { root: dir.into(), other: dir.into() })?;
+    inputs(plan, dir)?;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
     let arm =
         Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
