@@ -13,6 +13,7 @@ mod c_library;
 mod calls;
 pub mod census;
 mod client;
+pub mod compact;
 mod course;
 mod crew;
 mod cursor;

@@ -71,13 +71,18 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
 
 /// The metrics that answer for the workloads of a plan where nobody asks for others, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&'static str> {
-    // A guest that counts instructions knows no time.
-    if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
-        return vec![reading::KERNEL_INSTRUCTIONS, "instructions"];
-    }
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
+    let mut own = asked.map(|(workload, _)| workload.metrics());
+    // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
+    // them whatever it does, so there it is a call that has a cost.
+    if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
+        return match own.all(|metrics| metrics.contains(&"elapsed")) {
+            true => vec![reading::KERNEL_INSTRUCTIONS, "instructions"],
+            false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
+        };
+    }
     let mut metrics = Vec::new();
-    for metric in asked.flat_map(|(workload, _)| workload.metrics()) {
+    for metric in own.flatten() {
         if !metrics.contains(metric) {
             metrics.push(*metric);
         }

@@ -1,9 +1,10 @@
 //! The seventeen operations of a loadfile.
 
 use fsarena_core::dbench::{OPERATIONS, Operation};
+use serde::{Deserialize, Serialize};
 
 /// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {
     /// Opens or makes a file, or makes a directory, and gives it a handle.

@@ -1,5 +1,6 @@
 //! Names of files, kept once each and cut where something is put in for each client.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// What a loadfile calls the client; every client puts its own name there.
@@ -8,7 +9,7 @@ pub const CLIENT: &[u8] = b"client1";
 pub const STRINGS: usize = 10;
 
 /// Which name. [`NameId::NONE`] for operations without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameId(u32);
 
 impl NameId {
@@ -17,7 +18,7 @@ impl NameId {
 }
 
 /// A stretch of text, and what follows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Piece {
     start: u32,
     end: u32,
@@ -25,7 +26,7 @@ struct Piece {
 }
 
 /// What follows a stretch of text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Then {
     Nothing,
     Client,
@@ -33,7 +34,7 @@ enum Then {
 }
 
 /// All names of a program.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Names {
     text: Vec<u8>,
     pieces: Vec<Piece>,

@@ -1,7 +1,9 @@
 //! Numbers of a loadfile: literal, random, relative to the operation before, or of the client.
 
+use serde::{Deserialize, Serialize};
+
 /// A number as a loadfile has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Number {
     /// `4096`, `0x40`, `-1`.
     Literal(i64),
@@ -18,7 +20,7 @@ pub enum Number {
 }
 
 /// What is done to a random number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Qualifier {
     /// `%n`: the remainder.
     Modulo(i64),

@@ -4,12 +4,13 @@ use super::kind::{Kind, NUMBERS};
 use super::name::{NameId, Names, NamesBuilder};
 use super::number::{Number, Qualifier};
 use super::random_string::RandomString;
+use serde::{Deserialize, Serialize};
 
 /// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
 /// What is expected of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expected {
     /// That it succeeds.
     Success,
@@ -20,7 +21,7 @@ pub enum Expected {
 }
 
 /// What one line does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// One of the operations.
     Operation(Kind),
@@ -45,13 +46,13 @@ pub enum Action {
 }
 
 /// A number, or where to find it: below 2³¹ the number itself, above that its place in a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed(u32);
 
 const IN_TABLE: u32 = 1 << 31;
 
 /// One line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Instruction {
     /// What it does.
     pub action: Action,
@@ -71,7 +72,7 @@ impl Instruction {
 }
 
 /// A load, ready to be played.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Program {
     instructions: Vec<Instruction>,
     /// Numbers that are not small and literal.

@@ -1,15 +1,16 @@
 //! Random strings: text in which a character of each `[set]` is drawn.
 
 use rand::{Rng, RngExt};
+use serde::{Deserialize, Serialize};
 
 /// The longest random string, in bytes, as in the real dbench.
 const LONGEST: usize = 255;
 
 /// What RANDOMSTRING says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomString(Vec<Part>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Part {
     Text(Vec<u8>),
     OneOf(Vec<u8>),

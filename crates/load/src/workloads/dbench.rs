@@ -8,7 +8,7 @@ mod tests;
 
 use super::dbench_tool;
 use crate::dbench::census::Census;
-use crate::dbench::{self, Program, like, limits, loadfile};
+use crate::dbench::{self, Program, compact, like, limits, loadfile};
 use crate::engine::Content;
 use crate::step::{Action, Before, Call, Error, Step};
 use crate::workload::{Job, Place, Room, Workload};
@@ -66,6 +66,11 @@ impl Dbench {
         })
     }
 
+    /// Whether cells find the load on the other disk. The real dbench reads the loadfile itself.
+    fn is_kept(&self, chosen: &Chosen) -> bool {
+        self.source == Source::Loadfile && chosen.tool == Tool::Native
+    }
+
     fn info(&self, clients: u32) -> StepInfo {
         let name = match self.source {
             Source::Loadfile => "dbench",
@@ -96,7 +101,8 @@ impl Workload for Dbench {
     /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
     fn room(&self, job: &Job) -> Result<Room, Error> {
         let chosen = Chosen::of(job);
-        let census = Census::of(&self.program(job)?);
+        let program = self.program(job)?;
+        let census = Census::of(&program);
         let clients = chosen.most_clients();
         if chosen.tool == Tool::Native {
             limits::check(clients, chosen.crew, census.most_open)?;
@@ -106,7 +112,7 @@ impl Workload for Dbench {
             // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
             bytes: 2 * clients * census.most_bytes,
             inodes: clients * (census.most_files + census.directories),
-            other_bytes: 0,
+            other_bytes: if self.is_kept(&chosen) { compact::pack(&program).len() as u64 } else { 0 },
         })
     }
 
@@ -117,14 +123,19 @@ impl Workload for Dbench {
         }
     }
 
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
+    /// Reads the loadfile once a run, and keeps it for the cells: a guest has no loadfile.
+    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
+        match self.is_kept(&Chosen::of(job)) {
+            true => Ok(compact::write(&self.program(job)?, &kept(place))?),
+            false => Ok(()),
+        }
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
         let chosen = Chosen::of(job);
         let root = place.root.join("dbench");
         let player = match chosen.tool {
+            Tool::Native if self.is_kept(&chosen) => Player::Native(Arc::new(compact::read(&kept(place))?)),
             Tool::Native => Player::Native(Arc::new(self.program(job)?)),
             Tool::Dbench => Player::Dbench { loadfile: self.loadfile(job)?, of_5: dbench_tool::is_of_5()? },
         };
@@ -156,6 +167,11 @@ impl Workload for Dbench {
         notes.push(Note::new(NoteKind::Remark, cached));
         notes
     }
+}
+
+/// Where the load of a loadfile is kept for the cells of a run.
+fn kept(place: &Place) -> PathBuf {
+    place.other.join("load")
 }
 
 fn who(source: Source, chosen: &Chosen) -> String {
