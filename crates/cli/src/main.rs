@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod listing;
 mod progress;
+mod room;
 mod terminal;
 mod vocabulary;
 

@@ -1,7 +1,7 @@
 //! What a guest's console says of its end.
 
+use fsarena_sys::said::tail;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// How much of a console is shown where a guest failed.
@@ -38,7 +38,7 @@ pub struct LastWords {
 impl LastWords {
     /// Reads the end of a console; nothing where there is none.
     pub fn of(console: &Path) -> LastWords {
-        let text = end(console).unwrap_or_default();
+        let text = File::open(console).and_then(|mut file| tail(&mut file, LAST_BYTES)).unwrap_or_default();
         let meaning = SIGNS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, meaning)| *meaning);
         let shown: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
         let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -48,15 +48,6 @@ impl LastWords {
         let kept: Vec<&str> = panic.into_iter().chain(last).copied().collect();
         LastWords { lines: kept.join("\n"), meaning }
     }
-}
-
-fn end(console: &Path) -> std::io::Result<String> {
-    let mut file = File::open(console)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

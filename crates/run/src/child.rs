@@ -5,8 +5,9 @@ use crate::executor::Fatal;
 use crate::protocol::{Line, Request};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_sys::kernel::Kernel;
+use fsarena_sys::said::{shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 /// How often a signal is looked for while the agent is silent.
 const LISTEN: Duration = Duration::from_millis(50);
+/// How much of what an agent says at its end is shown.
+const LAST_BYTES: u64 = 2048;
 
 /// Runs one request in an agent of its own process group, confined as the cell's conditions say, and passes on
 /// what it says.
@@ -48,7 +51,8 @@ pub fn run(
     match outcome? {
         Some(outcome) => Ok(outcome),
         None => {
-            let why = format!("the measuring process ended ({status}): {}", last_words(&mut errors));
+            let said = tail(&mut errors, LAST_BYTES).map_err(agent)?;
+            let why = format!("the measuring process ended ({status}): {}", shown(&said));
             Ok(Outcome::Failed { why })
         }
     }
@@ -120,17 +124,4 @@ fn reader(stdout: ChildStdout) -> Receiver<String> {
         }
     });
     receive
-}
-
-fn last_words(errors: &mut std::fs::File) -> String {
-    let mut text = String::new();
-    let length = errors.metadata().map_or(0, |meta| meta.len());
-    let read = errors
-        .seek(SeekFrom::Start(length.saturating_sub(2048)))
-        .and_then(|_| errors.read_to_string(&mut text));
-    match (read, text.trim()) {
-        (Err(error), _) => error.to_string(),
-        (Ok(_), "") => "it said nothing".into(),
-        (Ok(_), said) => said.into(),
-    }
 }

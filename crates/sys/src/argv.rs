@@ -5,7 +5,8 @@ mod error;
 
 pub use error::Error;
 
-use child::{kill_when_asked, memory_file, reap, tail};
+use crate::said::{shown, tail};
+use child::{kill_when_asked, memory_file, reap};
 use fsarena_core::event::CommandRecord;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -220,7 +221,7 @@ impl Argv {
         Err(Error::Failed {
             command: self.words().join(" "),
             ended: finished.ended(),
-            said: if said.is_empty() { "it said nothing".into() } else { said.into() },
+            said: shown(said).into(),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! `fsarena analyse`: the anomalies of a block-size × threads matrix and the lock behind one; how a curve over
 //! clients scales.
 
+mod again;
 mod confirm;
 mod explain;
 mod profile;

@@ -7,6 +7,7 @@ use fsarena_core::plan::GuestPlan;
 use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_sys::kernel::Kernel;
+use fsarena_sys::said::shown;
 use fsarena_sys::undo::{Journal, Undo};
 use fsarena_sys::{cancel, process};
 use std::process::ExitStatus;
@@ -73,8 +74,7 @@ pub fn hear(
 fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
     let meaning = words.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    let lines = if words.lines.is_empty() { "it said nothing" } else { &words.lines };
-    format!("{why}{meaning}{status}; the end of its console:\n{lines}")
+    format!("{why}{meaning}{status}; the end of its console:\n{}", shown(&words.lines))
 }
 
 /// Why a guest was not heard to its end.

@@ -3,22 +3,12 @@
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
 /// An unnamed file in memory.
 pub fn memory_file(name: &str) -> std::io::Result<File> {
     Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
-}
-
-/// The last `limit` bytes of a file, as text.
-pub fn tail(file: &mut File, limit: u64) -> std::io::Result<String> {
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Waits until a child ends; kills its process group when a signal asks fsarena to stop.

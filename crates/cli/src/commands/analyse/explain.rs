@@ -1,11 +1,13 @@
 //! One cell again, under the lock tracepoints.
 
 use super::Args;
+use super::again::{self, no_step};
 use super::confirm::restricted;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use fsarena_core::cell::{Arm, Cell, StepId};
-use fsarena_core::event::{CellEvent, Event, Outcome};
+use crate::room::Room;
+use fsarena_core::cell::{Arm, StepId};
+use fsarena_core::event::Event;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Plan};
@@ -18,7 +20,6 @@ use fsarena_run::local::Local;
 use fsarena_run::preflight;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
-use fsarena_sys::undo::{self, Journal, Undo};
 use fsarena_trace::{Options, Profile, Target, Tracer};
 use serde_json::json;
 use std::path::Path;
@@ -36,23 +37,16 @@ pub struct Choice {
 impl Choice {
     /// A step of a run by its name, and an arm; the first that did the step where none is named.
     pub fn named(record: &RunRecord, step: &str, arm: Option<&str>) -> Result<Choice, Failure> {
-        let usage = |message: String| Failure::new(ExitCode::Usage, message);
-        let Some(found) = record.steps.iter().find(|info| info.id.to_string() == step) else {
-            let known: Vec<String> = record
-                .steps
-                .iter()
-                .filter(|info| info.in_composite)
-                .map(|info| info.id.to_string())
-                .collect();
-            return Err(usage(format!("run {} has no step `{step}`; it has {}", record.id, known.join(" "))));
-        };
+        let found = record.steps.iter().find(|info| info.id.to_string() == step);
+        let found = found.ok_or_else(|| no_step(record, step))?;
         let arm = match arm {
             Some(name) => record.arms.iter().find(|arm| arm.name == name),
             None => record.arms.first(),
         };
         let arm = arm.cloned().ok_or_else(|| {
             let known: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
-            usage(format!("run {} has no such arm; it has {}", record.id, known.join(", ")))
+            let message = format!("run {} has no such arm; it has {}", record.id, known.join(", "));
+            Failure::new(ExitCode::Usage, message)
         })?;
         Ok(Choice { arm, step: found.id.clone() })
     }
@@ -96,62 +90,33 @@ fn traced(
     let arms = matrix::expand(plan);
     let check = preflight::check(kernel, plan, &arms, runs)?;
     std::fs::create_dir_all(runs).map_err(Failure::file(runs))?;
-    let runs = runs.canonicalize().map_err(Failure::file(runs))?;
-    let dir = runs.join(format!("explain-{}", std::process::id()));
-    let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-    let made = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-    std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
+    let room = Room::make(runs, "explain")?;
+    let (journal, dir) = (room.journal(), room.dir());
     let mut tell = |event: Event| {
         progress.show(&event);
         Ok(())
     };
     let mut executor: Box<dyn Executor> = match plan.device.backing {
-        Backing::Dir => {
-            Box::new(Directories::start(kernel, plan, &arms, &journal, &dir, &mut tell)?.tracing())
-        }
+        Backing::Dir => Box::new(Directories::start(kernel, plan, &arms, journal, dir, &mut tell)?.tracing()),
         Backing::Guest(_) => {
             let message = "a guest is not traced; explain a run of this kernel (--on loop)";
             return Err(Failure::new(ExitCode::Usage, message));
         }
-        _ => Box::new(Local::start(kernel, plan, &check, &journal, &dir, &mut tell)?.tracing()),
+        _ => Box::new(Local::start(kernel, plan, &check, journal, dir, &mut tell)?.tracing()),
     };
     let mut profile = None;
-    let mut ended = Outcome::Done;
     for cell in matrix::cells(plan, &arms, &[0], 0) {
-        let (outcome, found) = one(&mut *executor, &cell, &choice.step)?;
-        profile = profile.or(found);
-        ended = outcome;
-        if ended != Outcome::Done || profile.is_some() {
+        profile = again::run(&mut *executor, &cell, &choice.step)?;
+        if profile.is_some() {
             break;
         }
     }
     executor.finish(&mut tell)?;
-    made.undo()?;
-    let failed = |why: String| Failure::new(ExitCode::Internal, why);
-    match (ended, profile) {
-        (Outcome::Failed { why }, _) => Err(failed(format!("{}: {why}", choice.arm.name))),
-        (Outcome::Interrupted, _) => Err(failed("a signal ended the trace".into())),
-        (Outcome::Done, None) => Err(failed(format!("{} did not come to {}", choice.arm.name, choice.step))),
-        (Outcome::Done, Some(profile)) => serde_json::from_value(profile)
-            .map_err(|error| failed(format!("the measuring process sent no profile: {error}"))),
-    }
-}
-
-/// Runs one cell; gives what its step waited for.
-fn one(
-    executor: &mut dyn Executor,
-    cell: &Cell,
-    wanted: &StepId,
-) -> Result<(Outcome, Option<serde_json::Value>), Failure> {
-    let mut found = None;
-    let outcome = executor.run(cell, &mut |event| {
-        if let CellEvent::Profile { step, profile } = event
-            && step == *wanted
-        {
-            found = Some(profile);
-        }
-    })?;
-    Ok((outcome, found))
+    room.clear()?;
+    profile.ok_or_else(|| {
+        let message = format!("{} did not come to {}", choice.arm.name, choice.step);
+        Failure::new(ExitCode::Internal, message)
+    })
 }
 
 fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool) -> Page {

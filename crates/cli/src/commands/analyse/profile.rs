@@ -1,10 +1,12 @@
 //! The arms of an exact run again, sampled: where their instructions go.
 
 use super::Args;
+use super::again::{self, no_step};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::room::Room;
 use fsarena_core::cell::{Arm, StepId};
-use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::event::Event;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
 use fsarena_core::metric::reading;
@@ -17,7 +19,6 @@ use fsarena_run::guest::Guests;
 use fsarena_run::preflight;
 use fsarena_store::RunDir;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{self, Journal, Undo};
 use fsarena_trace::Stack;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -91,16 +92,7 @@ impl Counted {
         let most = || self.0.iter().max_by(|a, b| most(a.1).total_cmp(&most(b.1))).map(|((_, step), _)| step);
         let named = || self.0.keys().map(|(_, step)| step).find(|step| step.to_string() == name);
         let found = if name.is_empty() { most() } else { named() };
-        found.cloned().ok_or_else(|| {
-            let known: Vec<String> = record
-                .steps
-                .iter()
-                .filter(|step| step.in_composite)
-                .map(|step| step.id.to_string())
-                .collect();
-            let message = format!("run {} has no step `{name}`; it has {}", record.id, known.join(" "));
-            Failure::new(ExitCode::Usage, message)
-        })
+        found.cloned().ok_or_else(|| no_step(record, name))
     }
 
     fn has(&self, arm: &str, step: &StepId) -> bool {
@@ -129,38 +121,22 @@ fn sampled(
     let kernel = Kernel::host();
     let arms = matrix::expand(plan);
     let check = preflight::check(&kernel, plan, &arms, runs)?;
-    let runs = runs.canonicalize().map_err(Failure::file(runs))?;
-    let dir = runs.join(format!("profile-{}", std::process::id()));
-    let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-    let made = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-    std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
+    let room = Room::make(runs, "profile")?;
     let mut tell = |event: Event| {
         progress.show(&event);
         Ok(())
     };
-    let mut executor = Guests::start(plan, guest, &check, &journal, &dir, &mut tell)?.sampling(PER_BILLION);
+    let executor = Guests::start(plan, guest, &check, room.journal(), room.dir(), &mut tell)?;
+    let mut executor = executor.sampling(PER_BILLION);
     let mut found = vec![];
     for (at, arm) in arms.iter().enumerate() {
         for cell in matrix::cells(plan, &arms, &[at], 0) {
-            let mut profile = None;
-            let ended = executor.run(&cell, &mut |event| match event {
-                CellEvent::Profile { step: of, profile: said } if of == *step => profile = Some(said),
-                _ => {}
-            })?;
-            let failed = |why: String| Failure::new(ExitCode::Internal, format!("{}: {why}", arm.name));
-            match ended {
-                Outcome::Done => {}
-                Outcome::Failed { why } => return Err(failed(why)),
-                Outcome::Interrupted => return Err(failed("a signal ended the sampling".into())),
-            }
-            let Some(profile) = profile else { continue };
-            let profile: fsarena_trace::Profile = serde_json::from_value(profile)
-                .map_err(|error| failed(format!("the guest sent no profile: {error}")))?;
+            let Some(profile) = again::run(&mut executor, &cell, step)? else { continue };
             found.push((arm.name.clone(), profile.stacks));
         }
     }
     Box::new(executor).finish(&mut tell)?;
-    made.undo()?;
+    room.clear()?;
     Ok(found)
 }
 

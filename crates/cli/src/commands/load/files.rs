@@ -2,11 +2,11 @@
 
 use super::flags::Args;
 use crate::failure::Failure;
+use crate::room::Room;
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_load::engine::{FileSpec, Files, Job};
 use fsarena_sys::image;
-use fsarena_sys::undo::{self, Armed, Journal, Undo};
 use rustix::fs::{Advice, CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of a file where nothing is said.
 const SIZE: u64 = 1 << 30;
 
-/// A directory of ours below the one asked for. It goes with all that is in it, also after a SIGKILL, by
-/// `fsarena recover`.
+/// A directory of ours below the one asked for.
 pub struct Place {
-    dir: PathBuf,
-    armed: Armed,
+    room: Room,
     /// The file that the user names, and whether it is there already.
     named: Option<(PathBuf, bool)>,
 }
@@ -47,28 +45,19 @@ impl Place {
 
     /// A directory of our own below an existing one.
     pub fn below(parent: &Path) -> Result<Place, Failure> {
-        let parent = directory(parent)?;
-        let dir = parent.join(format!("fsarena-load-{}", std::process::id()));
-        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        if dir.symlink_metadata().is_ok() {
-            let message = format!("{} is there already; remove it if it is left from before", dir.display());
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
-        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-        std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
-        Ok(Place { dir, armed, named: None })
+        Ok(Place { room: Room::make(&directory(parent)?, "fsarena-load")?, named: None })
     }
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.room.dir()
     }
 
     /// The files of the load, written and on the device.
     pub fn files(&self, args: &Args, job: &Job) -> Result<Files, Failure> {
         let bytes = args.size.unwrap_or(SIZE);
         if job.open.recreate {
-            return Ok(Files::planned(&self.dir, args.nrfiles, bytes));
+            return Ok(Files::planned(self.dir(), args.nrfiles, bytes));
         }
         let files = match &self.named {
             Some((path, true)) => Files::existing(vec![path.clone()])?,
@@ -80,7 +69,7 @@ impl Place {
                     seed: job.seed,
                     verify_block: job.verify.then_some(job.block_bytes),
                 };
-                let made = Files::prepare(&self.dir, &spec)?;
+                let made = Files::prepare(self.dir(), &spec)?;
                 match named {
                     Some((path, _)) => moved(&made.paths()[0], path)?,
                     None => made,
@@ -95,7 +84,7 @@ impl Place {
 
     /// Removes what fsarena made, but not the file that the user named.
     pub fn leave(self) -> Result<(), Failure> {
-        Ok(self.armed.undo()?)
+        self.room.clear()
     }
 }
 

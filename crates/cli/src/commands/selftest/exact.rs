@@ -5,6 +5,7 @@ use crate::args::ListFormat;
 use crate::failure::{Failure, Outcome};
 use crate::listing::{self, Row};
 use crate::progress::Progress;
+use crate::room::Room;
 use crate::vocabulary;
 use fsarena_core::event::{CellEvent, Event, Outcome as Ended};
 use fsarena_core::exit::ExitCode;
@@ -17,7 +18,6 @@ use fsarena_run::executor::Executor;
 use fsarena_run::guest::Guests;
 use fsarena_run::preflight;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{Journal, Undo, state_dir};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -76,13 +76,11 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Option<Counts>, Failure> {
     let arms = matrix::expand(plan);
-    let dir = std::env::temp_dir().join(format!("fsarena-selftest-{}", std::process::id()));
     let check = preflight::check(kernel, plan, &arms, &std::env::temp_dir())?;
     progress.say(&format!("{}: {}, {repeats} times", plan.title, check.describe()));
-    let journal = Journal::create(&state_dir(), "selftest --exact")?;
-    let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+    let room = Room::make(&std::env::temp_dir(), "fsarena-selftest")?;
     let mut silent = |_: Event| Ok(());
-    let mut executor = Guests::start(plan, guest, &check, &journal, &dir, &mut silent)?;
+    let mut executor = Guests::start(plan, guest, &check, room.journal(), room.dir(), &mut silent)?;
     let mut counts = Counts::new();
     let all: Vec<usize> = (0..arms.len()).collect();
     let cells = matrix::cells(plan, &arms, &all, 0);
@@ -105,7 +103,7 @@ fn measure(
         }
     }
     Box::new(executor).finish(&mut silent)?;
-    armed.undo()?;
+    room.clear()?;
     Ok(Some(counts))
 }
 

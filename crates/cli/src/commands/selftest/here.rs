@@ -10,15 +10,16 @@ use super::Args;
 use crate::args::ListFormat;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
+use crate::room::Room;
 use crate::vocabulary;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_run::preflight;
+use fsarena_run::preflight::{self, RAM};
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{Journal, state_dir};
+use fsarena_sys::undo::state_dir;
 use result::Resolution;
 use std::path::Path;
 use trees::Trees;
@@ -38,15 +39,15 @@ pub fn run(args: &Args) -> Outcome {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    let journal = Journal::create(&state_dir(), "selftest --here")?;
-    let trees = Trees::make(&journal, args.files, args.seed)?;
+    let room = Room::make(Path::new(RAM), "fsarena-selftest")?;
+    let trees = Trees::make(room.dir(), args.files, args.seed)?;
     let plan = plan(args, &kernel, &trees.largest())?;
     let arms = matrix::expand(&plan);
     let check = preflight::check(&kernel, &plan, &arms, Path::new("."))?;
     let mut progress = Progress::new(args.quiet);
     progress.say(&format!("{}: {} arms, {}", plan.title, arms.len(), check.describe()));
-    let measured = measure::measure(&kernel, &plan, &arms, &check, &journal, &trees, &mut progress)?;
-    trees.remove()?;
+    let measured = measure::measure(&kernel, &plan, &arms, &check, &room, &trees, &mut progress)?;
+    room.clear()?;
     let Some(measured) = measured else {
         return Err(Failure::new(ExitCode::Internal, "a signal ended the self-test; nothing is stored"));
     };

@@ -8,6 +8,7 @@ use crate::step::Error;
 use fsarena_sys::argv;
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;
+use fsarena_sys::said::shown;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -247,11 +248,8 @@ fn free_port() -> Result<u16, Error> {
     Ok(listener.local_addr().map_err(Error::io("look for a free port"))?.port())
 }
 
+/// The last lines of what squid has said.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(5).collect();
-    if lines.is_empty() {
-        "it said nothing".into()
-    } else {
-        lines.into_iter().rev().collect::<Vec<_>>().join("; ")
-    }
+    shown(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
 }

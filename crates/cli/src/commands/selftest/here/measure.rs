@@ -3,6 +3,7 @@
 use super::trees::Trees;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::room::Room;
 use fsarena_core::cell::{Arm, Cell};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -12,12 +13,10 @@ use fsarena_core::sample::Sample;
 use fsarena_core::setting::Value;
 use fsarena_run::executor::{Executor, Fatal, Tell};
 use fsarena_run::local::Local;
-use fsarena_run::preflight::{Check, RAM};
+use fsarena_run::preflight::Check;
 use fsarena_run::runner::{self, Earlier, End};
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{Journal, Undo};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// The metrics that are looked at.
 pub const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
@@ -57,14 +56,12 @@ pub fn measure(
     plan: &Plan,
     arms: &[Arm],
     check: &Check,
-    journal: &Journal,
+    room: &Room,
     trees: &Trees,
     progress: &mut Progress,
 ) -> Result<Option<Measured>, Failure> {
-    let dir = Path::new(RAM).join(format!("fsarena-selftest-run-{}", std::process::id()));
-    let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
     let mut silent = |_: Event| Ok(());
-    let local = Local::start(kernel, plan, check, journal, &dir, &mut silent)?;
+    let local = Local::start(kernel, plan, check, room.journal(), room.dir(), &mut silent)?;
     let mut executor = Box::new(Inflated { inner: Box::new(local), trees });
     let mut measured =
         Measured { arms: arms.iter().map(|arm| arm.name.clone()).collect(), ..Measured::default() };
@@ -86,7 +83,6 @@ pub fn measure(
     let steps = check.steps_per_cell();
     let end = runner::run(plan, arms, steps, Earlier::default(), &mut *executor, &mut consume)?;
     executor.finish(&mut silent)?;
-    armed.undo()?;
     match (end, failed) {
         // All arms are alike: where one fails, there is nothing to learn from the others.
         (_, Some(why)) => {

@@ -4,21 +4,16 @@ use super::MORE;
 use crate::failure::Failure;
 use fsarena_load::payload::Payload;
 use fsarena_load::tree::{self, Entry};
-use fsarena_run::preflight::RAM;
-use fsarena_sys::undo::{Armed, Journal, Undo};
 use std::path::{Path, PathBuf};
 
-/// The trees, in memory; removed with this.
+/// The trees, below one directory.
 pub struct Trees {
     dir: PathBuf,
-    armed: Armed,
 }
 
 impl Trees {
-    /// Makes a tree for each arm of [`MORE`]; its removal is in the journal first.
-    pub fn make(journal: &Journal, files: u64, seed: u64) -> Result<Trees, Failure> {
-        let dir = Path::new(RAM).join(format!("fsarena-selftest-{}", std::process::id()));
-        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+    /// Makes a tree for each arm of [`MORE`].
+    pub fn make(dir: &Path, files: u64, seed: u64) -> Result<Trees, Failure> {
         let entries = tree::generate(seed, files);
         for (_, percent) in MORE {
             let top = dir.join(format!("more-{percent}"));
@@ -26,7 +21,7 @@ impl Trees {
                 write(&top, &entries, percent, seed).map_err(Failure::file(&top))?;
             }
         }
-        Ok(Trees { dir, armed })
+        Ok(Trees { dir: dir.into() })
     }
 
     /// The tree of an arm.
@@ -39,11 +34,6 @@ impl Trees {
     pub fn largest(&self) -> String {
         let most = MORE.iter().map(|(_, percent)| percent).max().expect("there are arms");
         self.dir.join(format!("more-{most}")).to_string_lossy().into_owned()
-    }
-
-    /// Removes them.
-    pub fn remove(self) -> Result<(), Failure> {
-        Ok(self.armed.undo()?)
     }
 }
 
