@@ -62,14 +62,8 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
     let nobody = Nobody::within(&place);
     let [panics, hangs] = ["panics", "hangs"].map(|name| nobody.home.join(name));
     kernel::for_x86(&panics, Some("Kernel panic - not syncing: stand-in without ext4\r\n"));
-    let mut image = Vec::new();
     kernel::for_x86(&hangs, None);
-    image.extend(std::fs::read(&hangs).unwrap());
-    image.extend(b"ext4\0");
-    std::fs::write(&hangs, image).unwrap();
-    let mut bytes = std::fs::read(&panics).unwrap();
-    bytes.extend(b"ext4\0");
-    std::fs::write(&panics, bytes).unwrap();
+    [&hangs, &panics].map(|kernel| kernel::with_built_in(kernel, "ext4"));
     let kernels = ["--kernel", text(&hangs), "--kernel", text(&panics)];
     let args = ["--on", "qemu", "--fs", "ext4", "--guest-timeout", "5s"];
     let (_, said) = seen(&nobody, 1, &[&args[..], &kernels].concat());
@@ -77,7 +71,13 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
     assert!(said.contains("its kernel panicked") && said.contains("stand-in without ext4"), "{said}");
 }
 
-/// A user's own User Mode Linux with a filesystem that no distribution has: the whole way of a cell but the kernel.
+/// A sample and the end of a cell, as a guest says them.
+const SAID: [&str; 2] = [
+    r#"{"event":{"event":"sample","step":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6,"user_ns":1e6,"system_ns":4e6}}}"#,
+    r#"{"end":{"outcome":"done"}}"#,
+];
+
+/// A user's own kernels with a filesystem that no distribution has: the whole way of a cell but the kernel.
 #[test]
 fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     if !root() || !has(&["mkfs.reiser4", "mkfs.jfs"]) {
@@ -86,11 +86,10 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let own = nobody.home.join("linux");
-    let sample = r#"{"event":{"event":"sample","step":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6}}}"#;
     let script = format!(
         "dd if=\"$DISK\" bs=1 skip=65536 count=7 2>/dev/null | grep -q ReIsEr4 || exit 3\n\
-         echo '{sample}' >> \"$DIR/events.jsonl\"\n\
-         echo '{{\"end\":{{\"outcome\":\"done\"}}}}' >> \"$DIR/events.jsonl\""
+         printf '%s\\n' '{}' '{}' >> \"$DIR/events.jsonl\"",
+        SAID[0], SAID[1]
     );
     kernel::user_mode(&own, "reiser4", &script);
     let args = ["--on", "uml", "--kernel", text(&own), "--fs"];
@@ -102,6 +101,17 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     kernel::user_mode(&own, "reiser4", "echo 'Kernel panic - not syncing: reiser4'; exit 1");
     let (_, said) = seen(&nobody, 1, &[&args[..], &["reiser4"]].concat());
     assert!(said.contains("its kernel panicked") && said.contains("not syncing: reiser4"), "{said}");
+    if !has(&[QEMU]) {
+        return;
+    }
+    // One for x86, which speaks where instructions are counted.
+    kernel::that_says(&own, kernel::VOICE, &format!("{}\n{}\n", SAID[0], SAID[1]));
+    ["ext4", "reiser4"].map(|filesystem| kernel::with_built_in(&own, filesystem));
+    let args = ["--on", "exact", "--kernel", text(&own), "--fs"];
+    let (answer, _) = seen(&nobody, 0, &[&args[..], &["reiser4"]].concat());
+    assert!(answer.contains("Touch") && answer.contains("kernel_instructions"), "{answer}");
+    let (_, said) = seen(&nobody, 6, &[&args[..], &["jfs"]].concat());
+    assert!(said.contains("has no jfs"), "{said}");
 }
 
 /// Memory that is too little is told by a real kernel's own panic; a filesystem that is full fails alone.

@@ -44,26 +44,42 @@ pub fn image(root: &Path) -> PathBuf {
     entries.into_iter().find(is).unwrap()
 }
 
+/// The serial port: the console.
+const CONSOLE: u16 = 0x3f8;
+/// The port that guests speak through where instructions are counted.
+pub const VOICE: u16 = 0xe9;
+
 /// A kernel for x86 that prints some text on its serial port and dies of a fault, or that hangs where there is no text.
 pub fn for_x86(path: &Path, text: Option<&str>) {
-    let code: Vec<u8> = match text {
+    match text {
         // cli; hlt; and again
-        None => vec![0xFA, 0xF4, 0xEB, 0xFC],
-        Some(text) => {
-            let mut code = vec![0xBE]; // mov esi, text
-            code.extend((ENTRY + 32).to_le_bytes());
-            code.extend([0x66, 0xBA, 0xF8, 0x03]); // mov dx, 0x3f8
-            code.extend([0xAC, 0x84, 0xC0, 0x74, 0x03, 0xEE, 0xEB, 0xF8]); // until a zero: out dx, al
-            code.extend([0x0F, 0x01, 0x1D]); // lidt of nothing
-            code.extend((ENTRY + 26).to_le_bytes());
-            code.push(0xCC); // int3: no handler, so the machine resets
-            code.resize(32, 0);
-            code.extend(text.as_bytes());
-            code.push(0);
-            code
-        }
-    };
+        None => std::fs::write(path, elf(&[0xFA, 0xF4, 0xEB, 0xFC])).unwrap(),
+        Some(text) => that_says(path, CONSOLE, text),
+    }
+}
+
+/// A kernel for x86 that says something through a port, and dies of a fault.
+pub fn that_says(path: &Path, port: u16, text: &str) {
+    let mut code = vec![0xBE]; // mov esi, text
+    code.extend((ENTRY + 32).to_le_bytes());
+    code.extend([0x66, 0xBA]); // mov dx, port
+    code.extend(port.to_le_bytes());
+    code.extend([0xAC, 0x84, 0xC0, 0x74, 0x03, 0xEE, 0xEB, 0xF8]); // until a zero: out dx, al
+    code.extend([0x0F, 0x01, 0x1D]); // lidt of nothing
+    code.extend((ENTRY + 26).to_le_bytes());
+    code.push(0xCC); // int3: no handler, so the machine resets
+    code.resize(32, 0);
+    code.extend(text.as_bytes());
+    code.push(0);
     std::fs::write(path, elf(&code)).unwrap();
+}
+
+/// Makes a stand-in name a filesystem as one that has it built in does.
+pub fn with_built_in(path: &Path, filesystem: &str) {
+    let mut image = std::fs::read(path).unwrap();
+    image.extend(filesystem.as_bytes());
+    image.push(0);
+    std::fs::write(path, image).unwrap();
 }
 
 /// An ELF file of 64 bits with one segment, and the note that says where it is entered (Xen's PHYS32_ENTRY).
