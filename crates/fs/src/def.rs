@@ -89,8 +89,22 @@ pub struct JournalDef {
     pub make: Option<&'static [&'static str]>,
     /// Arguments that name it to mkfs.
     pub mkfs: &'static [&'static str],
-    /// The mount option that names it; empty where the superblock does.
+    /// Whether mkfs takes files for it. Where it takes block devices alone, files are joined
+    /// ([`crate::external::join`]).
+    pub files: bool,
+    /// The mount option that names it; empty where there is none.
     pub mount: &'static str,
+    /// Where the superblocks keep the number of its device, in bytes from the beginning; nothing where the mount
+    /// option is what counts.
+    pub numbers: &'static [u64],
+}
+
+impl JournalDef {
+    /// Programs that it takes besides mkfs, where the devices are files or are not.
+    pub fn programs(&self, files: bool) -> impl Iterator<Item = &'static str> {
+        let make = self.make.and_then(|words| words.first().copied());
+        make.into_iter().chain((files && !self.files).then_some(crate::external::DEBUGFS))
+    }
 }
 
 /// How a filesystem spreads itself over several devices. In arguments `{}` stands for the profile (`raid0`), in
@@ -109,7 +123,9 @@ pub const JBD: JournalDef = JournalDef {
     default_bytes: 128 * MIB,
     make: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
     mkfs: &["-J", "device={}"],
-    mount: "",
+    files: false,
+    mount: "journal_path={}",
+    numbers: &[],
 };
 
 /// What a filesystem needs beside the data, to size an image by.

@@ -3,6 +3,7 @@
 pub mod available;
 pub mod def;
 mod error;
+pub mod external;
 pub mod fairness;
 pub mod filesystems;
 pub mod lazy;

@@ -1,11 +1,11 @@
 //! From mkfs to mount. Takes nothing but a [`ScratchDevice`].
 
-use crate::Error;
 use crate::def::FsDef;
 use crate::safety::ScratchDevice;
+use crate::{Error, external};
 use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
-use fsarena_core::event::CommandRecord;
+use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::journal::External;
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, journal, raid};
@@ -119,15 +119,27 @@ pub fn journal_bytes(def: &FsDef, options: &ArmOptions) -> Option<u64> {
 
 /// The mount options of a filesystem on these devices: its own, and those that name further devices.
 pub fn mount_options(def: &FsDef, options: &ArmOptions, devices: &Devices) -> String {
+    let journal = devices.journal.and_then(|device| journal_option(def, device.path()));
     let named =
         |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
-    let journal = def.journal.filter(|journal| !journal.mount.is_empty()).zip(devices.journal);
-    let journal = journal.map(|(able, device)| named(able.mount, device));
     let members = def.raid.filter(|_| devices.members.len() > 1);
     let members =
         members.iter().flat_map(|able| devices.members.iter().map(|device| named(able.mount, device)));
     let own = Some(options.mount.clone()).filter(|own| !own.is_empty());
     own.into_iter().chain(journal).chain(members).collect::<Vec<_>>().join(",")
+}
+
+/// The mount option that names the device of a journal, where there is one.
+pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
+    let able = def.journal.filter(|able| !able.mount.is_empty())?;
+    Some(able.mount.replace("{}", &device.to_string_lossy()))
+}
+
+/// How an arm's option set differs from what it is named for.
+pub fn changes(arm: &Arm) -> Option<Note> {
+    let def = crate::filesystems::find(arm.level(factor::FS)).ok()?;
+    let set = def.option_set(arm.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
+    Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).step("mkfs"))
 }
 
 /// The level of the factor `mkfs` as arguments: split at blanks; a bare word is a feature list.
@@ -156,16 +168,27 @@ pub fn format<'a>(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
-    let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&options.mkfs);
-    if let Some((able, device)) = def.journal.zip(devices.journal) {
+    let mut words = options.mkfs.clone();
+    let journal = def.journal.zip(devices.journal);
+    let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());
+    if let Some((able, device)) = journal {
         make_journal(able.make, device, options, log)?;
-        argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())));
+        match joined {
+            None => {
+                words.extend(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())))
+            }
+            Some(_) => external::without_journal(&mut words, able.make.unwrap_or_default()),
+        }
     }
+    let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&words);
     if let Some((able, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
         argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
     let argv = devices.members.iter().fold(argv, |argv, device| argv.arg(device.path()));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
+    if let Some((_, device)) = joined {
+        external::join(devices.first(), device.path(), log)?;
+    }
     devices.all().try_for_each(ScratchDevice::note_written)?;
     let said = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
     Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })

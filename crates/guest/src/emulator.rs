@@ -2,7 +2,7 @@
 
 use crate::exact;
 use crate::kernel::GuestKernel;
-use crate::orders::{Disks, OTHER, TEST, Voice, member};
+use crate::orders::{Disks, JOURNAL, OTHER, TEST, Voice, member};
 use crate::xstate;
 use fsarena_core::plan::{Accelerator, Emulator};
 use std::ffi::OsString;
@@ -26,6 +26,8 @@ pub struct Machine<'a> {
     pub initramfs: &'a Path,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
+    /// The image of the journal's disk, where there is one.
+    pub journal: Option<&'a Path>,
     /// The image of the other disk.
     pub other: &'a Path,
     /// Its memory in mebibytes.
@@ -106,9 +108,8 @@ impl Machine<'_> {
             // Its sockets and pid file go where everything else of this guest goes.
             with("uml_dir=", self.dir),
         ];
-        words.extend(
-            self.test[1..].iter().zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)),
-        );
+        let further = self.test[1..].iter().map(PathBuf::as_path).chain(self.journal);
+        words.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
         words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
         words.extend(KERNEL.iter().map(OsString::from));
         // What is no parameter of the kernel it hands to /init as environment.
@@ -154,6 +155,7 @@ impl Machine<'_> {
             for (path, number) in self.test[1..].iter().zip(1..) {
                 words.extend(disk(&member(number), path, exact));
             }
+            words.extend(self.journal.into_iter().flat_map(|path| disk(JOURNAL, path, exact)));
         }
         if exact {
             words.extend(exact::clock().into_iter().chain(exact::voice()));
@@ -212,6 +214,7 @@ mod tests {
             kernel: &kernel,
             initramfs: Path::new("/i"),
             test: &[PathBuf::from(test), PathBuf::from("/m")],
+            journal: Some(Path::new("/j")),
             other: Path::new("/o"),
             memory_mib: 512,
             dir: Path::new("/d"),
@@ -226,8 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn members_of_an_array_follow_the_other_disk() {
-        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d ubd2=/m "));
+    fn members_of_an_array_and_the_journal_follow_the_other_disk() {
+        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d ubd2=/m ubd3=/j "));
+        assert!(
+            words(Emulator::Qemu, "/t")
+                .contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")
+        );
         assert!(
             words(Emulator::Qemu, "/t").contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
         );

@@ -4,7 +4,7 @@
 mod array;
 mod mapper;
 
-use crate::orders::{Disks, ORDERS, OTHER, Orders, TEST, Voice, WORKS, member};
+use crate::orders::{Disks, JOURNAL, ORDERS, OTHER, Orders, Stack, TEST, Voice, WORKS, member};
 use crate::packing::module_path;
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
@@ -27,6 +27,8 @@ pub struct Booted {
     pub voice: Box<dyn Write>,
     /// The disks under test.
     pub disks: Vec<PathBuf>,
+    /// The disk of the journal, where there is one.
+    pub journal: Option<PathBuf>,
     /// The other disk.
     pub other: PathBuf,
 }
@@ -53,23 +55,26 @@ pub fn boot() -> Result<Booted> {
         load(module)?;
     }
     let voice = voice(&orders.voice)?;
-    let (disks, other) = match orders.disks {
+    let Stack { more, journal: apart, .. } = orders.stack;
+    let (disks, journal, other) = match orders.disks {
         Disks::Ubd => {
-            let further = (0..orders.stack.more).map(|number| ubd(number + 2));
-            (std::iter::once(ubd(0)).chain(further).collect::<Result<_>>()?, ubd(1)?)
+            let further = (0..more).map(|number| ubd(number + 2));
+            let disks = std::iter::once(ubd(0)).chain(further).collect::<Result<_>>()?;
+            (disks, apart.then(|| ubd(more + 2)).transpose()?, ubd(1)?)
         }
         Disks::BySerial => {
-            let further = (1..=orders.stack.more).map(|number| by_serial(&member(number)));
-            (std::iter::once(by_serial(TEST)).chain(further).collect::<Result<_>>()?, by_serial(OTHER)?)
+            let further = (1..=more).map(|number| by_serial(&member(number)));
+            let disks = std::iter::once(by_serial(TEST)).chain(further).collect::<Result<_>>()?;
+            (disks, apart.then(|| by_serial(JOURNAL)).transpose()?, by_serial(OTHER)?)
         }
         Disks::Memory => {
             let [test, other] = ["/dev/pmem0", "/dev/pmem1"].map(|path| wait_for(|| there(path), path));
             // What is written to it is of interest; where a kernel does not count that, a note of the probe says so.
             let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
-            (vec![test?], other?)
+            (vec![test?], None, other?)
         }
     };
-    Ok(Booted { orders, voice, disks, other })
+    Ok(Booted { orders, voice, disks, journal, other })
 }
 
 impl Booted {

@@ -34,6 +34,9 @@ pub struct Orders {
 pub struct Stack {
     /// The number of disks besides the first.
     pub more: usize,
+    /// Whether there is a disk for the journal.
+    #[serde(default)]
+    pub journal: bool,
     /// The array that they are.
     pub array: Option<Array>,
     /// How the whole misbehaves.
@@ -119,5 +122,7 @@ pub const TEST: &str = "test";
 pub fn member(number: usize) -> String {
     format!("{TEST}{number}")
 }
+/// The disk of the journal.
+pub const JOURNAL: &str = "journal";
 /// The disk that tasks copy from and to.
 pub const OTHER: &str = "other";

@@ -170,10 +170,20 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
     bench
         .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))
         .map_err(|error| error.to_string())?;
+    mount.journal.iter().try_for_each(|journal| uses(journal))?;
     let options =
         fsarena_sys::mount::effective_options(kernel, &mount.target).map_err(|error| error.to_string())?;
     bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).step("mount")));
     Ok(())
+}
+
+/// A filesystem claims the device of its journal. One that was mounted without it is not what the arm stands for.
+fn uses(journal: &Path) -> Result<(), String> {
+    match fsarena_sys::device::is_claimed(journal) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("it was mounted, and does not use its journal on {}", journal.display())),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn unmount_step(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {

@@ -10,11 +10,20 @@ use fsarena_guest::counter::{Mark, mark};
 use fsarena_load::step::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
-
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The reading that commands' own peak memory is merged into.
 const PEAK_MEMORY: &str = "peak_memory_bytes";
+
+/// What readings of the device are of where a filesystem lies on several.
+pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
+    let (first, others) = devices.split_first().filter(|(_, others)| !others.is_empty())?;
+    let others: Vec<String> = others.iter().map(|device| device.display().to_string()).collect();
+    let text =
+        format!("readings of the device are of {} alone, not of {}", first.display(), others.join(" and "));
+    Some(Note::new(NoteKind::Remark, text).step("device"))
+}
 
 /// Measures the steps of one cell and says what it sees.
 pub struct Bench<'a> {

@@ -18,7 +18,8 @@ use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, ArmFacts};
-use fsarena_fs::lifecycle;
+use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::counter::{Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::exact;
@@ -147,12 +148,15 @@ impl Guests {
                 Layout::of(&self.plan, &cell.arm, self.size_bytes).map_err(|error| error.to_string())?;
             self.images.clear(&layout).map_err(|error| error.to_string())?;
             let whole = self.images.whole();
+            let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
             let (said, features) =
-                pristine::make(whole, def, &options, &mut log).map_err(|error| error.to_string())?;
+                pristine::make(&devices, def, &options, &mut log).map_err(|error| error.to_string())?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.arm.name) {
-            emit(CellEvent::Note(Note::new(NoteKind::Options, said).step("mkfs").arm(&cell.arm.name)));
+            let made = Note::new(NoteKind::Options, said).step("mkfs");
+            let notes = lifecycle::changes(&cell.arm).into_iter().chain([made]);
+            notes.for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
         }
         let facts = ArmFacts {
             arm: cell.arm.name.clone(),
@@ -208,6 +212,7 @@ impl Guests {
             target: TARGET.into(),
             fs_type: facts.def.kernel_type.to_string(),
             options: facts.options.mount.clone(),
+            journal: None,
             by_call: true,
         };
         let request = Request {
@@ -258,6 +263,7 @@ impl Guests {
             kernel: &self.kernels[&level],
             initramfs: &initramfs,
             test: &test,
+            journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: self.images.other(),
             memory_mib: memory >> 20,
             dir: &dir,
@@ -314,7 +320,7 @@ impl Executor for Guests {
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-            Err(why) => return Ok(Outcome::Failed { why }),
+            Err(why) => return Ok(self.with_room(Outcome::Failed { why })),
         };
         let known = self.facts.contains_key(&cell.arm.name);
         let (name, emulator) = (cell.arm.name.clone(), self.guest.emulator);

@@ -2,10 +2,12 @@
 
 use crate::agent;
 use crate::axes::Conditions;
-use crate::protocol::{Guest, Line};
+use crate::bench;
+use crate::protocol::{Guest, Line, MountRequest};
 use fsarena_core::cell::Arm;
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
+use fsarena_fs::{external, filesystems, lifecycle};
 use fsarena_guest::inside::{self, Booted};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
@@ -59,16 +61,34 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     mount::by_call(&booted.other, &request.other, &guest.other_type, "")
         .map_err(|error| std::io::Error::other(format!("mounting the other disk: {error}")))?;
     request.device = numbers(&device);
+    let journal = booted.journal.as_deref();
+    let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
+    bench::of_the_first(&all).into_iter().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
     if let Some(mount) = &mut request.mount {
+        if let Some(journal) = journal {
+            name_journal(&request.cell.arm, mount, &device, journal)?;
+        }
         mount.source = device;
     }
-    let conditions = conditions(&kernel, &request.cell.arm, &booted.disks)?;
+    let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
+    let conditions = conditions(&kernel, &request.cell.arm, &disks)?;
     conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
     Ok(conditions)
 }
 
+/// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
+fn name_journal(arm: &Arm, mount: &mut MountRequest, device: &Path, journal: &Path) -> std::io::Result<()> {
+    let def = filesystems::find(arm.level(factor::FS)).map_err(std::io::Error::other)?;
+    external::number(def, device, journal)?;
+    let own = Some(mount.options.clone()).filter(|own| !own.is_empty());
+    let options: Vec<String> = own.into_iter().chain(lifecycle::journal_option(def, journal)).collect();
+    mount.options = options.join(",");
+    mount.journal = Some(journal.into());
+    Ok(())
+}
+
 /// Brings about the levels of an arm. Control groups are mounted only where one needs them.
-fn conditions(kernel: &Kernel, arm: &Arm, disks: &[PathBuf]) -> std::io::Result<Conditions> {
+fn conditions(kernel: &Kernel, arm: &Arm, disks: &[&Path]) -> std::io::Result<Conditions> {
     let other = std::io::Error::other::<fsarena_sys::Error>;
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !arm.level(axis).is_empty()) {
         mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;

@@ -1,7 +1,7 @@
 //! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
 
 use crate::axes::{Conditions, Confine};
-use crate::bench::Bench;
+use crate::bench::{self, Bench};
 use crate::carrier::Carrier;
 use crate::executor::{Executor, Fatal, Tell};
 use crate::layout::Layout;
@@ -113,6 +113,7 @@ impl Local {
             target: self.carrier.target().to_path_buf(),
             fs_type: facts.def.kernel_type.to_string(),
             options: lifecycle::mount_options(facts.def, &facts.options, devices),
+            journal: devices.journal.map(|device| device.path().to_path_buf()),
             by_call: false,
         }
     }
@@ -190,8 +191,11 @@ impl Local {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &blocks);
         let conditions = conditions.map_err(|error| error.to_string())?;
-        let changes = changes(cell).into_iter().chain(more_devices(devices)).chain(conditions.notes.clone());
-        changes.for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
+        let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
+        let notes = lifecycle::changes(&cell.arm).into_iter().chain(bench::of_the_first(&devices));
+        notes
+            .chain(conditions.notes.clone())
+            .for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
         Ok(conditions)
     }
 }
@@ -199,24 +203,6 @@ impl Local {
 /// The numbers of the device that is measured: the first.
 fn numbers(devices: &Devices) -> Option<(u32, u32)> {
     devices.members[0].device().map(|device| (device.major, device.minor))
-}
-
-/// How the arm's option set differs from what it is named for.
-fn changes(cell: &Cell) -> Option<Note> {
-    let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS)).ok()?;
-    let set = def.option_set(cell.arm.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
-    Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).step("mkfs"))
-}
-
-/// What device readings are of where there are several.
-fn more_devices(devices: &Devices) -> Option<Note> {
-    let others = devices.all().skip(1).map(|device| device.path().display().to_string()).collect::<Vec<_>>();
-    let text = format!(
-        "readings of the device are of {} alone, not of {}",
-        devices.first().display(),
-        others.join(" and ")
-    );
-    (!others.is_empty()).then(|| Note::new(NoteKind::Remark, text).step("device"))
 }
 
 impl Executor for Local {

@@ -8,7 +8,7 @@ pub use room::RAM;
 
 use crate::axes;
 use crate::executor::Fatal;
-use crate::layout::{self, Role, Wanted};
+use crate::layout::{self, Wanted};
 use crate::work::{Work, workload};
 use bytesize::ByteSize;
 use fsarena_core::cell::Arm;
@@ -105,6 +105,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
             other_bytes = other_size(plan, room);
             size_bytes = image_size(plan, needed(&defs, room))?;
             devices = layout::wanted(plan, arms, size_bytes)?;
+            programs.extend(of_journals(arms, true)?);
             images(kernel, &backing, runs, &devices, other_bytes)?;
         }
         carrier => {
@@ -118,9 +119,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
                 _ => image_size(plan, needed)?,
             };
             devices = layout::wanted(plan, arms, size_bytes)?;
-            let journals = devices.iter().any(|wanted| wanted.role == Role::Journal);
-            let makers = defs.iter().filter_map(|def| def.journal?.make?.first());
-            programs.extend(makers.filter(|_| journals).map(|program| program.to_string()));
+            programs.extend(of_journals(arms, false)?);
             images(kernel, carrier, runs, &devices, other_bytes)?;
         }
     }
@@ -223,6 +222,17 @@ fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static 
         fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
     }
     Ok(defs)
+}
+
+/// Programs that make journals on devices of their own, where these are files or are not.
+fn of_journals(arms: &[Arm], files: bool) -> Result<BTreeSet<String>, Fatal> {
+    let mut programs = BTreeSet::new();
+    for arm in arms.iter().filter(|arm| !is_raw(arm)) {
+        let def = fsarena_fs::filesystems::find(arm.level(factor::FS))?;
+        let apart = fsarena_fs::lifecycle::options(def, arm)?.journal.and(def.journal);
+        programs.extend(apart.iter().flat_map(|able| able.programs(files)).map(String::from));
+    }
+    Ok(programs)
 }
 
 fn usable(have: &Availability) -> Result<(), Fatal> {

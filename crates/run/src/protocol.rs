@@ -40,6 +40,9 @@ pub struct MountRequest {
     pub fs_type: String,
     /// Comma-separated options; may be empty.
     pub options: String,
+    /// The device of its journal, where it has one of its own.
+    #[serde(default)]
+    pub journal: Option<PathBuf>,
     /// By system calls alone: there is no mount(8).
     #[serde(default)]
     pub by_call: bool,

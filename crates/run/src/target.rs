@@ -14,7 +14,7 @@ use std::time::Instant;
 /// # Errors
 /// Where it fails, with the words of mount(8) or of the system.
 pub fn mount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<u64, fsarena_sys::Error> {
-    let MountRequest { source, target, fs_type, options, by_call } = request;
+    let MountRequest { source, target, fs_type, options, by_call, .. } = request;
     let command = fsarena_sys::mount::command(source, target, fs_type, options);
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);

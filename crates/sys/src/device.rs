@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::kernel::Kernel;
+use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,19 @@ pub struct BlockDevice {
     /// Its minor number.
     pub minor: u32,
     kernel: Kernel,
+}
+
+/// Whether anything has claimed a device, in whatever namespace and under whatever name: the kernel's own answer to an
+/// exclusive open.
+///
+/// # Errors
+/// Where it cannot be opened for another reason.
+pub fn is_claimed(path: &Path) -> Result<bool, Error> {
+    match rustix::fs::open(path, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(_) => Ok(false),
+        Err(rustix::io::Errno::BUSY) => Ok(true),
+        Err(error) => Err(Error::io("opening", path)(error.into())),
+    }
 }
 
 impl BlockDevice {

@@ -67,6 +67,49 @@ fn both_emulators_do_the_whole_study_without_root() {
     assert!(said.contains("rank nothing"), "{said}");
 }
 
+/// A client that writes a file and reads it.
+const LOAD: &str = "\
+NTCreateX \"\\clients\" 0x1 0x2 1 0x0
+Close 1 0x0
+NTCreateX \"\\clients\\client1\" 0x40 0x2 1 0x0
+WriteX 1 0 4096 4096 0x0
+Flush 1 0x0
+ReadX 1 0 4096 4096 0x0
+Close 1 0x0
+";
+
+/// What is made here fits what guests see: the load of a loadfile, and journals on disks of their own.
+#[test]
+fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
+    if !root() || !has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) || debian("6.1", "-amd64").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let load = nobody.home.join("load.txt");
+    std::fs::write(&load, LOAD).unwrap();
+    let plan = format!(
+        "name = \"clients\"\nscale = \"tiny\"\n[settle]\ntimeout = \"20ms\"\n[factors]\njournal = \"external\"\n\
+         [[workload]]\nuse = \"dbench\"\nloadfile = {load:?}\nclients = [2]\nseconds = 0.1\n"
+    );
+    std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
+    let run = |code, on, fs| {
+        nobody.expect(code, &["run", "plan.toml", "--blocks", "1", "--on", on, "--runs", on, "--fs", fs])
+    };
+    let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
+        let emulated = scope.spawn(|| run(0, "qemu", "jfs"));
+        let user_mode = run(0, "uml", "ext4,xfs,jfs,reiserfs");
+        (emulated.join().unwrap(), user_mode)
+    });
+    let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
+    assert!(user_mode.contains("and unmounted: ext4, xfs, jfs, reiserfs."), "{user_mode}");
+    assert!(emulated.contains("Clients of a file server: 2"), "{emulated}");
+    std::fs::remove_file(&load).unwrap();
+    let (_, said) = run(6, "uml", "ext4");
+    assert!(said.contains("load.txt") && said.contains("No such file"), "{said}");
+    assert_eq!(std::fs::read_dir(nobody.home.join("uml")).unwrap().count(), 1);
+}
+
 /// Two kernels of Debian as the two sides of a comparison.
 #[test]
 fn two_kernels_are_compared() {

@@ -63,7 +63,7 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
     let [panics, hangs] = ["panics", "hangs"].map(|name| nobody.home.join(name));
     kernel::for_x86(&panics, Some("Kernel panic - not syncing: stand-in without ext4\r\n"));
     kernel::for_x86(&hangs, None);
-    [&hangs, &panics].map(|kernel| kernel::with_built_in(kernel, "ext4"));
+    [&hangs, &panics].iter().for_each(|kernel| kernel::with_built_in(kernel, "ext4"));
     let kernels = ["--kernel", text(&hangs), "--kernel", text(&panics)];
     let args = ["--on", "qemu", "--fs", "ext4", "--guest-timeout", "5s"];
     let (_, said) = seen(&nobody, 1, &[&args[..], &kernels].concat());
@@ -106,7 +106,7 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     }
     // One for x86, which speaks where instructions are counted.
     kernel::that_says(&own, kernel::VOICE, &format!("{}\n{}\n", SAID[0], SAID[1]));
-    ["ext4", "reiser4"].map(|filesystem| kernel::with_built_in(&own, filesystem));
+    ["ext4", "reiser4"].iter().for_each(|filesystem| kernel::with_built_in(&own, filesystem));
     let args = ["--on", "exact", "--kernel", text(&own), "--fs"];
     let (answer, _) = seen(&nobody, 0, &[&args[..], &["reiser4"]].concat());
     assert!(answer.contains("Touch") && answer.contains("kernel_instructions"), "{answer}");

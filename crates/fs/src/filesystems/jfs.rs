@@ -58,7 +58,9 @@ pub const DEF: FsDef = FsDef {
         default_bytes: 64 * MIB,
         make: Some(&["mkfs.jfs", "-q", "-J", "journal_dev"]),
         mkfs: &["-J", "device={}"],
+        files: true,
         mount: "",
+        numbers: &[0x8000 + 64, 0xf000 + 64],
     }),
     raid: None,
 };

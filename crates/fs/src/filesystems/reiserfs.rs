@@ -68,11 +68,13 @@ pub const DEF: FsDef = FsDef {
     traits: UNIX,
     describe: Some(Describe { program: "debugreiserfs", args: &[], lines: &[] }),
     journal: Some(JournalDef {
-        min_bytes: 8 * MIB,
+        min_bytes: 33 * MIB,
         default_bytes: 64 * MIB,
         make: None,
         mkfs: &["-j", "{}"],
+        files: true,
         mount: "jdev={}",
+        numbers: &[0x10000 + 16],
     }),
     raid: None,
 };

@@ -72,7 +72,9 @@ pub const DEF: FsDef = FsDef {
         default_bytes: 256 * MIB,
         make: None,
         mkfs: &["-l", "logdev={}"],
+        files: true,
         mount: "logdev={}",
+        numbers: &[],
     }),
     raid: None,
 };

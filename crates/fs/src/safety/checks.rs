@@ -2,10 +2,9 @@
 
 use crate::Error;
 use crate::written::{WrittenLog, signatures};
-use fsarena_sys::device::{BlockDevice, behind};
+use fsarena_sys::device::{BlockDevice, behind, is_claimed};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{loopdev, undo};
-use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -150,15 +149,13 @@ pub(super) fn check_signatures(
     Ok(())
 }
 
-/// The kernel's own answer, last: an exclusive open fails while anything has claimed the device, in
-/// whatever namespace and under whatever name.
+/// The kernel's own answer, last.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
-    match rustix::fs::open(&device.path, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(_) => Ok(()),
-        Err(rustix::io::Errno::BUSY) => {
+    match is_claimed(&device.path)? {
+        false => Ok(()),
+        true => {
             Err(refused(shown, "the kernel says that it is in use", "Look who uses it: `lsblk`, `fuser -v`"))
         }
-        Err(error) => Err(fsarena_sys::Error::io("opening", &device.path)(error.into()).into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The image files of a run in guests: the filesystem under test, the members of arrays, the other disk.
+//! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the other disk.
 
 use crate::executor::{Fatal, Tell, logged};
 use crate::layout::{Layout, Role, Wanted};
@@ -21,7 +21,7 @@ pub struct Images {
     dir: PathBuf,
     // Dropped in this order: the images, then their directory.
     whole: ScratchDevice,
-    members: BTreeMap<Wanted, ScratchDevice>,
+    further: BTreeMap<Wanted, ScratchDevice>,
     other: ScratchDevice,
     directory: Armed,
 }
@@ -44,13 +44,13 @@ impl Images {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
-        let mut members = BTreeMap::new();
-        for wanted in check.devices.iter().filter(|wanted| matches!(wanted.role, Role::Member(_))) {
-            members.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
+        let mut further = BTreeMap::new();
+        for wanted in check.devices.iter().filter(|wanted| wanted.role != Role::Whole) {
+            further.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
         }
         let other = file("other.img", check.other_bytes)?;
         fill(plan, &other, &dir.join("inputs"), tell)?;
-        Ok(Images { dir, whole, members, other, directory })
+        Ok(Images { dir, whole, further, other, directory })
     }
 
     /// Where they are.
@@ -63,6 +63,11 @@ impl Images {
         &self.whole
     }
 
+    /// The image of an arm's journal, where that lies apart.
+    pub fn journal(&self, layout: &Layout) -> Option<&ScratchDevice> {
+        self.further.get(layout.journal.as_ref()?)
+    }
+
     /// The image of the other disk.
     pub fn other(&self) -> &Path {
         self.other.path()
@@ -73,8 +78,8 @@ impl Images {
     /// # Errors
     /// Where an image cannot be written.
     pub fn clear(&self, layout: &Layout) -> Result<(), fsarena_sys::Error> {
-        let members = layout.members.iter().filter_map(|wanted| self.members.get(wanted));
-        let files = std::iter::once(&self.whole).chain(members).filter_map(ScratchDevice::file);
+        let further = layout.all().filter_map(|wanted| self.further.get(wanted));
+        let files = std::iter::once(&self.whole).chain(further).filter_map(ScratchDevice::file);
         files.into_iter().try_for_each(Image::clear)
     }
 
@@ -90,7 +95,7 @@ impl Images {
     ) -> Result<Vec<PathBuf>, fsarena_guest::Error> {
         let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
         let paths =
-            layout.members.iter().filter_map(|wanted| self.members.get(wanted)).map(ScratchDevice::path);
+            layout.members.iter().filter_map(|wanted| self.further.get(wanted)).map(ScratchDevice::path);
         let paths: Vec<&Path> = paths.collect();
         stripes::spread(image, &paths, array)?;
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
@@ -101,8 +106,8 @@ impl Images {
     /// # Errors
     /// Where one cannot be removed; it stays in the undo journal.
     pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
-        let Images { whole, members, other, directory, .. } = self;
-        for device in std::iter::once(whole).chain(members.into_values()).chain([other]) {
+        let Images { whole, further, other, directory, .. } = self;
+        for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(tell, |log| device.release(log))??;
         }
         Ok(directory.undo()?)

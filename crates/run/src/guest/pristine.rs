@@ -3,7 +3,7 @@
 use crate::executor::Fatal;
 use fsarena_core::event::CommandRecord;
 use fsarena_fs::def::FsDef;
-use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::lifecycle::{self, ArmOptions, Devices};
 use fsarena_fs::pinned;
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_sys::image;
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Where mkfs fails.
 pub fn make(
-    device: &ScratchDevice,
+    devices: &Devices,
     def: &FsDef,
     options: &ArmOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(String, String), Fatal> {
-    let argv = lifecycle::format(device, def, options, log)?.argv.join(" ");
-    let features = lifecycle::describe(device, def, log).unwrap_or_default();
+    let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
+    let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
     let said = if features.is_empty() { argv } else { format!("{argv}: {features}") };
     Ok((said, features))
 }
@@ -77,7 +77,7 @@ impl Pristine {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
             let device =
                 ScratchDevice::from_image(image::create(&self.journal, &path, self.size_bytes, false)?);
-            let (said, features) = make(&device, def, &options, log)?;
+            let (said, features) = make(&(&device).into(), def, &options, log)?;
             self.made.insert(key.clone(), Made { device, said, features });
         }
         Ok(&self.made[&key])

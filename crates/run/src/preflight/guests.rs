@@ -181,12 +181,12 @@ fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
     let options = lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
     let not_in_guests = [
         (factor::DEVICE, !arm.level(factor::DEVICE).is_empty()),
-        (factor::JOURNAL, options.journal.is_some()),
+        (factor::JOURNAL, options.journal.is_some_and(|journal| journal.on.is_some())),
     ];
     if let Some((axis, _)) = not_in_guests.into_iter().find(|(_, asked)| *asked) {
         return Err(Fatal::Plan(format!(
-            "arm {}: the disks of a guest are image files, so `{axis}` cannot be had in it; leave it out, or take \
-             `--on loop`",
+            "arm {}: the disks of a guest are image files, so no other carrier can be had in it, which `{axis}` asks for; \
+             leave it out, or take `--on loop`",
             arm.name
         )));
     }
@@ -194,7 +194,7 @@ fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
         return Err(Fatal::Missing(format!("arm {}: a guest has one CPU, number 0", arm.name)));
     }
     let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
-    let stack = Stack { more: 0, array: options.raid.map(Array::of), faults };
+    let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
     let further = further_modules(arm, &stack);
     match further.iter().find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
         None => Ok(()),
@@ -212,7 +212,8 @@ fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
 /// A level that is none.
 pub fn stack(arm: &Arm, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fatal> {
     let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
-    Ok(Stack { more: layout.members.len() - 1, array: raid.map(Array::of), faults })
+    let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
+    Ok(Stack { more, journal, array: raid.map(Array::of), faults })
 }
 
 /// The modules that an arm takes besides those of its filesystem.

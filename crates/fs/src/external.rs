@@ -1,0 +1,185 @@
+//! Journals on devices of their own: what mkfs leaves to do where the devices are files, which a guest takes for disks.
+
+use crate::Error;
+use crate::def::FsDef;
+use fsarena_core::event::CommandRecord;
+use fsarena_sys::argv::Argv;
+use std::fs::File;
+use std::io::Error as IoError;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// What gives an ext filesystem its journal where mke2fs does not.
+pub const DEBUGFS: &str = "debugfs";
+/// The superblock of ext, in bytes from the beginning.
+const EXT: u64 = 1024;
+/// In it: the size of blocks, as the power of two by which it is above 1024.
+const BLOCK_SIZE: u64 = EXT + 24;
+/// In it: the identity of the filesystem, and that of its journal.
+const UUID: u64 = EXT + 104;
+const JOURNAL_UUID: u64 = EXT + 208;
+/// The superblock of a journal begins with this. In it: the number of filesystems that use it, and their identities.
+const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+const USERS: u64 = 64;
+const FIRST_USER: u64 = 256;
+
+/// The arguments of an ext mkfs, so that it makes no journal inside, and blocks of the size that its journal has. Of two
+/// lists of features the last would hold alone.
+pub fn without_journal(words: &mut Vec<String>, journal: &[&str]) {
+    let given = words.iter().rposition(|word| word == "-O").and_then(|at| words.get_mut(at + 1));
+    match given {
+        Some(list) => list.push_str(",^has_journal"),
+        None => words.extend(["-O".to_string(), "^has_journal".into()]),
+    }
+    if let Some(at) =
+        journal.iter().position(|word| *word == "-b").filter(|_| !words.iter().any(|word| word == "-b"))
+    {
+        words.extend(journal[at..].iter().take(2).map(|word| word.to_string()));
+    }
+}
+
+/// Joins an ext filesystem without a journal to a journal, as mke2fs does with block devices alone: the filesystem names
+/// the journal, and the journal its one user.
+///
+/// # Errors
+/// Where a file is not what it was taken for, or debugfs is not installed or fails.
+pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    let uuid = take_user(filesystem, journal).map_err(fsarena_sys::Error::io("joining", journal))?;
+    let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", written(uuid))];
+    for request in requests {
+        Argv::new(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
+    }
+    // debugfs exits with 0 whatever it thinks of a request.
+    match at(filesystem, JOURNAL_UUID).map_err(fsarena_sys::Error::io("reading", filesystem))? {
+        found if found == uuid => Ok(()),
+        _ => Err(Error::Options(format!(
+            "{DEBUGFS} has not joined {} to its journal {}",
+            filesystem.display(),
+            journal.display()
+        ))),
+    }
+}
+
+/// Makes a filesystem the only user of a journal. The identity of the journal.
+fn take_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
+    let file = File::options().read(true).write(true).open(journal)?;
+    let [power] = at(journal, BLOCK_SIZE)?;
+    let block = EXT << power.min(6);
+    // The block behind that of the superblock of ext.
+    let begin = if block == EXT { 2 * EXT } else { block };
+    if at(journal, begin)? != JOURNAL_MAGIC {
+        return Err(IoError::other("there is no journal in it"));
+    }
+    let user: [u8; 16] = at(filesystem, UUID)?;
+    file.write_all_at(&1u32.to_be_bytes(), begin + USERS)?;
+    file.write_all_at(&user, begin + FIRST_USER)?;
+    at(journal, UUID)
+}
+
+fn at<const N: usize>(path: &Path, offset: u64) -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open(path)?.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+/// An identity as people and debugfs write it.
+fn written(uuid: [u8; 16]) -> String {
+    let hex: Vec<String> = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
+}
+
+/// Writes the number of its journal's device into a filesystem, where that is what it finds its journal by. mkfs has
+/// written the number that the device had where it ran; a guest's devices have others.
+///
+/// # Errors
+/// Where a device cannot be read or written.
+pub fn number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
+    let offsets = def.journal.map_or(&[][..], |able| able.numbers);
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let rdev = journal.metadata()?.rdev();
+    let number = encoded(rustix::fs::major(rdev), rustix::fs::minor(rdev)).to_le_bytes();
+    let file = File::options().write(true).open(filesystem)?;
+    offsets.iter().try_for_each(|offset| file.write_all_at(&number, *offset))
+}
+
+/// A device number as filesystems keep it (`new_encode_dev` of the kernel).
+fn encoded(major: u32, minor: u32) -> u32 {
+    minor & 0xff | major << 8 | (minor & !0xff) << 12
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filesystems;
+
+    #[test]
+    fn numbers_are_as_the_kernel_encodes_them() {
+        assert_eq!(encoded(254, 32), 0xfe20);
+        assert_eq!(encoded(7, 0x12345), 0x1230_0745);
+    }
+
+    #[test]
+    fn features_are_one_list() {
+        let without = |words: &[&str]| {
+            let mut words = words.iter().map(|word| word.to_string()).collect();
+            without_journal(&mut words, &["-q", "-b", "4096"]);
+            words.join(" ")
+        };
+        assert_eq!(without(&["-m", "0"]), "-m 0 -O ^has_journal -b 4096");
+        assert_eq!(without(&["-O", "extent", "-b", "1024"]), "-O extent,^has_journal -b 1024");
+    }
+
+    #[test]
+    fn the_number_goes_where_the_filesystem_looks_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(1 << 20).unwrap();
+        // /dev/null is no block device, but has a number: 1, 3.
+        number(filesystems::find("jfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
+        for offset in [0x8000 + 64, 0xf000 + 64] {
+            assert_eq!(at(&image, offset).unwrap(), [3, 1, 0, 0]);
+        }
+        std::fs::write(&image, "").unwrap();
+        number(filesystems::find("xfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
+        assert_eq!(image.metadata().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn an_ext_filesystem_and_its_journal_know_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let [image, journal] = ["image", "journal"].map(|name| dir.path().join(name));
+        for (path, size) in [(&image, 32 << 20), (&journal, 8 << 20)] {
+            File::create(path).unwrap().set_len(size).unwrap();
+        }
+        for block in ["1024", "4096"] {
+            let made = |program: &str, words: &[&str], path: &Path| {
+                Argv::new(program)
+                    .args(["-q", "-F", "-b", block])
+                    .args(words)
+                    .arg(path)
+                    .expect(&mut |_| {})
+                    .unwrap();
+            };
+            made("mke2fs", &["-O", "journal_dev"], &journal);
+            made("mkfs.ext4", &["-O", "^has_journal"], &image);
+            join(&image, &journal, &mut |_| {}).unwrap();
+            let shown =
+                |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).expect(&mut |_| {}).unwrap().stdout;
+            let field = |text: &str, name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+                line.trim().to_string()
+            };
+            let (of_image, of_journal) = (shown(&image), shown(&journal));
+            assert!(field(&of_image, "Filesystem features:").contains("has_journal"), "{of_image}");
+            assert_eq!(field(&of_image, "Journal UUID:"), field(&of_journal, "Filesystem UUID:"));
+            assert_eq!(
+                field(&of_journal, "Journal users:"),
+                field(&of_image, "Filesystem UUID:"),
+                "{of_journal}"
+            );
+        }
+        assert!(join(&journal, &image, &mut |_| {}).unwrap_err().to_string().contains("no journal in it"));
+    }
+}
