@@ -41,18 +41,17 @@ impl Session {
         let ended = self.measure();
         let record = fsarena_store::read(&self.run)?;
         let failed = failures(&record);
+        let measured = !record.samples.is_empty();
         let answered = self.answer(record, args);
+        if matches!(ended, Ok(End::Interrupted)) || ended.is_err() && measured {
+            let id = self.run.id();
+            self.progress.say(&format!("what was measured is kept; go on with: fsarena run --resume {id}"));
+        }
         // What ended the run matters more than a report that could not be written.
         match ended? {
-            End::Done => {}
-            End::NothingLeft => return Err(every_arm_failed(&failed)),
-            End::Interrupted => {
-                let id = self.run.id();
-                self.progress
-                    .say(&format!("what was measured is kept; go on with: fsarena run --resume {id}"));
-            }
+            End::Done | End::Interrupted => answered,
+            End::NothingLeft => Err(every_arm_failed(&failed)),
         }
-        answered
     }
 
     /// Runs it, and leaves the answer to whoever asked for it.
