@@ -155,13 +155,8 @@ impl Published {
 
     /// The first figure of every task, for its number, title and step.
     pub fn tasks(&self) -> Vec<&Figure> {
-        let mut tasks: Vec<&Figure> = Vec::new();
-        for row in &self.rows {
-            if tasks.iter().all(|task| (&task.step, &task.params) != (&row.step, &row.params)) {
-                tasks.push(row);
-            }
-        }
-        tasks
+        let mut seen = std::collections::BTreeSet::new();
+        self.rows.iter().filter(|row| seen.insert((&row.step, &row.params))).collect()
     }
 
     /// The samples, in the author's order; none for most.
@@ -176,8 +171,9 @@ impl Published {
 
     /// A figure, by step, arm and metric.
     pub fn figure(&self, step: &StepId, arm: &str, metric: &str) -> Option<&Figure> {
+        // Parameters last: they take longest to compare, and a matrix has hundreds of figures.
         let is_step = |row: &Figure| row.step == step.name && row.params == step.params;
-        self.rows.iter().find(|row| is_step(row) && row.arm == arm && row.metric == metric)
+        self.rows.iter().find(|row| row.arm == arm && row.metric == metric && is_step(row))
     }
 
     /// The sum of a metric over all tasks for one arm: the author's composite. None where a task is missing.

@@ -41,7 +41,7 @@ pub mod verify;
 
 pub use calibrate::Calibration;
 pub use collect::Interval;
-pub(crate) use collect::histogram;
+pub(crate) use collect::{histogram, quantiles};
 pub use error::Error;
 pub use files::{FileSpec, Files};
 pub use job::{

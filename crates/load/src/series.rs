@@ -43,10 +43,9 @@ fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Poi
         warm_up,
         operations: part.iter().map(|one| one.operations).sum(),
         bytes: part.iter().map(|one| one.bytes).sum(),
-        latency: (!latencies.is_empty()).then(|| Latency {
-            p50_ns: latencies.value_at_quantile(0.5),
-            p99_ns: latencies.value_at_quantile(0.99),
-            p999_ns: latencies.value_at_quantile(0.999),
+        latency: (!latencies.is_empty()).then(|| {
+            let [p50_ns, p99_ns, p999_ns] = crate::engine::quantiles(latencies, [0.5, 0.99, 0.999]);
+            Latency { p50_ns, p99_ns, p999_ns }
         }),
     }
 }

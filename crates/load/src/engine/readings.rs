@@ -265,8 +265,9 @@ pub(crate) fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histo
         return;
     }
     readings.set(&format!("{prefix}latency_mean_ns"), latency.mean());
-    for (name, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
-        readings.set(&format!("{prefix}latency_{name}_ns"), latency.value_at_quantile(quantile) as f64);
+    let found = super::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
+        readings.set(&format!("{prefix}latency_{name}_ns"), ns as f64);
     }
     readings.set(&format!("{prefix}latency_max_ns"), latency.max() as f64);
 }
