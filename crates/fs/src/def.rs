@@ -103,7 +103,8 @@ impl JournalDef {
     /// Programs that it takes besides mkfs, where the devices are files or are not.
     pub fn programs(&self, files: bool) -> impl Iterator<Item = &'static str> {
         let make = self.make.and_then(|words| words.first().copied());
-        make.into_iter().chain((files && !self.files).then_some(crate::external::DEBUGFS))
+        let joins = [crate::external::TUNE2FS, crate::external::DEBUGFS];
+        make.into_iter().chain(joins.into_iter().filter(move |_| files && !self.files))
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::Path;
 
 /// What gives an ext filesystem its journal where mke2fs does not.
 pub const DEBUGFS: &str = "debugfs";
+/// What takes the journal inside away: mkfs.ext3 makes one whatever it is told.
+pub const TUNE2FS: &str = "tune2fs";
 /// The superblock of ext, in bytes from the beginning.
 const EXT: u64 = 1024;
 /// In it: the size of blocks, as the power of two by which it is above 1024.
@@ -23,28 +25,22 @@ const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const USERS: u64 = 64;
 const FIRST_USER: u64 = 256;
 
-/// The arguments of an ext mkfs, so that it makes no journal inside, and blocks of the size that its journal has. Of two
-/// lists of features the last would hold alone.
-pub fn without_journal(words: &mut Vec<String>, journal: &[&str]) {
-    let given = words.iter().rposition(|word| word == "-O").and_then(|at| words.get_mut(at + 1));
-    match given {
-        Some(list) => list.push_str(",^has_journal"),
-        None => words.extend(["-O".to_string(), "^has_journal".into()]),
-    }
-    if let Some(at) =
-        journal.iter().position(|word| *word == "-b").filter(|_| !words.iter().any(|word| word == "-b"))
-    {
+/// The arguments of an ext mkfs, so that its blocks have the size of those of its journal.
+pub fn like_journal(words: &mut Vec<String>, journal: &[&str]) {
+    let own = journal.iter().position(|word| *word == "-b");
+    if let Some(at) = own.filter(|_| !words.iter().any(|word| word == "-b")) {
         words.extend(journal[at..].iter().take(2).map(|word| word.to_string()));
     }
 }
 
-/// Joins an ext filesystem without a journal to a journal, as mke2fs does with block devices alone: the filesystem names
-/// the journal, and the journal its one user.
+/// Joins an ext filesystem to a journal, as mke2fs does with block devices alone: it loses the journal that it has inside,
+/// names this one, and is its one user.
 ///
 /// # Errors
-/// Where a file is not what it was taken for, or debugfs is not installed or fails.
+/// Where a file is not what it was taken for, or a program is not installed or fails.
 pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let uuid = take_user(filesystem, journal).map_err(fsarena_sys::Error::io("joining", journal))?;
+    Argv::new(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
     let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", written(uuid))];
     for request in requests {
         Argv::new(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
@@ -121,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn features_are_one_list() {
-        let without = |words: &[&str]| {
+    fn blocks_are_as_large_as_those_of_the_journal() {
+        let like = |words: &[&str]| {
             let mut words = words.iter().map(|word| word.to_string()).collect();
-            without_journal(&mut words, &["-q", "-b", "4096"]);
+            like_journal(&mut words, &["-q", "-b", "4096"]);
             words.join(" ")
         };
-        assert_eq!(without(&["-m", "0"]), "-m 0 -O ^has_journal -b 4096");
-        assert_eq!(without(&["-O", "extent", "-b", "1024"]), "-O extent,^has_journal -b 1024");
+        assert_eq!(like(&["-O", "extent"]), "-O extent -b 4096");
+        assert_eq!(like(&["-b", "1024"]), "-b 1024");
     }
 
     #[test]
@@ -163,7 +159,7 @@ mod tests {
                     .unwrap();
             };
             made("mke2fs", &["-O", "journal_dev"], &journal);
-            made("mkfs.ext4", &["-O", "^has_journal"], &image);
+            made("mkfs.ext3", &[], &image);
             join(&image, &journal, &mut |_| {}).unwrap();
             let shown =
                 |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).expect(&mut |_| {}).unwrap().stdout;
@@ -173,6 +169,7 @@ mod tests {
             };
             let (of_image, of_journal) = (shown(&image), shown(&journal));
             assert!(field(&of_image, "Filesystem features:").contains("has_journal"), "{of_image}");
+            assert!(!of_image.contains("Journal inode:"), "{of_image}");
             assert_eq!(field(&of_image, "Journal UUID:"), field(&of_journal, "Filesystem UUID:"));
             assert_eq!(
                 field(&of_journal, "Journal users:"),

@@ -177,7 +177,7 @@ pub fn format<'a>(
             None => {
                 words.extend(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())))
             }
-            Some(_) => external::without_journal(&mut words, able.make.unwrap_or_default()),
+            Some(_) => external::like_journal(&mut words, able.make.unwrap_or_default()),
         }
     }
     let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&words);

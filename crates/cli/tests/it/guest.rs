@@ -98,11 +98,11 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     };
     let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
         let emulated = scope.spawn(|| run(0, "qemu", "jfs"));
-        let user_mode = run(0, "uml", "ext4,xfs,jfs,reiserfs");
+        let user_mode = run(0, "uml", "ext3,xfs,jfs,reiserfs");
         (emulated.join().unwrap(), user_mode)
     });
     let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
-    assert!(user_mode.contains("and unmounted: ext4, xfs, jfs, reiserfs."), "{user_mode}");
+    assert!(user_mode.contains("and unmounted: ext3, xfs, jfs, reiserfs."), "{user_mode}");
     assert!(emulated.contains("Clients of a file server: 2"), "{emulated}");
     std::fs::remove_file(&load).unwrap();
     let (_, said) = run(6, "uml", "ext4");

@@ -26,7 +26,7 @@ pub fn write(program: &Program, path: &Path) -> Result<(), Error> {
     std::fs::write(path, pack(program)).map_err(failed)
 }
 
-/// Reads a program that [`write`] has written.
+/// Reads a program that [`write()`] has written.
 ///
 /// # Errors
 /// Where it is not there, or is damaged.
