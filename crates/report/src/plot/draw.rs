@@ -118,12 +118,25 @@ fn label_width(axis: &Axis) -> u32 {
     longest + 10 + if axis.label.is_empty() { 0 } else { WORDS + 8 }
 }
 
-/// The mean width of heavy letters, in sizes of the font.
+/// The beginning and the end of words that are too long.
+fn without_middle(words: &str, most: usize) -> String {
+    let chars: Vec<char> = words.chars().collect();
+    if chars.len() <= most {
+        return words.to_string();
+    }
+    let end = most.saturating_sub(1) / 2;
+    let start = most.saturating_sub(1) - end;
+    chars[..start].iter().chain(&['…']).chain(&chars[chars.len() - end..]).collect()
+}
+
+/// The mean width of letters, in sizes of the font.
+const LETTER: f64 = 0.58;
+/// The mean width of heavy letters, likewise.
 const HEAVY: f64 = 0.64;
 
 /// An estimate of the width of words in CSS pixels: nobody knows the reader's font.
 fn width_of(words: &str, size: u32) -> u32 {
-    (words.chars().count() as f64 * f64::from(size) * 0.58).ceil() as u32
+    (words.chars().count() as f64 * f64::from(size) * LETTER).ceil() as u32
 }
 
 /// A title as lines that fit into so many CSS pixels; what two lines do not hold is cut.
@@ -150,7 +163,7 @@ fn draw_panel(area: &Area, panel: &Panel, labels: u32, head: u32) -> Result<(), 
             .y_label_area_size(px(labels))
             .build_cartesian_2d(coordinate(&panel.x), coordinate(&panel.y)),
     )?;
-    let (x_words, y_words) = (speaker(&panel.x), speaker(&panel.y));
+    let (x_words, y_words) = (speaker(&panel.x, u32::MAX), speaker(&panel.y, labels));
     let mut mesh = plot.configure_mesh();
     mesh.axis_style(style(theme::SHADE, 1.0))
         .bold_line_style(style(theme::GRID, 1.0))
@@ -206,10 +219,12 @@ fn coordinate(axis: &Axis) -> Placed {
     Placed { from: axis.place(axis.range.0), to: axis.place(axis.range.1), ticks }
 }
 
-/// Finds what the tick at a place says.
-fn speaker(axis: &Axis) -> impl Fn(&f64) -> String {
+/// Finds what the tick at a place says, in so many CSS pixels.
+fn speaker(axis: &Axis, room: u32) -> impl Fn(&f64) -> String {
+    let most = (f64::from(room) / (f64::from(WORDS) * LETTER)) as usize;
+    let words = |words: &str| without_middle(&safe::line(words), most);
     let ticks: Vec<(f64, String)> =
-        axis.ticks.iter().map(|(at, words)| (axis.place(*at), safe::line(words))).collect();
+        axis.ticks.iter().map(|(at, said)| (axis.place(*at), words(said))).collect();
     move |place| {
         let nearest = ticks.iter().min_by(|a, b| (a.0 - place).abs().total_cmp(&(b.0 - place).abs()));
         nearest.map_or(String::new(), |(_, words)| words.clone())
@@ -265,7 +280,7 @@ fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64, open:
     let at = |x: f64| (panel.x.place(x), panel.y.place(y));
     let cap = vec![(0, -px(3)), (0, px(3))];
     let end = if open { vec![(-px(4), -px(3)), (0, 0), (-px(4), px(3))] } else { cap.clone() };
-    [style(theme::PAPER, 3.25), style(theme::INK, 1.25)].into_iter().try_for_each(|ink| {
+    [style(theme::PAPER, 2.75), style(theme::INK, 1.25)].into_iter().try_for_each(|ink| {
         one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
         one(plot, EmptyElement::at(at(low)) + PathElement::new(cap.clone(), ink))?;
         one(plot, EmptyElement::at(at(high)) + PathElement::new(end.clone(), ink))
@@ -375,4 +390,18 @@ fn px(pixels: u32) -> i32 {
 
 fn said<T, E: Display>(result: Result<T, E>) -> Result<T, Error> {
     result.map_err(|error| Error::Chart(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_titles_are_broken_and_long_labels_lose_their_middle() {
+        // Ten letters of twelve pixels, heavy.
+        assert_eq!(title_lines("cold cache of a file server", 77), ["cold cache", "of a file…"]);
+        assert_eq!(title_lines("", 77), Vec::<String>::new());
+        assert_eq!(without_middle("xfs over ext4: serve", 11), "xfs o…serve");
+        assert_eq!(without_middle("short", 11), "short");
+    }
 }
