@@ -25,7 +25,9 @@ pub(super) trait Escaped {
             [Outcome::Held, Outcome::Refuted, Outcome::Undecided, Outcome::Equivalent];
         let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
         let found = OUTCOMES.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
-        found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']))
+        let found = found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']));
+        // The badge parts them already.
+        found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))
     }
 }
 

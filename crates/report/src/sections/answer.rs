@@ -42,14 +42,14 @@ pub fn legend(report: &Report) -> String {
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
     let metrics: Vec<String> = metrics.map(|metric| format!("{}, {}", metric.id, metric.help)).collect();
     let brackets = match first.provisional() {
-        true => "the extremes seen: no interval is exact yet",
+        true => "stand the extremes seen: no interval is exact yet",
         false => {
-            "the 95% interval of that; where it holds 1, or arms share a letter, nothing is decided between them"
+            "stands the 95% interval of that; where it holds 1, or arms share a letter, nothing is decided between them"
         }
     };
     format!(
         "How to read this: an arm is one of what is compared, here {}, by {}. A figure is a ratio to the best arm, \
-         measured within blocks, in each of which every arm runs once: 1.20 is 1.20 times as much. In brackets stands \
+         measured within blocks, in each of which every arm runs once: 1.20 is 1.20 times as much. In brackets \
          {brackets}.",
         named(&report.record),
         metrics.join("; and by "),
@@ -149,7 +149,10 @@ fn was_best(metric: &MetricInfo) -> String {
 fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional: bool) -> Vec<String> {
     let main = &overall.main().comparison;
     let what = if overall.total.is_some() { "total" } else { "geometric mean" };
-    let tasks = format!("Over all {}", plural(overall.steps, "task"));
+    let tasks = match overall.steps {
+        1 => "In the one task".to_string(),
+        steps => format!("Over all {steps} tasks"),
+    };
     let Some(best) = main.best().map(|best| names[best]) else {
         return vec![format!("{tasks} there is no answer: in no block did an arm do them all.")];
     };
