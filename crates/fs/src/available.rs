@@ -3,6 +3,7 @@
 use crate::def::FsDef;
 use crate::filesystems::FILESYSTEMS;
 use fsarena_sys::kernel::Kernel;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use fsarena_sys::program::find as find_program;
@@ -43,9 +44,28 @@ pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> 
     Ok(FILESYSTEMS.iter().map(look).collect())
 }
 
+/// How to install the mkfs programs of filesystems on Debian.
+pub fn to_install<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
+    let named = defs.into_iter().flat_map(|def| def.packages.iter().map(|package| (*package, def.component)));
+    let packages: BTreeMap<&str, &str> = named.collect();
+    let elsewhere = packages.iter().filter(|(_, component)| !component.is_empty());
+    let elsewhere = elsewhere
+        .map(|(package, component)| format!(" ({package} is in {component}: sources.list has to name that)"));
+    let names: Vec<&str> = packages.keys().copied().collect();
+    format!("apt-get install {}{}", names.join(" "), elsewhere.collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_install_is_one_line_and_says_what_is_elsewhere() {
+        let defs = ["hfsplus", "ext4", "ext2"].map(|id| crate::filesystems::find(id).unwrap());
+        let line = to_install(defs);
+        assert!(line.starts_with("apt-get install e2fsprogs hfsprogs (hfsprogs is in non-free"), "{line}");
+        assert_eq!(to_install([defs[1]]), "apt-get install e2fsprogs");
+    }
 
     #[test]
     fn what_the_kernel_lists_is_mountable() {

@@ -23,6 +23,13 @@ pub struct FsDef {
     pub options: &'static [OptionSet],
     /// Debian packages that bring its mkfs.
     pub packages: &'static [&'static str],
+    /// The component of Debian that has them, where that is not `main`.
+    pub component: &'static str,
+    /// Which kernels have it, where many of today's have not; empty for one that most have.
+    pub kernels: &'static str,
+    /// Modules that its driver asks for by name when it is mounted, so that no dependency tells of them: checksums,
+    /// tables of characters. A kernel that lacks one may do without.
+    pub modules: &'static [&'static str],
     /// The smallest size on which it works without stalling for want of room, in bytes.
     pub min_bytes: u64,
     /// What it needs beside the data.
@@ -36,6 +43,28 @@ pub struct FsDef {
     /// How it can be on several devices. None where it cannot by itself.
     pub raid: Option<RaidDef>,
 }
+
+/// What many filesystems have in common: mkfs takes no list of features, everything lies on one device.
+pub const BASE: FsDef = FsDef {
+    id: "",
+    title: "",
+    kernel_type: "",
+    mkfs: "",
+    force: &[],
+    quiet: &[],
+    feature_flag: None,
+    options: &[],
+    packages: &[],
+    component: "",
+    kernels: "",
+    modules: &[],
+    min_bytes: 0,
+    overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },
+    traits: UNIX,
+    describe: None,
+    journal: None,
+    raid: None,
+};
 
 /// Options of mkfs and mount that belong together.
 #[derive(Debug, Clone, Copy)]
@@ -159,8 +188,13 @@ pub struct Traits {
     pub compression: bool,
     /// Has owners, modes, hard and symbolic links.
     pub unix: bool,
-    /// The most entries or subdirectories of one directory, where that is within reach of a workload.
-    pub max_entries: Option<u64>,
+    /// Whether names that differ only in their case are two names.
+    pub case_sensitive: bool,
+    /// Whether a name may have every byte but `/`; where not, none of `"*:<>?\\|`, no control character, and neither a
+    /// dot nor a blank at its end.
+    pub any_name: bool,
+    /// The longest name, in bytes.
+    pub name_bytes: u64,
 }
 
 /// What most journaling filesystems of Unix have in common.
@@ -173,7 +207,9 @@ pub const UNIX: Traits = Traits {
     lazy_init: false,
     compression: false,
     unix: true,
-    max_entries: None,
+    case_sensitive: true,
+    any_name: true,
+    name_bytes: 255,
 };
 
 /// A command that prints the features of a made filesystem.

@@ -17,16 +17,14 @@ pub enum Error {
         fix: String,
     },
     /// The program that makes the filesystem is not installed.
-    #[error(
-        "{program} is not installed, and {title} cannot be made without it; install it: apt-get install {packages}"
-    )]
+    #[error("{program} is not installed, and {title} cannot be made without it; install it: {fix}")]
     NoMkfs {
         /// The program.
         program: &'static str,
         /// The filesystem.
         title: &'static str,
-        /// Debian packages that bring it.
-        packages: String,
+        /// How to install it.
+        fix: String,
     },
     /// No filesystem of that name is known.
     #[error("there is no filesystem `{name}`; known are {known}")]

@@ -1,6 +1,7 @@
 //! Filesystems, the guard that makes scratch devices, and the lifecycle from mkfs to unmount.
 
 pub mod available;
+pub mod charsets;
 pub mod def;
 mod error;
 pub mod external;

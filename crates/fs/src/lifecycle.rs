@@ -1,5 +1,6 @@
 //! From mkfs to mount. Takes nothing but a [`ScratchDevice`].
 
+use crate::available::to_install;
 use crate::def::FsDef;
 use crate::safety::ScratchDevice;
 use crate::{Error, external};
@@ -233,7 +234,7 @@ fn printed(said: &str) -> String {
 fn not_installed(error: argv::Error, def: &FsDef) -> Error {
     match error {
         argv::Error::NotFound { .. } => {
-            Error::NoMkfs { program: def.mkfs, title: def.title, packages: def.packages.join(" ") }
+            Error::NoMkfs { program: def.mkfs, title: def.title, fix: to_install([def]) }
         }
         other => other.into(),
     }

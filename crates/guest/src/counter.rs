@@ -61,12 +61,17 @@ impl Counter {
     /// # Errors
     /// Where the file cannot be written.
     pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>, Error> {
-        if PLUGIN.is_empty() || !major(version).is_some_and(|major| VERSIONS.contains(&major)) {
+        if !Counter::fits(version) {
             return Ok(None);
         }
         let path = dir.join("counter.so");
         std::fs::write(&path, PLUGIN).map_err(Error::io("writing the counter", &path))?;
         Ok(Some(Counter(path)))
+    }
+
+    /// Whether a QEMU can load it; `version` is what `--version` prints.
+    pub fn fits(version: &str) -> bool {
+        !PLUGIN.is_empty() && major(version).is_some_and(|major| VERSIONS.contains(&major))
     }
 
     /// The arguments of QEMU that count into a file.

@@ -6,6 +6,8 @@ use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
+/// How the packages of kernels begin.
+const PACKAGE: &str = "linux-image-";
 /// Names of kernel packages that are no kernels: debug symbols, and unsigned twins.
 const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
 /// Flavours that are taken only where they are asked for: the one lacks many filesystems, the other is for real time.
@@ -16,8 +18,15 @@ const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 ///
 /// # Errors
 /// Where apt knows no such package, or cannot fetch it.
-pub fn fetch(version: &str, cache: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
-    let package = newest(version, log)?;
+///
+/// `here` are the releases that are at hand, for the message.
+pub fn fetch(
+    version: &str,
+    cache: &Path,
+    here: &[String],
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<PathBuf, Error> {
+    let package = newest(version, here, log)?;
     let place = cache.join(&package);
     if place.join("boot").is_dir() {
         return Ok(place);
@@ -47,34 +56,54 @@ fn only_file(dir: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The newest kernel package for this machine whose version begins so.
-fn newest(version: &str, log: &mut dyn FnMut(CommandRecord)) -> Result<String, Error> {
+fn newest(version: &str, here: &[String], log: &mut dyn FnMut(CommandRecord)) -> Result<String, Error> {
     let names =
-        Argv::new("apt-cache").args(["pkgnames", "linux-image-"]).expect(log).map_err(
-            |error| match error {
-                argv::Error::NotFound { .. } => Error::Missing(
-                    "this is no Debian: name a kernel in place of `debian:…`: --kernel PATH --modules DIR"
-                        .into(),
-                ),
-                other => other.into(),
-            },
-        )?;
-    choose(names.stdout.lines(), version).ok_or_else(|| {
+        Argv::new("apt-cache").args(["pkgnames", PACKAGE]).expect(log).map_err(|error| match error {
+            argv::Error::NotFound { .. } => Error::Missing(format!(
+                "no kernel of version {version:?} is here, and without apt none can be fetched; {}name one: --kernel \
+                 PATH --modules DIR",
+                found("here are", here)
+            )),
+            other => other.into(),
+        })?;
+    let releases: Vec<&str> = names.stdout.lines().filter_map(release).collect();
+    let wanted = releases.iter().filter(|release| is_version(release, version));
+    let newest = wanted.max_by(|a, b| by_version(a, b)).map(|release| format!("{PACKAGE}{release}"));
+    newest.ok_or_else(|| {
         Error::Missing(format!(
-            "apt knows no kernel package of version {version:?}; see `apt-cache search linux-image`, `apt-get update` \
-             as root, or name a kernel: --kernel PATH --modules DIR"
+            "apt knows no kernel package of version {version:?}; {}{}`apt-get update` as root may bring more, or name \
+             a kernel: --kernel PATH --modules DIR",
+            found("here are", here),
+            found("apt has", &series(&releases)),
         ))
     })
 }
 
-fn choose<'a>(names: impl Iterator<Item = &'a str>, version: &str) -> Option<String> {
-    let kernels = names.filter(|name| {
-        let release = name.strip_prefix("linux-image-").unwrap_or_default();
-        release.starts_with(|first: char| first.is_ascii_digit())
-            && is_version(release, version)
-            && release.ends_with("-amd64")
-            && !NOT_THESE.iter().any(|not| release.contains(not))
-    });
-    kernels.max_by(|a, b| by_version(a, b)).map(str::to_string)
+/// The release of a package, where it is a kernel for this machine. `6.12-amd64` has none: it only depends on the newest
+/// of its series.
+fn release(package: &str) -> Option<&str> {
+    let release = package.strip_prefix(PACKAGE)?;
+    let (number, _) = release.split_once(['-', '+'])?;
+    let numbered = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
+    let kernel = release.ends_with("-amd64") && !NOT_THESE.iter().any(|not| release.contains(not));
+    Some(release).filter(|_| numbered && kernel)
+}
+
+/// The versions that these releases are of, as one would ask for them: `6.1`, `6.1-cloud`.
+fn series(releases: &[&str]) -> Vec<String> {
+    let of = |release: &str| {
+        let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
+        flavour_of(release).map_or(version.clone(), |flavour| format!("{version}-{flavour}"))
+    };
+    let mut series: Vec<String> = releases.iter().map(|release| of(release)).collect();
+    series.sort_by(|a, b| by_version(a, b));
+    series.dedup();
+    series
+}
+
+/// `here are 6.1.0-53-amd64, 6.12.1-amd64; `, nothing of nothing.
+fn found(what: &str, names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("{what} {}; ", names.join(", ")) }
 }
 
 /// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not; `6.1.0-53-cloud-amd64` is of
@@ -111,26 +140,48 @@ pub fn by_version(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
+    const PACKAGES: [&str; 11] = [
+        "linux-image-amd64",
+        "linux-image-6.1.0-9-amd64",
+        "linux-image-6.1.0-53-amd64",
+        "linux-image-6.1.0-53-amd64-unsigned",
+        "linux-image-6.1.0-54-amd64-dbg",
+        "linux-image-6.1.0-60-cloud-amd64",
+        "linux-image-6.1.0-60-rt-amd64",
+        "linux-image-6.12-amd64",
+        "linux-image-6.12-cloud-amd64",
+        "linux-image-6.12.3+deb12-amd64",
+        "linux-image-6.12.100+deb12-amd64",
+    ];
+
     #[test]
-    fn the_newest_kernel_of_a_version_is_chosen() {
-        let names = [
-            "linux-image-amd64",
-            "linux-image-6.1.0-9-amd64",
-            "linux-image-6.1.0-53-amd64",
-            "linux-image-6.1.0-53-amd64-unsigned",
-            "linux-image-6.1.0-54-amd64-dbg",
-            "linux-image-6.1.0-60-cloud-amd64",
-            "linux-image-6.1.0-60-rt-amd64",
-            "linux-image-6.12.3-amd64",
-        ];
-        assert_eq!(choose(names.into_iter(), "6.1").unwrap(), "linux-image-6.1.0-53-amd64");
-        assert_eq!(choose(names.into_iter(), "6.1.0-9").unwrap(), "linux-image-6.1.0-9-amd64");
-        assert_eq!(choose(names.into_iter(), "").unwrap(), "linux-image-6.12.3-amd64");
-        assert_eq!(choose(names.into_iter(), "6.1-cloud").unwrap(), "linux-image-6.1.0-60-cloud-amd64");
-        assert_eq!(
-            choose(names.into_iter(), "6.1.0-60-cloud-amd64").unwrap(),
-            "linux-image-6.1.0-60-cloud-amd64"
-        );
-        assert_eq!(choose(names.into_iter(), "5.10"), None);
+    fn only_kernels_for_this_machine_are_kernels() {
+        let releases: Vec<&str> = PACKAGES.into_iter().filter_map(release).collect();
+        assert_eq!(series(&releases), ["6.1", "6.1-cloud", "6.1-rt", "6.12"]);
+        assert_eq!(releases.len(), 6, "{releases:?}");
+    }
+
+    #[test]
+    fn a_release_is_of_its_versions() {
+        let of = |version: &str| {
+            let releases = PACKAGES.into_iter().filter_map(release);
+            releases.filter(|release| is_version(release, version)).max_by(|a, b| by_version(a, b))
+        };
+        assert_eq!(of("6.1"), Some("6.1.0-53-amd64"));
+        assert_eq!(of("6.1.0-9"), Some("6.1.0-9-amd64"));
+        assert_eq!((of(""), of("6.12")), (Some("6.12.100+deb12-amd64"), Some("6.12.100+deb12-amd64")));
+        assert_eq!(of("6.1-cloud"), Some("6.1.0-60-cloud-amd64"));
+        assert_eq!(of("6.1.0-60-cloud-amd64"), of("6.1-cloud"));
+        assert_eq!(of("5.10"), None);
+        assert_eq!(found("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
+    }
+
+    /// Stands in for apt-cache, where nothing is found whatever is asked for.
+    #[test]
+    fn what_is_here_is_said_where_nothing_can_be_fetched() {
+        let dir = tempfile::tempdir().unwrap();
+        let error =
+            fetch("0.01", dir.path(), &["6.1.0-53-amd64".into()], &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("\"0.01\"") && error.contains("here are 6.1.0-53-amd64; "), "{error}");
     }
 }

@@ -96,22 +96,35 @@ impl Places {
         roots
     }
 
-    /// The modules of the kernel that a guest boots where nobody names one, if it is at hand.
+    /// The release and the modules of the kernel that a guest boots where nobody names one, if it is at hand.
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn usual_modules(&self) -> Result<Option<Modules>, Error> {
-        newest(&self.roots(), "").and_then(|(_, modules)| modules).map(|dir| Modules::open(&dir)).transpose()
+    pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>, Error> {
+        let Some(dir) = newest(&self.roots(), "").and_then(|(_, modules)| modules) else { return Ok(None) };
+        let release = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Some((release, Modules::open(&dir)?)))
     }
 
     /// The releases of all kernels with modules that are at hand, the oldest first.
     pub fn releases(&self) -> Vec<String> {
-        let mut releases: Vec<String> =
-            packages(&self.roots()).into_iter().map(|(release, ..)| release).collect();
-        releases.sort_by(|a, b| by_version(a, b));
-        releases.dedup();
-        releases
+        in_order(packages(&self.roots()).into_iter().map(|(release, ..)| release))
     }
+
+    /// Those of them whose modules, which can be read, have something.
+    pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
+        let found = packages(&self.roots()).into_iter();
+        let found = found.filter(|(.., dir)| Modules::open(dir).is_ok_and(|modules| has(&modules)));
+        in_order(found.map(|(release, ..)| release))
+    }
+}
+
+/// Each release once, the oldest first.
+fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
+    let mut releases: Vec<String> = releases.collect();
+    releases.sort_by(|a, b| by_version(a, b));
+    releases.dedup();
+    releases
 }
 
 /// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
@@ -152,7 +165,7 @@ fn packaged(
     if let Some(found) = newest(&places.roots(), version) {
         return Ok(found);
     }
-    let place = debian::fetch(version, &places.cache, log)?;
+    let place = debian::fetch(version, &places.cache, &places.releases(), log)?;
     newest(std::slice::from_ref(&place), version)
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }

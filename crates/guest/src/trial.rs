@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that a trial boot may take. Where KVM works, a kernel is up in one second.
 const BOUND: Duration = Duration::from_secs(10);
-const DEVICE: &str = "/dev/kvm";
+/// Where KVM is.
+pub const DEVICE: &str = "/dev/kvm";
 /// Memory of the trial's guest, in mebibytes.
 const MEMORY_MIB: u32 = 512;
 

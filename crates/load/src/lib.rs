@@ -4,6 +4,7 @@
 //! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
 
 pub mod dbench;
+pub mod demands;
 pub mod engine;
 pub mod payload;
 mod program;

@@ -1,5 +1,6 @@
 //! Where the tree comes from: generated, or a real directory.
 
+use crate::demands::{Demands, first};
 use crate::payload::Payload;
 use crate::step::Error;
 use crate::tarball::{self, Counted};
@@ -174,6 +175,25 @@ impl Source {
         Ok(contents)
     }
 
+    /// What the tree asks of the filesystem that is to hold it; a generated one asks for nothing.
+    ///
+    /// # Errors
+    /// As [`Source::contents`].
+    pub fn demands(&self) -> Result<Demands, Error> {
+        let Source::Directory(dir) = self else { return Ok(Demands::default()) };
+        let found = walk(dir).collect::<Result<Vec<_>, _>>()?;
+        let mut demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
+        for Found { name, kind, metadata, .. } in &found {
+            if *kind == EntryType::Symlink {
+                first(&mut demands.link, name);
+            }
+            if (metadata.uid(), metadata.gid()) != (0, 0) {
+                first(&mut demands.owned, name);
+            }
+        }
+        Ok(demands)
+    }
+
     /// Writes the archive of the tree.
     ///
     /// # Errors
@@ -305,6 +325,8 @@ mod tests {
         );
         let contents = source.contents().unwrap();
         assert_eq!((contents.files, contents.directories, contents.links, contents.left_out), (1, 2, 1, 1));
+        let demands = source.demands().unwrap();
+        assert_eq!((demands.link, demands.reserved), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(contents.block_bytes, 4096);
     }
 

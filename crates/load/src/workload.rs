@@ -1,5 +1,6 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
+use crate::demands::Demands;
 use crate::step::{Error, Step};
 use fsarena_core::cell::{StepInfo, WorkloadPlan};
 use fsarena_core::scale::Scale;
@@ -65,6 +66,14 @@ pub trait Workload: Sync {
     /// # Errors
     /// Where it depends on something that cannot be read (`--tree PATH`).
     fn room(&self, job: &Job) -> Result<Room, Error>;
+
+    /// What it asks of the filesystem under test besides room, so that one that cannot do it is said before the run.
+    ///
+    /// # Errors
+    /// As [`Workload::room`].
+    fn demands(&self, _job: &Job) -> Result<Demands, Error> {
+        Ok(Demands::default())
+    }
 
     /// Programs the steps run, to be looked for before the run.
     fn programs(&self, job: &Job) -> Vec<&'static str>;

@@ -171,10 +171,11 @@ impl Guests {
     }
 
     /// What is booted beside the kernel for a cell, packed once.
-    fn packed(&mut self, cell: &Cell, def: &FsDef, stack: &Stack) -> Result<&mut Packed, Fatal> {
+    fn packed(&mut self, cell: &Cell, facts: &ArmFacts, stack: &Stack) -> Result<&mut Packed, Fatal> {
+        let def = facts.def;
         let level = cell.arm.level(factor::KERNEL).to_string();
-        let further = guests::further_modules(&cell.arm, stack);
-        let key = (level, [&[def.kernel_type], &further[..]].concat().join(" "));
+        let further = guests::further_modules(&cell.arm, stack, &facts.options.mount);
+        let key = (level, format!("{} {}", def.kernel_type, further.join(" ")));
         if !self.packed.contains_key(&key) {
             let modules = self.modules(&key.0, def, &further)?;
             let path = self.images.dir().join(format!("initramfs-{}", self.packed.len()));
@@ -185,7 +186,7 @@ impl Guests {
         Ok(self.packed.get_mut(&key).expect("just inserted"))
     }
 
-    fn modules(&self, level: &str, def: &FsDef, further: &[&str]) -> Result<Vec<Module>, Fatal> {
+    fn modules(&self, level: &str, def: &FsDef, further: &[String]) -> Result<Vec<Module>, Fatal> {
         let modules = &self.kernels[level].modules;
         if !modules.is_known() {
             return Ok(vec![]);
@@ -199,9 +200,9 @@ impl Guests {
         // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.
         let crc32c = if self.guest.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
         wanted.extend([crc32c].into_iter().filter(|name| modules.has(name)));
-        wanted
-            .extend([def.kernel_type, &self.plan.device.other_fs].map(|kind| guests::module(modules, kind)));
-        wanted.extend(further);
+        let other = fsarena_fs::filesystems::find(&self.plan.device.other_fs)?;
+        wanted.extend([def, other].into_iter().flat_map(|def| guests::of_filesystem(modules, def)));
+        wanted.extend(further.iter().map(String::as_str));
         Ok(modules.closure(&wanted, crc32c)?)
     }
 
@@ -248,7 +249,7 @@ impl Guests {
         let request = serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))?;
         let dir = self.dir(cell);
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let packed = self.packed(cell, facts.def, &stack)?;
+        let packed = self.packed(cell, facts, &stack)?;
         let (initramfs, modules) = (packed.initramfs.path().to_path_buf(), packed.modules.clone());
         let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs));
         if memory < size + LEAST_MEMORY {
@@ -277,7 +278,7 @@ impl Guests {
             voice: machine.voice_file(),
             user_mode: self.guest.emulator == Emulator::Uml,
         };
-        self.packed(cell, facts.def, &stack)?.initramfs.hand_over(&orders)?;
+        self.packed(cell, facts, &stack)?.initramfs.hand_over(&orders)?;
         keep_command_line(&dir, &launch)?;
         let end = hearing::hear(&self.journal, launch, &self.guest, emit)?;
         self.boots.extend(end.boot);

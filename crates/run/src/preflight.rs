@@ -1,5 +1,6 @@
 //! Everything that can be known to fail, found before anything is made.
 
+mod able;
 pub mod guests;
 mod room;
 
@@ -15,7 +16,7 @@ use fsarena_core::cell::Arm;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::available::{Availability, find_program, survey};
+use fsarena_fs::available::{Availability, find_program, survey, to_install};
 use fsarena_fs::def::FsDef;
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
@@ -93,14 +94,15 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
     claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
     axes::check(kernel, plan, arms)?;
-    let Work { room, mut programs, remarks, steps } = Work::of(plan, arms)?;
+    let Work { room, demands, mut programs, remarks, steps } = Work::of(plan, arms)?;
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();
     match &backing {
         Backing::Dir => directories(arms, room)?,
         Backing::Guest(guest) => {
             kernels = guests::kernels(guest, arms.iter().map(|arm| arm.level(factor::KERNEL)))?;
-            let defs = guests::mountable(plan, arms, &kernels)?;
+            let defs = guests::mountable(plan, guest.emulator, arms, &kernels)?;
+            able::check(arms.iter(), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             other_bytes = other_size(plan, room);
             size_bytes = image_size(plan, needed(&defs, room))?;
@@ -110,6 +112,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
         }
         carrier => {
             let defs = mountable(kernel, plan, arms)?;
+            able::check(arms.iter().filter(|arm| !is_raw(arm)), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             programs.extend(["mount", "umount", "losetup"].map(String::from));
             other_bytes = other_size(plan, room);
@@ -242,13 +245,13 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
         return Err(Fatal::Missing(message));
     }
     if have.mkfs.is_none() {
-        let packages = have.def.packages.join(" ");
-        return Err(Fatal::Missing(format!(
-            "{} is not installed: apt-get install {packages}",
-            have.def.mkfs
-        )));
+        return Err(no_mkfs(have.def));
     }
     Ok(())
+}
+
+fn no_mkfs(def: &FsDef) -> Fatal {
+    Fatal::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
 fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {

@@ -8,6 +8,7 @@ use fsarena_core::factor;
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Room, Workload};
 use std::collections::BTreeSet;
 
@@ -17,6 +18,8 @@ pub struct Work {
     /// Room on the filesystem under test, where one workload runs after another on a fresh one; on the other
     /// disk the inputs of all lie side by side.
     pub room: Room,
+    /// What they ask of the filesystem besides.
+    pub demands: Demands,
     /// Programs that they execute.
     pub programs: BTreeSet<String>,
     /// What every report of them must say.
@@ -45,6 +48,7 @@ impl Work {
             for (at, way) in ways.iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
                 let room = workload.room(&job)?;
+                all.demands = all.demands.and(workload.demands(&job)?);
                 needs.bytes = needs.bytes.max(room.bytes);
                 needs.inodes = needs.inodes.max(room.inodes);
                 needs.other_bytes = needs.other_bytes.max(room.other_bytes);

@@ -94,11 +94,26 @@ fn install(kernel: &Kernel) -> Outcome {
     };
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
+    // apt-get installs nothing where it does not find all, and not every archive has all.
+    let (known, unknown): (Vec<&str>, Vec<&str>) = packages.into_iter().partition(|name| apt_has(name));
+    if !unknown.is_empty() {
+        let names = unknown.join(" ");
+        let _ = writeln!(std::io::stderr(), "not in the archives that apt knows here: {names} (see doctor)");
+    }
+    if known.is_empty() {
+        return Ok(ExitCode::Done);
+    }
     let _quiet = NoServices::begin();
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
-    args.extend(packages.iter().copied());
+    args.extend(known);
     apt(&args).expect(&mut log).map_err(failed)?;
     Ok(ExitCode::Done)
+}
+
+/// Whether apt can install a package. Of one that is only spoken of by others apt-cache shows nothing.
+fn apt_has(package: &str) -> bool {
+    let shown = Argv::new("apt-cache").args(["show", package]).run();
+    shown.is_ok_and(|finished| finished.stdout.contains("Package: "))
 }
 
 /// Keeps apt-get from starting what it installs (policy-rc.d, as Debian Policy 9.3.3 has it), until it is dropped.

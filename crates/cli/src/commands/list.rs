@@ -9,6 +9,7 @@ use fsarena_core::factor::FACTORS;
 use fsarena_core::metric::METRICS;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
+use fsarena_fs::available::{survey, to_install};
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
@@ -95,6 +96,9 @@ struct FilesystemRow {
     kernel: bool,
     mkfs: Option<String>,
     packages: Vec<&'static str>,
+    /// How to get mkfs.
+    #[serde(skip)]
+    install: String,
     option_sets: Vec<OptionSetRow>,
 }
 
@@ -112,7 +116,7 @@ impl Row for FilesystemRow {
         vec![
             self.filesystem.into(),
             if self.kernel { "yes" } else { "no" }.into(),
-            self.mkfs.clone().unwrap_or_else(|| format!("apt-get install {}", self.packages.join(" "))),
+            self.mkfs.clone().unwrap_or_else(|| self.install.clone()),
             sets.join(" "),
             self.title.into(),
         ]
@@ -120,7 +124,7 @@ impl Row for FilesystemRow {
 }
 
 fn filesystems() -> Result<Vec<FilesystemRow>, crate::failure::Failure> {
-    let found = fsarena_fs::available::survey(&Kernel::host())?;
+    let found = survey(&Kernel::host())?;
     let rows = found
         .into_iter()
         .map(|found| FilesystemRow {
@@ -129,6 +133,7 @@ fn filesystems() -> Result<Vec<FilesystemRow>, crate::failure::Failure> {
             kernel: found.kernel,
             mkfs: found.mkfs.map(|path| path.display().to_string()),
             packages: found.def.packages.to_vec(),
+            install: to_install([found.def]),
             option_sets: found
                 .def
                 .options

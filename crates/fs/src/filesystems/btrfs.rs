@@ -1,7 +1,7 @@
 //! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef,
     TUNED_2011, Traits, UNIX,
 };
 
@@ -86,6 +86,6 @@ pub const DEF: FsDef = FsDef {
             "total_bytes",
         ],
     }),
-    journal: None,
     raid: Some(RaidDef { mkfs: &["--data", "{}", "--metadata", "{}"], mount: "device={}" }),
+    ..BASE
 };

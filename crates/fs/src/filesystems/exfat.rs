@@ -1,7 +1,8 @@
 //! exFAT. mkfs never asks.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// exFAT.
@@ -12,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.exfat",
     force: &[],
     quiet: &[],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -34,8 +34,7 @@ pub const DEF: FsDef = FsDef {
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
-    traits: Traits { crash_safe: false, unix: false, ..UNIX },
+    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
     describe: Some(Describe { program: "dump.exfat", args: &[], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

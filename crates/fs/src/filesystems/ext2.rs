@@ -1,8 +1,8 @@
 //! ext2: no journal, so nothing is ordered and a crash needs fsck.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, TUNED_2011,
-    Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, Traits, UNIX,
 };
 
 /// ext2.
@@ -59,6 +59,5 @@ pub const DEF: FsDef = FsDef {
             "Total journal size:",
         ],
     }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

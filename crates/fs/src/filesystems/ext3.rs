@@ -1,8 +1,8 @@
 //! ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    TUNED_2011, UNIX,
 };
 
 /// ext3.
@@ -58,7 +58,7 @@ pub const DEF: FsDef = FsDef {
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
-    traits: Traits { max_entries: Some(31_998), ..UNIX },
+    traits: UNIX,
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],
@@ -75,5 +75,5 @@ pub const DEF: FsDef = FsDef {
         ],
     }),
     journal: Some(JBD),
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,7 @@
 //! ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
     TUNED_2011, Traits, UNIX,
 };
 
@@ -103,5 +103,5 @@ pub const DEF: FsDef = FsDef {
         ],
     }),
     journal: Some(JBD),
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,8 @@
 //! F2FS, a log-structured filesystem for flash.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// F2FS.
@@ -53,10 +54,10 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     packages: &["f2fs-tools"],
+    modules: &["crc32_generic"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX },
     describe: Some(Describe { program: "dump.f2fs", args: &["-d", "0"], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,8 @@
 //! HFS+, of Apple. Linux writes it without its journal, so mkfs makes none.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// HFS+.
@@ -12,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.hfsplus",
     force: &[],
     quiet: &[],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -39,10 +39,11 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     packages: &["hfsprogs"],
+    component: "non-free",
+    modules: &["nls_utf8"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 32 * MIB, percent: 4, per_file_bytes: 4608 },
-    traits: Traits { crash_safe: false, ..UNIX },
+    traits: Traits { crash_safe: false, case_sensitive: false, ..UNIX },
     describe: Some(Describe { program: "fsck.hfsplus", args: &["-n", "-f"], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,8 +1,8 @@
 //! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
+    PLAIN, TUNED_2011, UNIX,
 };
 
 /// JFS.
@@ -13,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.jfs",
     force: &["-q"],
     quiet: &[],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -62,5 +61,5 @@ pub const DEF: FsDef = FsDef {
         mount: "",
         numbers: &[0x8000 + 64, 0xf000 + 64],
     }),
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,7 @@
-//! Minix, the filesystem that Linux began with, in its third version. No journal, and at most 65,535 inodes by its mkfs.
+//! Minix, the filesystem that Linux began with, in its third version. No journal; names of at most 60 bytes, files of at most 2 GiB.
 
 use crate::def::{
-    DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
 };
 
 /// Minix.
@@ -12,7 +12,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.minix",
     force: &[],
     quiet: &["-3"],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -34,8 +33,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["util-linux"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1216 },
-    traits: Traits { crash_safe: false, barriers: false, ..UNIX },
-    describe: None,
-    journal: None,
-    raid: None,
+    traits: Traits { crash_safe: false, barriers: false, name_bytes: 60, ..UNIX },
+    ..BASE
 };

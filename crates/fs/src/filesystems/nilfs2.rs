@@ -1,7 +1,8 @@
 //! NILFS2, a log-structured filesystem of continuous snapshots. Its cleaner runs as a process.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// NILFS2.
@@ -57,6 +58,5 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX },
     describe: Some(Describe { program: "nilfs-tune", args: &["-l"], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,8 @@
 //! NTFS through the kernel's ntfs3 driver. Without `--quick` mkfs writes zeroes over the whole device.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// NTFS (ntfs3).
@@ -12,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.ntfs",
     force: &["--force"],
     quiet: &["--quick"],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -45,6 +45,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    kernels: "Debian has it from 6.12 on",
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },
@@ -60,6 +61,5 @@ pub const DEF: FsDef = FsDef {
             "\tMFT Record Size",
         ],
     }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,7 @@
 //! Reiser4, never in the mainline kernel. Every operation is a transaction.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX,
 };
 
 /// Reiser4.
@@ -12,7 +12,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.reiser4",
     force: &["--yes", "--force"],
     quiet: &[],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -31,11 +30,11 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    kernels: "Linux has never had it: a kernel with its patch",
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
     traits: UNIX,
     describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

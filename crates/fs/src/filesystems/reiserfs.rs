@@ -1,8 +1,8 @@
 //! ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
+    PLAIN, TUNED_2011, UNIX,
 };
 
 /// ReiserFS.
@@ -13,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.reiserfs",
     force: &["-f", "-f"],
     quiet: &["-q"],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -62,6 +61,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    kernels: "Linux has it up to 6.12",
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
@@ -76,5 +76,5 @@ pub const DEF: FsDef = FsDef {
         mount: "jdev={}",
         numbers: &[0x10000 + 16],
     }),
-    raid: None,
+    ..BASE
 };

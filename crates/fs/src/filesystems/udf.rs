@@ -1,7 +1,8 @@
 //! UDF, of optical media, as it lies on a hard disk.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// UDF.
@@ -13,7 +14,6 @@ pub const DEF: FsDef = FsDef {
     force: &[],
     // Blocks of another size than the device's sectors are not found by every kernel.
     quiet: &["--media-type=hd", "--blocksize=512"],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -42,12 +42,11 @@ pub const DEF: FsDef = FsDef {
     packages: &["udftools"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1536 },
-    traits: Traits { crash_safe: false, ..UNIX },
+    traits: Traits { crash_safe: false, name_bytes: 254, ..UNIX },
     describe: Some(Describe {
         program: "udfinfo",
         args: &[],
         lines: &["label=", "udfrev=", "blocksize=", "blocks=", "integrity="],
     }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,7 +1,8 @@
 //! FAT32. No owners, no links, files under 4 GiB.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 
 /// FAT32.
@@ -12,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.vfat",
     force: &["-I"],
     quiet: &["-F", "32"],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -39,10 +39,10 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     packages: &["dosfstools"],
+    modules: &["nls_cp437", "nls_ascii", "nls_iso8859_1"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
-    traits: Traits { crash_safe: false, unix: false, max_entries: Some(65_534), ..UNIX },
+    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
     describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: &[] }),
-    journal: None,
-    raid: None,
+    ..BASE
 };

@@ -1,8 +1,8 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
 use crate::def::{
-    DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
+    PLAIN, TUNED_2011, Traits, UNIX,
 };
 
 /// XFS.
@@ -13,7 +13,6 @@ pub const DEF: FsDef = FsDef {
     mkfs: "mkfs.xfs",
     force: &["-f"],
     quiet: &[],
-    feature_flag: None,
     options: &[
         DEFAULT,
         NOATIME,
@@ -76,5 +75,5 @@ pub const DEF: FsDef = FsDef {
         mount: "logdev={}",
         numbers: &[],
     }),
-    raid: None,
+    ..BASE
 };

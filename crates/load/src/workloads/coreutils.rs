@@ -7,6 +7,7 @@ mod room;
 mod settings;
 mod tasks;
 
+use crate::demands::Demands;
 use crate::payload::Payload;
 use crate::program::{self, Driver, Op, Reflink, clear_the_way};
 use crate::source::compressible;
@@ -40,6 +41,12 @@ impl Workload for Coreutils {
     fn room(&self, job: &Job) -> Result<Room, Error> {
         let chosen = Chosen::of(job);
         Ok(room::needed(&chosen.tasks, &Sizes::of(job), &chosen.source.contents()?))
+    }
+
+    fn demands(&self, job: &Job) -> Result<Demands, Error> {
+        let chosen = Chosen::of(job);
+        let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
+        if unpacked { chosen.source.demands() } else { Ok(Demands::default()) }
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

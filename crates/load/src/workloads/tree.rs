@@ -1,5 +1,6 @@
 //! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
 
+use crate::demands::Demands;
 use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
 use crate::step::{Before, Error, Step};
@@ -10,7 +11,6 @@ use fsarena_core::event::Note;
 use fsarena_core::setting::WorkloadDef;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
 
 /// The workload.
 pub struct Tree;
@@ -40,17 +40,16 @@ impl Workload for Tree {
     }
 
     fn room(&self, job: &Job) -> Result<Room, Error> {
-        let source = Source::of(job);
-        let contents = source.contents()?;
+        let contents = Source::of(job).contents()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.block_bytes + SMALL * (contents.directories + contents.links);
-        let other_bytes = match source {
-            // Copied from where it is.
-            Source::Directory(_) => 0,
-            // The archive it is unpacked from is there until it is unpacked.
-            Source::Generated { .. } => bytes + contents.archive_bytes,
-        };
-        Ok(Room { bytes, inodes, other_bytes })
+        // The archive it is unpacked from is there until it is unpacked.
+        Ok(Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes })
+    }
+
+    fn demands(&self, job: &Job) -> Result<Demands, Error> {
+        // cp(1) without -p keeps no owners.
+        Ok(Demands { owned: None, ..Source::of(job).demands()? })
     }
 
     /// The author's question was about system time.
@@ -66,12 +65,11 @@ impl Workload for Tree {
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
-        let source = Source::of(job);
-        let Source::Generated { .. } = source else { return Ok(()) };
+        // A real tree too: a guest cannot reach it where it is, and nobody changes this copy while the run goes on.
         let archive = place.other.join("tree.tar");
         let failed = || Error::io(format!("write {}", archive.display()));
         let mut out = BufWriter::new(File::create(&archive).map_err(failed())?);
-        source.archive(&mut out)?;
+        Source::of(job).archive(&mut out)?;
         out.into_inner().map_err(|error| failed()(error.into_error()))?;
         let unpack = Op::Untar { archive: archive.clone(), into: place.other.clone() };
         program::action(&unpack, Driver::Native, Reflink::Never).perform(&mut |_| {})?;
@@ -79,9 +77,12 @@ impl Workload for Tree {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
-        let from = origin(job, &place.other);
+        let from = place.other.join(TOP);
         if !from.is_dir() {
-            return Err(Error::Unfit(format!("{} is no directory; the tree to copy is one", from.display())));
+            return Err(Error::Unfit(format!(
+                "the tree {} is not there: it is made once a run",
+                from.display()
+            )));
         }
         let to = place.root.join(TOP);
         let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
@@ -107,14 +108,6 @@ impl Workload for Tree {
             Reflink::of(&job.settings).remark(),
             Source::of(job).remark(),
         ]
-    }
-}
-
-/// The tree that is copied.
-fn origin(job: &Job, other: &Path) -> PathBuf {
-    match Source::of(job) {
-        Source::Directory(path) => path,
-        Source::Generated { .. } => other.join(TOP),
     }
 }
 
@@ -153,6 +146,22 @@ mod tests {
                 assert_eq!(files(&place.root), after, "{driver}");
             }
         }
+    }
+
+    #[test]
+    fn a_real_tree_is_copied_from_the_other_disk_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let [real, other] = ["real", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&real).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(real.join("f"), "contents").unwrap();
+        let mut job = job("native");
+        job.settings.0.insert("tree".into(), Value::Text(real.to_str().unwrap().into()));
+        let place = Place { root: dir.path().join("root"), other };
+        assert!(Tree.steps(&job, &place).is_err());
+        Tree.inputs(&job, &place).unwrap();
+        assert_eq!(std::fs::read_to_string(place.other.join("tree/f")).unwrap(), "contents");
+        assert!(Tree.steps(&job, &place).is_ok() && Tree.room(&job).unwrap().other_bytes > 0);
     }
 
     #[test]

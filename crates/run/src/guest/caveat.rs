@@ -8,8 +8,7 @@ use fsarena_guest::kernel::GuestKernel;
 
 /// Where the filesystems ran, and what their figures are worth.
 pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
-    let names: Vec<String> = kernels.by_level.values().map(GuestKernel::name).collect();
-    let kernels = format!("kernel {}", names.join(", "));
+    let kernels = named(kernels);
     let worth = match (guest.emulator, guest.accelerator) {
         (Emulator::Exact, _) => {
             "the figures are instructions, not time: they know no caches, no memory, no device, no waiting and no \
@@ -35,4 +34,34 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let text =
         format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
     Note::new(NoteKind::Fairness, text)
+}
+
+/// The kernels; several with the levels that arms name them by.
+fn named(kernels: &Kernels) -> String {
+    let several = kernels.by_level.len() > 1;
+    let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
+        name if several && *level != name => format!("{level}: {name}"),
+        name => name,
+    };
+    let names: Vec<String> = kernels.by_level.iter().map(name).collect();
+    format!("{} {}", if several { "kernels" } else { "kernel" }, names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_kernels_are_told_apart_by_what_arms_call_them() {
+        let kernel = |release: &str| GuestKernel {
+            image: "/k".into(),
+            release: release.into(),
+            modules: Default::default(),
+        };
+        let mut kernels = Kernels::default();
+        kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
+        assert_eq!(named(&kernels), "kernel 6.1.0-9-amd64");
+        kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
+        assert_eq!(named(&kernels), "kernels debian:6.1: 6.1.0-9-amd64, debian:6.12: 6.12.1-amd64");
+    }
 }

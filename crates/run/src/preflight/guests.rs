@@ -6,8 +6,9 @@ use fsarena_core::cell::Arm;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, faults};
-use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
 use fsarena_fs::available::find_program;
+use fsarena_fs::charsets;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_fs::lifecycle;
@@ -113,13 +114,18 @@ pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
 }
 
 /// Whether a kernel has a filesystem.
-fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
+pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
 }
 
 /// The definitions of all arms' filesystems and of the other disk's, each of which can be made here, and which
 /// every kernel that is to mount it has.
-pub fn mountable(plan: &Plan, arms: &[Arm], kernels: &Kernels) -> Result<Vec<&'static FsDef>, Fatal> {
+pub fn mountable(
+    plan: &Plan,
+    emulator: Emulator,
+    arms: &[Arm],
+    kernels: &Kernels,
+) -> Result<Vec<&'static FsDef>, Fatal> {
     if !FILLABLE.contains(&plan.device.other_fs.as_str()) {
         return Err(Fatal::Plan(format!(
             "other_fs = {}: for a guest the other disk is made without mounting it, as {}",
@@ -135,22 +141,17 @@ pub fn mountable(plan: &Plan, arms: &[Arm], kernels: &Kernels) -> Result<Vec<&'s
         let def = fsarena_fs::filesystems::find(id)?;
         let kernel = &kernels.by_level[level];
         if !has(kernel, def) {
-            return Err(Fatal::Missing(format!(
-                "the guest kernel {} has no {id}; name one that has it: --kernel debian:6.1, or --kernel PATH \
-                 --modules DIR",
-                kernel.name()
-            )));
+            return Err(lacks(emulator, kernel, def));
         }
         if find_program(&path, def.mkfs).is_none() {
-            let packages = def.packages.join(" ");
-            return Err(Fatal::Missing(format!("{} is not installed: apt-get install {packages}", def.mkfs)));
+            return Err(super::no_mkfs(def));
         }
         if !defs.iter().any(|known| known.id == def.id) {
             defs.push(def);
         }
     }
     for arm in arms {
-        if counts(plan) {
+        if emulator == Emulator::Exact {
             nothing_around(arm)?;
         }
         around(arm, &kernels.by_level[arm.level(factor::KERNEL)])?;
@@ -158,8 +159,18 @@ pub fn mountable(plan: &Plan, arms: &[Arm], kernels: &Kernels) -> Result<Vec<&'s
     Ok(defs)
 }
 
-fn counts(plan: &Plan) -> bool {
-    matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
+/// That a kernel has no such filesystem, and where there is one that has it.
+fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
+    let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
+    let fix = match here.last() {
+        _ if emulator == Emulator::Uml => {
+            "take `--on qemu`, or a User Mode Linux that has it: --kernel PATH".to_string()
+        }
+        Some(release) => format!("one that has it is here: --kernel debian:{release}"),
+        None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR".to_string(),
+    };
+    let since = if def.kernels.is_empty() { String::new() } else { format!(" ({})", def.kernels) };
+    Fatal::Missing(format!("the guest kernel {} has no {}{since}; {fix}", kernel.name(), def.id))
 }
 
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
@@ -195,7 +206,7 @@ fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
     }
     let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
-    let further = further_modules(arm, &stack);
+    let further = further_modules(arm, &stack, &options.mount);
     match further.iter().find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
         None => Ok(()),
         Some(module) => Err(Fatal::Missing(format!(
@@ -216,12 +227,61 @@ pub fn stack(arm: &Arm, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fa
     Ok(Stack { more, journal, array: raid.map(Array::of), faults })
 }
 
-/// The modules that an arm takes besides those of its filesystem.
-pub fn further_modules(arm: &Arm, stack: &Stack) -> Vec<&'static str> {
+/// The modules that an arm takes besides those of its filesystem, which is mounted with these options.
+pub fn further_modules(arm: &Arm, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == arm.level(factor::SCHEDULER));
-    stack.modules().into_iter().chain(scheduler.map(|(_, module)| module)).collect()
+    let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
+    fixed.map(String::from).chain(charsets::modules(mount)).collect()
+}
+
+/// The modules that mount a filesystem: its own, and those that it asks for by name and this kernel has.
+pub fn of_filesystem(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
+    let asked_for = def.modules.iter().copied().filter(|name| modules.has(name));
+    std::iter::once(module(modules, def.kernel_type)).chain(asked_for).collect()
 }
 
 /// I/O schedulers and their modules.
 const SCHEDULERS: [(&str, &str); 3] =
     [("mq-deadline", "mq_deadline"), ("kyber", "kyber_iosched"), ("bfq", "bfq")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_fs::filesystems;
+
+    /// A kernel with these built in.
+    fn modules(names: &[&str]) -> (tempfile::TempDir, Modules) {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: String = names.iter().map(|name| format!("kernel/{name}.ko\n")).collect();
+        std::fs::write(dir.path().join("modules.builtin"), lines).unwrap();
+        let modules = Modules::open(dir.path()).unwrap();
+        (dir, modules)
+    }
+
+    #[test]
+    fn what_a_driver_asks_for_by_name_comes_with_it_where_the_kernel_has_it() {
+        let (_dir, modules) = modules(&["vfat", "nls_cp437", "nls_ascii", "ext4", "f2fs"]);
+        let of = |fs: &str| of_filesystem(&modules, filesystems::find(fs).unwrap());
+        assert_eq!(of("vfat"), ["vfat", "nls_cp437", "nls_ascii"]);
+        assert_eq!((of("ext3"), of("f2fs")), (vec!["ext4"], vec!["f2fs"]));
+    }
+
+    #[test]
+    fn character_sets_of_mount_options_are_modules_of_the_arm() {
+        let levels = [(factor::SCHEDULER.to_string(), "bfq".to_string())].into();
+        let arm = Arm { name: "vfat".into(), levels };
+        let further = further_modules(&arm, &Stack::default(), "codepage=850,flush");
+        assert_eq!(further, ["bfq", "nls_cp850"]);
+    }
+
+    #[test]
+    fn a_kernel_without_the_filesystem_is_told_with_what_has_it() {
+        let (_dir, modules) = modules(&["ext4"]);
+        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), modules };
+        let def = filesystems::find("reiser4").unwrap();
+        let uml = lacks(Emulator::Uml, &kernel, def).to_string();
+        assert!(uml.starts_with("the guest kernel 6.1 has no reiser4 (Linux has never had it"), "{uml}");
+        assert!(uml.contains("--on qemu"), "{uml}");
+        assert!(lacks(Emulator::Qemu, &kernel, def).to_string().contains("--kernel PATH --modules DIR"));
+    }
+}

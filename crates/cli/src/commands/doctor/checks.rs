@@ -4,7 +4,7 @@ mod guests;
 
 use super::{Finding, State};
 use bytesize::ByteSize;
-use fsarena_fs::available::{Availability, find_program};
+use fsarena_fs::available::{Availability, find_program, to_install};
 use fsarena_load::workload::Job;
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
@@ -95,12 +95,13 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
     let packages = missing_packages(found);
     if !packages.is_empty() {
         let without = names(&|have| have.kernel && have.mkfs.is_none());
-        let fix = format!("apt-get install {}", packages.join(" "));
+        let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none()).map(|have| have.def);
+        let fix = to_install(unmade);
         findings.push(finding("mkfs programs", State::Missing, format!("none for {without}"), fix));
     }
     let foreign = names(&|have| !have.kernel);
     if !foreign.is_empty() {
-        let fix = "a guest kernel that has them: --on qemu";
+        let fix = "guests have some of them: see the next lines";
         findings.push(finding("not in this kernel", State::Limited, foreign, fix));
     }
     findings

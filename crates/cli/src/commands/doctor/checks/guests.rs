@@ -1,11 +1,17 @@
 //! Guests: what emulates them, what they boot, and which filesystems they can have.
 
 use super::{Finding, State, finding};
-use fsarena_fs::available::{Availability, find_program};
+use fsarena_core::plan::Emulator;
+use fsarena_fs::available::{Availability, find_program, to_install};
+use fsarena_fs::def::FsDef;
+use fsarena_guest::counter::Counter;
 use fsarena_guest::emulator::QEMU;
-use fsarena_guest::kernel::{Places, UML};
+use fsarena_guest::exact::has_memory_disks;
+use fsarena_guest::kernel::{self, Places, UML};
+use fsarena_guest::modules::Modules;
 use fsarena_guest::trial;
-use fsarena_run::preflight::guests::in_modules;
+use fsarena_run::preflight::guests::{has, in_modules};
+use fsarena_sys::argv::Argv;
 
 /// Emulators, with the words of `--on` that need them and the package that brings each.
 const EMULATORS: [(&str, &str, &str); 2] =
@@ -14,11 +20,35 @@ const EMULATORS: [(&str, &str, &str); 2] =
 /// Everything about guests. The survey is of the machine itself: it knows the mkfs programs.
 pub fn all(survey: &[Availability]) -> Vec<Finding> {
     let places = Places::usual(None);
-    let mut findings = vec![emulated(), kernels(&places)];
-    if emulators().contains(&QEMU) {
-        findings.push(kvm(&places));
+    let here = emulators();
+    let mut findings = vec![emulated(&here)];
+    let mut unmade = vec![];
+    if here.contains(&QEMU) {
+        findings.extend([kernels(&places), kvm(&places)]);
+        match places.usual_kernel() {
+            Ok(Some((release, modules))) => {
+                findings.push(counts(&modules));
+                let able = |def: &FsDef| in_modules(&modules, def);
+                findings.push(filesystems("filesystems in guests", &release, survey, able, &mut unmade));
+                findings.extend(lacked(&places, survey, able));
+            }
+            Ok(None) => {}
+            Err(error) => {
+                findings.push(finding("filesystems in guests", State::Missing, error.to_string(), ""));
+            }
+        }
     }
-    findings.extend(filesystems(&places, survey));
+    if here.contains(&UML) {
+        let what = "filesystems in UML";
+        match kernel::find(Emulator::Uml, "", &places, &mut |_| {}) {
+            Ok(kernel) => {
+                let able = |def: &FsDef| has(&kernel, def);
+                findings.push(filesystems(what, &kernel.name(), survey, able, &mut unmade));
+            }
+            Err(error) => findings.push(finding(what, State::Missing, error.to_string(), "")),
+        }
+    }
+    findings.extend(no_mkfs(&unmade));
     findings
 }
 
@@ -29,8 +59,7 @@ pub fn emulators() -> Vec<&'static str> {
     EMULATORS.into_iter().map(|(program, ..)| program).filter(here).collect()
 }
 
-fn emulated() -> Finding {
-    let here = emulators();
+fn emulated(here: &[&str]) -> Finding {
     let (found, missing): (Vec<_>, Vec<_>) =
         EMULATORS.into_iter().partition(|(name, ..)| here.contains(name));
     let found = found.iter().map(|(program, on, _)| format!("{program} ({on})")).collect::<Vec<_>>();
@@ -60,13 +89,18 @@ fn kernels(places: &Places) -> Finding {
 fn kvm(places: &Places) -> Finding {
     let what = "KVM";
     if let Err(error) = trial::open() {
-        let fix = "where there is one, membership in its group (kvm); without it guests are translated";
+        let fix = match std::path::Path::new(trial::DEVICE).exists() {
+            true => {
+                "guests are translated without it; to use it, become a member of its group: adduser USER kvm"
+            }
+            false => "nothing to do: guests are translated where a machine offers no KVM",
+        };
         return finding(what, State::Limited, error, fix);
     }
     let caches = [&places.cache, &places.shared];
     let known: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::known(cache)).collect();
     match known.iter().flatten().next() {
-        Some(why) => finding(what, State::Limited, why.as_str(), "guests are translated: nothing to do"),
+        Some(why) => finding(what, State::Limited, why.as_str(), "nothing to do: guests are translated"),
         None if known.is_empty() => {
             finding(what, State::Ok, "may be opened; the first run in a guest tries whether it works", "")
         }
@@ -74,33 +108,73 @@ fn kvm(places: &Places) -> Finding {
     }
 }
 
-/// The filesystems of the usual guest kernel, and those of them that nothing here can make.
-fn filesystems(places: &Places, survey: &[Availability]) -> Vec<Finding> {
-    let modules = match places.usual_modules() {
-        Ok(Some(modules)) => modules,
-        Ok(None) => return vec![],
-        Err(error) => return vec![finding("filesystems in guests", State::Missing, error.to_string(), "")],
-    };
-    let names = |of: &[&Availability]| of.iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ");
-    let (had, lacked): (Vec<&Availability>, Vec<_>) =
-        survey.iter().partition(|have| in_modules(&modules, have.def));
-    let (made, unmade): (Vec<&Availability>, Vec<_>) = had.into_iter().partition(|have| have.mkfs.is_some());
-    let mut findings = vec![finding("filesystems in guests", State::Ok, names(&made), "")];
-    if !unmade.is_empty() {
-        let mut packages: Vec<&str> = unmade.iter().flat_map(|have| have.missing_packages).copied().collect();
-        packages.sort_unstable();
-        packages.dedup();
-        let fix = format!("apt-get install {}", packages.join(" "));
-        findings.push(finding(
-            "mkfs for guests",
+/// How exactly instructions are counted with this QEMU and this kernel.
+fn counts(modules: &Modules) -> Finding {
+    let what = "counting instructions";
+    let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
+    let qemu = version.lines().next().unwrap_or("a QEMU of no known version");
+    if !Counter::fits(&version) {
+        let found = format!("programs and the kernel are told apart at clock ticks only: {qemu}");
+        return finding(
+            what,
             State::Limited,
-            format!("none for {}", names(&unmade)),
-            fix,
-        ));
+            found,
+            "QEMU 6 to 8, whose plugins can count; sums are exact anyway",
+        );
     }
-    if !lacked.is_empty() {
-        let fix = "a kernel of your own: --kernel PATH --modules DIR";
-        findings.push(finding("not in the guest kernel", State::Limited, names(&lacked), fix));
+    if !has_memory_disks(modules) {
+        let found = "the usual kernel has no disks that are memory, so interrupts of disks are counted too";
+        return finding(
+            what,
+            State::Limited,
+            found,
+            "a kernel with the modules nfit and nd_pmem, as Debian's",
+        );
     }
-    findings
+    finding(what, State::Ok, format!("by a plugin of {qemu}"), "")
+}
+
+/// The filesystems of a guest kernel; those of them that nothing here can make are handed on.
+fn filesystems<'a>(
+    what: &'static str,
+    release: &str,
+    survey: &'a [Availability],
+    able: impl Fn(&FsDef) -> bool,
+    unmade: &mut Vec<&'a Availability>,
+) -> Finding {
+    let had = survey.iter().filter(|have| able(have.def));
+    let (made, without): (Vec<&Availability>, Vec<_>) = had.partition(|have| have.mkfs.is_some());
+    for have in without {
+        if !unmade.iter().any(|known| known.def.id == have.def.id) {
+            unmade.push(have);
+        }
+    }
+    let names = made.iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ");
+    finding(what, State::Ok, format!("{release}: {names}"), "")
+}
+
+/// The filesystems that the usual kernel has not, with a kernel that has them.
+fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> bool) -> Option<Finding> {
+    let lacked: Vec<&FsDef> = survey.iter().map(|have| have.def).filter(|def| !able(def)).collect();
+    let names: Vec<&str> = lacked.iter().map(|def| def.id).collect();
+    let fix = |def: &&FsDef| {
+        let here = places.releases_with(|modules| in_modules(modules, def)).pop();
+        let elsewhere = if def.kernels.is_empty() { "a kernel of your own" } else { def.kernels };
+        here.map_or(format!("{}: {elsewhere}", def.id), |release| {
+            format!("{}: --kernel debian:{release}", def.id)
+        })
+    };
+    let fixes = lacked.iter().map(fix).collect::<Vec<_>>().join("; ");
+    (!lacked.is_empty()).then(|| {
+        let fix = format!("{fixes} (--kernel PATH --modules DIR)");
+        finding("not in the guest kernel", State::Limited, names.join(" "), fix)
+    })
+}
+
+fn no_mkfs(unmade: &[&Availability]) -> Option<Finding> {
+    let names: Vec<&str> = unmade.iter().map(|have| have.def.id).collect();
+    (!unmade.is_empty()).then(|| {
+        let fix = to_install(unmade.iter().map(|have| have.def));
+        finding("mkfs for guests", State::Limited, format!("none for {}", names.join(" ")), fix)
+    })
 }

@@ -1,0 +1,95 @@
+//! What a tree asks of the filesystem that is to hold it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// What not every filesystem can hold: of each kind the first that was met.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Demands {
+    /// A symbolic link.
+    pub link: Option<PathBuf>,
+    /// Something of another owner than whoever unpacks it, where owners are restored.
+    pub owned: Option<PathBuf>,
+    /// Something whose name differs from another of its directory only in case.
+    pub twin_but_for_case: Option<PathBuf>,
+    /// Something whose name has what Windows keeps for itself.
+    pub reserved: Option<PathBuf>,
+    /// What has the longest name.
+    pub longest: Option<PathBuf>,
+}
+
+/// What Windows allows in no name (Microsoft, "Naming Files, Paths, and Namespaces").
+const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
+
+impl Demands {
+    /// Of names in their order, each with its path.
+    pub fn of_names<'a>(paths: impl Iterator<Item = &'a Path>) -> Demands {
+        let mut demands = Demands::default();
+        let mut seen = HashSet::new();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !seen.insert(path.to_string_lossy().to_lowercase()) {
+                first(&mut demands.twin_but_for_case, path);
+            }
+            let odd = |letter: char| RESERVED.contains(&letter) || letter.is_control();
+            if name.contains(odd) || name.ends_with(['.', ' ']) {
+                first(&mut demands.reserved, path);
+            }
+            if name_bytes(path) > demands.longest.as_deref().map_or(0, name_bytes) {
+                demands.longest = Some(path.into());
+            }
+        }
+        demands
+    }
+
+    /// These and those of other work on the same filesystem.
+    pub fn and(self, other: Demands) -> Demands {
+        let longer = |a: Option<PathBuf>, b: Option<PathBuf>| {
+            a.into_iter().chain(b).max_by_key(|path| name_bytes(path))
+        };
+        Demands {
+            link: self.link.or(other.link),
+            owned: self.owned.or(other.owned),
+            twin_but_for_case: self.twin_but_for_case.or(other.twin_but_for_case),
+            reserved: self.reserved.or(other.reserved),
+            longest: longer(self.longest, other.longest),
+        }
+    }
+}
+
+/// The length of a path's last name in bytes.
+pub fn name_bytes(path: &Path) -> u64 {
+    path.file_name().map_or(0, |name| name.len() as u64)
+}
+
+pub(crate) fn first(place: &mut Option<PathBuf>, path: &Path) {
+    place.get_or_insert_with(|| path.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(names: &[&str]) -> Demands {
+        Demands::of_names(names.iter().map(Path::new))
+    }
+
+    #[test]
+    fn names_that_only_some_filesystems_can_hold_are_found() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        let plain = of(&["t/a.c", "t/b/a.c", "t/A"]);
+        assert_eq!(plain, Demands { longest: path("t/a.c"), ..Demands::default() });
+        let odd = of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
+        assert_eq!(odd.twin_but_for_case, path("t/xt_tcpmss.h"));
+        assert_eq!((odd.reserved, odd.longest), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
+        assert_eq!(of(&["t/etc."]).reserved, path("t/etc."));
+    }
+
+    #[test]
+    fn the_first_of_a_kind_and_the_longest_of_all_stay() {
+        let link = Demands { link: Some("t/l".into()), ..of(&["t/short"]) };
+        let both = of(&["t/a:", "t/longest-of-all"]).and(link);
+        assert_eq!(both.link, Some("t/l".into()));
+        assert_eq!((both.reserved, both.longest), (Some("t/a:".into()), Some("t/longest-of-all".into())));
+    }
+}

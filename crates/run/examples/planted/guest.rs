@@ -1,0 +1,136 @@
+//! Guests that do some work and count it.
+
+use crate::{BLOCKS, Desk, Failed};
+use fsarena_core::cell::{Cell, WorkloadPlan};
+use fsarena_core::claim::{Claim, Pair, Relation};
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::factor;
+use fsarena_core::matrix;
+use fsarena_core::metric::reading;
+use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, Plan, SettlePlan, StopPlan};
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Settings, Value};
+use fsarena_run::executor::Executor;
+use fsarena_run::guest::Guests;
+use fsarena_run::preflight;
+use fsarena_stats::verdict::{Verdict, judge};
+use fsarena_sys::kernel::Kernel;
+use std::collections::BTreeMap;
+
+/// Kernel instructions of each step of a cell.
+pub type Counts = BTreeMap<String, f64>;
+
+/// What is done.
+pub struct Work<'a> {
+    pub fs: &'a str,
+    pub workload: &'a str,
+    /// What differs from the workload's defaults.
+    pub settings: Vec<(&'a str, Value)>,
+    /// Mount options, each for an arm of its own.
+    pub mounts: &'a [&'a str],
+    pub seed: u64,
+}
+
+/// Guests for all arms of some work.
+pub struct Crew {
+    plan: Plan,
+    guests: Guests,
+}
+
+impl Crew {
+    /// Makes what they share.
+    pub fn start(work: &Work, name: &str, desk: Desk) -> Result<Crew, Failed> {
+        let guest = GuestPlan::of(Emulator::Exact);
+        let plan = plan(work, guest.clone())?;
+        let check = preflight::check(&Kernel::host(), &plan, &matrix::expand(&plan), desk.dir)?;
+        let guests =
+            Guests::start(&plan, &guest, &check, desk.journal, &desk.dir.join(name), &mut |_| Ok(()))?;
+        Ok(Crew { plan, guests })
+    }
+
+    /// The counts of one block of an arm.
+    pub fn run(&mut self, arm: usize, block: u32) -> Result<Counts, Failed> {
+        let arms = matrix::expand(&self.plan);
+        let cell: Cell = matrix::cells(&self.plan, &arms, &[arm], block).remove(0);
+        let mut counts = Counts::new();
+        let ended = self.guests.run(&cell, &mut |event| {
+            if let CellEvent::Sample(sample) = event
+                && sample.step.in_composite
+                && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
+            {
+                counts.insert(sample.step.id.to_string(), count);
+            }
+        })?;
+        match ended {
+            Outcome::Done => Ok(counts),
+            Outcome::Failed { why } => Err(why.into()),
+            Outcome::Interrupted => Err("interrupted".into()),
+        }
+    }
+
+    /// Removes what they shared.
+    pub fn end(self) -> Result<(), Failed> {
+        Ok(Box::new(self.guests).finish(&mut |_| Ok(()))?)
+    }
+}
+
+fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
+    let workload = fsarena_load::workloads::find(work.workload).ok_or("there is no such workload")?;
+    let mut settings = Settings::defaults(workload.def().settings);
+    settings.0.insert("driver".into(), Value::Text("native".into()));
+    settings.0.extend(work.settings.iter().map(|(name, value)| (name.to_string(), value.clone())));
+    let mounts = work.mounts.iter().map(|mount| mount.to_string()).collect();
+    Ok(Plan {
+        name: "planted".into(),
+        title: "Planted work".into(),
+        question: "Is it found?".into(),
+        scale: Scale::Tiny,
+        seed: work.seed,
+        claims: vec![],
+        round: None,
+        factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)]
+            .into(),
+        device: DevicePlan {
+            backing: Backing::Guest(guest),
+            size: None,
+            direct_io: false,
+            discard: false,
+            other_fs: "ext4".into(),
+            other_dir: None,
+        },
+        stop: StopPlan { blocks: BLOCKS, ..StopPlan::default() },
+        settle: SettlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
+        arms: vec![],
+        workloads: vec![WorkloadPlan { name: work.workload.into(), settings }],
+    })
+}
+
+/// What the blocks say of "b differs from a".
+pub fn difference(a: &[Counts], b: &[Counts], step: &str) -> Option<Verdict> {
+    let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b[step] / a[step]).ln()).collect();
+    judge(&claim(), &d, None)
+}
+
+fn claim() -> Pair {
+    match "step.kernel_instructions: b != a".parse::<Claim>().map(|claim| claim.relation) {
+        Ok(Relation::Pair(pair)) => pair,
+        other => unreachable!("this is a claim about a pair: {other:?}"),
+    }
+}
+
+/// Whether the interval is all on one side.
+pub fn differs(verdict: &Verdict) -> bool {
+    verdict.interval.0 > 0.0 || verdict.interval.1 < 0.0
+}
+
+/// `effect | low to high | differs`, as columns of a table.
+pub fn columns(verdict: &Verdict) -> String {
+    let percent = |x: f64| format!("{:.4}%", 100.0 * x);
+    format!(
+        "{} | {} to {} | {}",
+        percent(verdict.effect),
+        percent(verdict.interval.0),
+        percent(verdict.interval.1),
+        if differs(verdict) { "yes" } else { "no" },
+    )
+}

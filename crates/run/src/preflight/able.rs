@@ -1,0 +1,90 @@
+//! Whether the filesystems can hold what the work puts on them.
+
+use crate::executor::Fatal;
+use fsarena_core::cell::Arm;
+use fsarena_core::factor;
+use fsarena_fs::def::FsDef;
+use fsarena_fs::filesystems;
+use fsarena_load::demands::{Demands, name_bytes};
+
+/// Refuses an arm whose filesystem cannot do the work.
+///
+/// # Errors
+/// Which arm, why, and what can be done.
+pub fn check<'a>(arms: impl Iterator<Item = &'a Arm>, demands: &Demands) -> Result<(), Fatal> {
+    for arm in arms {
+        let def = filesystems::find(arm.level(factor::FS))?;
+        if let Some(why) = cannot(def, demands) {
+            return Err(Fatal::Plan(format!(
+                "arm {}: {} {why}; leave {} out (--fs), or take another tree (--tree)",
+                arm.name, def.title, def.id
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Why a filesystem cannot hold a tree. None where it can.
+fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
+    let Demands { link, owned, twin_but_for_case, reserved, longest } = demands;
+    let traits = def.traits;
+    let in_the_way = [
+        (traits.unix, link, "has no symbolic links, and the tree has one:"),
+        (traits.unix, owned, "keeps no owners, and the tree has a file that is not root's:"),
+        (
+            traits.case_sensitive,
+            twin_but_for_case,
+            "does not tell names by case, and the tree has two in one directory:",
+        ),
+        (traits.any_name, reserved, "does not allow this name of the tree:"),
+    ];
+    let found = in_the_way.into_iter().find_map(|(able, entry, why)| {
+        let entry = entry.as_ref().filter(|_| !able)?;
+        Some(format!("{why} {}", entry.display()))
+    });
+    found.or_else(|| {
+        let longest = longest.as_ref().filter(|path| name_bytes(path) > traits.name_bytes)?;
+        let limit = traits.name_bytes;
+        Some(format!(
+            "has names of at most {limit} bytes, and the tree has a longer one: {}",
+            longest.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn why(fs: &str, demands: &Demands) -> String {
+        cannot(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_filesystem_says_what_it_cannot_hold() {
+        let at = |name: &str| Some(PathBuf::from(name));
+        let link = Demands { link: at("tree/l"), ..Demands::default() };
+        assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
+        assert_eq!(why("minix", &link), "");
+        let owned = Demands { owned: at("tree/f"), ..Demands::default() };
+        assert!(why("exfat", &owned).contains("owners") && why("hfsplus", &owned).is_empty());
+        let twin = Demands { twin_but_for_case: at("tree/F"), ..Demands::default() };
+        assert!(why("hfsplus", &twin).contains("case") && why("ext4", &twin).is_empty());
+        let long = Demands { longest: at(&"n".repeat(61)), ..Demands::default() };
+        assert!(why("minix", &long).contains("at most 60 bytes") && why("vfat", &long).is_empty());
+    }
+
+    #[test]
+    fn an_arm_that_cannot_is_named_with_what_to_do() {
+        let levels = [(factor::FS.to_string(), "vfat".to_string())].into();
+        let arm = Arm { name: "vfat".into(), levels };
+        let demands = Demands { reserved: Some("tree/a:b".into()), ..Demands::default() };
+        let error = check([&arm].into_iter(), &demands).unwrap_err().to_string();
+        assert!(
+            error.starts_with("arm vfat: FAT32 does not allow this name of the tree: tree/a:b; leave"),
+            "{error}"
+        );
+        assert!(check([&arm].into_iter(), &Demands::default()).is_ok());
+    }
+}
