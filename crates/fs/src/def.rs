@@ -25,7 +25,8 @@ pub struct FsDef {
     pub packages: &'static [&'static str],
     /// The component of Debian that has them, where that is not `main`.
     pub component: &'static str,
-    /// Which kernels have it, where many of today's have not; empty for one that most have.
+    /// Which kernels have it, and the option that names one, where many of today's have not; empty for one that most
+    /// have.
     pub kernels: &'static str,
     /// Modules that its driver asks for by name when it is mounted, so that no dependency tells of them: checksums,
     /// tables of characters. A kernel that lacks one may do without.

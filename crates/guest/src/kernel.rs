@@ -146,7 +146,9 @@ pub fn find(
         Some((DEBIAN, version)) => packaged(version, places, log)?,
         _ => (PathBuf::from(level), None),
     };
-    let bytes = std::fs::read(&image).map_err(Error::io("reading the kernel", &image))?;
+    let bytes = std::fs::read(&image).map_err(|error| {
+        Error::unfit(&image, format!("{error}; --kernel takes a file, or debian:VERSION"))
+    })?;
     let seen = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {
         Some(dir) => Modules::open(&dir)?,
@@ -294,6 +296,8 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         let error = find(Emulator::Qemu, path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("is no kernel for x86"), "{error}");
+        let error = find(Emulator::Qemu, "/nowhere/bzImage", &places, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
         assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());
         assert!(find(Emulator::Uml, path.to_str().unwrap(), &places, &mut |_| {}).is_err());
     }

@@ -45,7 +45,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
-    kernels: "Debian has it from 6.12 on",
+    kernels: "Debian has it from 6.12 on: --kernel debian:6.12",
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },

@@ -30,7 +30,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
-    kernels: "Linux has never had it: a kernel with its patch",
+    kernels: "Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR",
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },

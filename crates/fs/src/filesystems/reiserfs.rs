@@ -61,7 +61,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
-    kernels: "Linux has it up to 6.12",
+    kernels: "Linux has it up to 6.12: --kernel debian:6.1",
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },

@@ -116,6 +116,7 @@ mod tests {
     use super::*;
     use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
+    use std::path::Path;
 
     fn job(driver: &str) -> Job {
         let mut settings = Settings::defaults(DEF.settings);

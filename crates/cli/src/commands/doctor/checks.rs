@@ -90,7 +90,10 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
     let usable = names(&|have| have.kernel && have.mkfs.is_some());
     let mut findings = vec![match usable.as_str() {
         "" => finding("filesystems", State::Missing, "none can be made and mounted", "see the next lines"),
-        usable => finding("filesystems", State::Ok, usable, ""),
+        usable if rustix::process::geteuid().is_root() => finding("filesystems", State::Ok, usable, ""),
+        usable => {
+            finding("filesystems", State::Limited, usable, "root mounts them here; without it guests do")
+        }
     }];
     let packages = missing_packages(found);
     if !packages.is_empty() {
@@ -235,8 +238,8 @@ fn left_overs() -> Finding {
         n => finding(
             "left by killed runs",
             State::Limited,
-            format!("{n} journals in {state:?}, or runs going on"),
-            "fsarena recover",
+            format!("{n} undo {} in {state:?}", if n == 1 { "journal" } else { "journals" }),
+            "fsarena recover, if no run is going on",
         ),
     }
 }

@@ -159,16 +159,14 @@ fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> boo
     let names: Vec<&str> = lacked.iter().map(|def| def.id).collect();
     let fix = |def: &&FsDef| {
         let here = places.releases_with(|modules| in_modules(modules, def)).pop();
-        let elsewhere = if def.kernels.is_empty() { "a kernel of your own" } else { def.kernels };
+        let own = "--kernel PATH --modules DIR";
+        let elsewhere = if def.kernels.is_empty() { own } else { def.kernels };
         here.map_or(format!("{}: {elsewhere}", def.id), |release| {
             format!("{}: --kernel debian:{release}", def.id)
         })
     };
     let fixes = lacked.iter().map(fix).collect::<Vec<_>>().join("; ");
-    (!lacked.is_empty()).then(|| {
-        let fix = format!("{fixes} (--kernel PATH --modules DIR)");
-        finding("not in the guest kernel", State::Limited, names.join(" "), fix)
-    })
+    (!lacked.is_empty()).then(|| finding("not in the guest kernel", State::Limited, names.join(" "), fixes))
 }
 
 fn no_mkfs(unmade: &[&Availability]) -> Option<Finding> {
