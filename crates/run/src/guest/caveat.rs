@@ -40,7 +40,7 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
 fn named(kernels: &Kernels) -> String {
     let several = kernels.by_level.len() > 1;
     let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
-        name if several && *level != name => format!("{level}: {name}"),
+        name if several && *level != name => format!("{name} ({level})"),
         name => name,
     };
     let names: Vec<String> = kernels.by_level.iter().map(name).collect();
@@ -62,6 +62,6 @@ mod tests {
         kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
         assert_eq!(named(&kernels), "kernel 6.1.0-9-amd64");
         kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
-        assert_eq!(named(&kernels), "kernels debian:6.1: 6.1.0-9-amd64, debian:6.12: 6.12.1-amd64");
+        assert_eq!(named(&kernels), "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)");
     }
 }
