@@ -78,7 +78,7 @@ impl Block {
 
     /// How many access times a step writes: directories, and files that have something to read.
     fn read(&self, files: bool) -> f64 {
-        let is_read = |entry: &&Entry| entry.bytes.map_or(true, |bytes| files && bytes > 0);
+        let is_read = |entry: &&Entry| entry.bytes.is_none_or(|bytes| files && bytes > 0);
         self.tree.iter().filter(is_read).count() as f64
     }
 }
