@@ -3,7 +3,7 @@
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::{Default as SettingDefault, Kind, SettingDef, WorkloadDef};
 
 static TASKS: WorkloadDef = WorkloadDef {
@@ -89,6 +89,16 @@ fn a_scale_has_its_own_stopping_rule() {
     let text = with("scale = \"tiny\"\n[stop]\nblocks = 20\n[scales.tiny]\nblocks = 2\nbudget = \"90s\"");
     let plan = read(&text, &Overrides::default()).unwrap();
     assert_eq!((plan.stop.blocks, plan.stop.budget_s), (2, Some(90.0)));
+}
+
+#[test]
+fn counting_instructions_has_time_for_eight_blocks() {
+    let text = with("[stop]\nbudget = \"90s\"");
+    let backing = Some(Backing::Guest(GuestPlan::of(Emulator::Exact)));
+    let over = Overrides { backing, ..Overrides::default() };
+    assert_eq!(read(&text, &over).unwrap().stop.budget_s, Some(300.0));
+    let asked = Overrides { budget_s: Some(20.0), ..over };
+    assert_eq!(read(&text, &asked).unwrap().stop.budget_s, Some(20.0));
 }
 
 #[test]

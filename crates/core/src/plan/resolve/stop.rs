@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
-use crate::plan::{MOST_BLOCKS, StopPlan};
+use crate::plan::{Backing, Emulator, MOST_BLOCKS, StopPlan};
 use crate::scale::Scale;
 use toml::Spanned;
 
@@ -12,6 +12,9 @@ const BLOCKS: u32 = 8;
 const NO_BLOCK: &str = "a run has at least one block";
 /// How a margin is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
+
+/// The seconds of eight blocks of two arms where instructions are counted: a boot takes ten or more on a busy core.
+const EIGHT_COUNTED_BLOCKS_S: f64 = 300.0;
 
 impl Resolver<'_> {
     /// With claims the run ends when they are decided, unless `--blocks` asks for a number. A budget that was
@@ -39,11 +42,19 @@ impl Resolver<'_> {
             budget_s: match (self.over.budget_s, self.over.blocks) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
-                (None, None) => self.duration(budget)?,
+                (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
             when_decided,
             margin: self.over.margin.or(self.margin(file.stop.margin.as_ref())?),
         })
+    }
+
+    /// Where instructions are counted the first eight blocks decide, so they get the time that they take.
+    fn least_budget_s(&self) -> f64 {
+        match &self.over.backing {
+            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_BLOCKS_S,
+            _ => 0.0,
+        }
     }
 
     fn at_least_one(&self, blocks: Option<&Spanned<u32>>) -> Result<Option<u32>, PlanError> {

@@ -6,6 +6,7 @@ use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
 use fsarena_core::schedule::mix;
 use fsarena_stats::pairs::log_ratios;
@@ -172,12 +173,13 @@ impl Resolution {
 }
 
 /// What a report of a run on this machine quotes: nothing where the self-test was made elsewhere, under
-/// another kernel, or never.
+/// another kernel, or never, and of a run in guests, of which it says nothing.
 pub fn stored_line(state: &Path, record: &RunRecord) -> Option<String> {
     let stored: Resolution = serde_json::from_slice(&std::fs::read(state.join(FILE)).ok()?).ok()?;
     let [host] = record.hosts.as_slice() else { return None };
     let same = host.hostname == stored.hostname && host.kernel == stored.kernel;
-    stored.line().filter(|_| same && stored.verdicts > 0)
+    let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
+    stored.line().filter(|_| same && !in_guest && stored.verdicts > 0)
 }
 
 fn d(base: &[f64], arm: &[f64]) -> Vec<f64> {
