@@ -56,6 +56,21 @@ impl Overviews {
         if let Some((_, listed)) = known.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(listed.clone());
         }
+        let runs = self.learn(&mut known, folder)?;
+        known.listed = Some((Instant::now(), runs.clone()));
+        Ok(runs)
+    }
+
+    /// Reads the folder before anybody asks. Blocks. A list that is asked for afterwards is made anew, of what is there
+    /// then.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn prepare(&self, folder: &Folder) -> io::Result<()> {
+        self.learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
+    }
+
+    fn learn(&self, known: &mut Known, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let found = folder.runs()?;
         let (mut runs, mut unread) = (vec![], vec![]);
         for found in found {
@@ -68,7 +83,6 @@ impl Overviews {
         runs.sort_by(|a, b| (&b.summary.started, &b.found.id).cmp(&(&a.summary.started, &a.found.id)));
         let runs = Arc::new(runs);
         known.runs = runs.iter().map(|run| (run.found.id.clone(), run.clone())).collect();
-        known.listed = Some((Instant::now(), runs.clone()));
         Ok(runs)
     }
 
