@@ -22,11 +22,12 @@ run: setup
 # Tests run as root where they can: real loop mounts. What needs root is skipped, and says so, elsewhere.
 # Most of their time is waiting, for disks and guests and programs, so more go on at a time than there are CPUs. What
 # they lack is installed by the binary that they try: another build of it would have other features, and be another.
+# Tests send signals, which a job in the background or under nohup would hand down ignored.
 test: export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 test:
 	$(CARGO) test --workspace --tests --no-run
 	-$(TARGET)/debug/fsarena doctor --install
-	$(CARGO) test --workspace --tests
+	env --default-signal=HUP,INT,QUIT $(CARGO) test --workspace --tests
 	$(CARGO) test --workspace --doc
 
 lint:

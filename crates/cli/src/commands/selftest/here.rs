@@ -2,7 +2,6 @@
 
 mod measure;
 mod result;
-mod trees;
 
 pub use result::stored_line;
 
@@ -17,12 +16,13 @@ use fsarena_core::matrix;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::setting::{Settings, Value};
+use fsarena_load::source::{TREE_FILES, TWINS};
 use fsarena_run::preflight::{self, RAM};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::state_dir;
 use result::Resolution;
 use std::path::Path;
-use trees::Trees;
 
 const PLAN: &str = include_str!("plan.toml");
 
@@ -40,13 +40,13 @@ pub fn run(args: &Args) -> Outcome {
         return Err(Failure::new(ExitCode::Missing, message));
     }
     let room = Room::make(Path::new(RAM), "fsarena-selftest")?;
-    let trees = Trees::make(room.dir(), args.files, args.seed)?;
-    let plan = plan(args, &kernel, &trees.largest())?;
+    let plan = plan(args, &kernel)?;
     let arms = matrix::expand(&plan);
-    let check = preflight::check(&kernel, &plan, &arms, Path::new("."))?;
+    let inputs = with_inputs_of_all(&plan);
+    let check = preflight::check(&kernel, &inputs, &arms, Path::new("."))?;
     let mut progress = Progress::new(args.quiet);
     progress.say(&format!("{}: {} arms, {}", plan.title, arms.len(), check.describe()));
-    let measured = measure::measure(&kernel, &plan, &arms, &check, &room, &trees, &mut progress)?;
+    let measured = measure::measure(&kernel, &plan, &inputs, &arms, &check, &room, &mut progress)?;
     room.clear()?;
     let Some(measured) = measured else {
         return Err(Failure::new(ExitCode::Internal, "a signal ended the self-test; nothing is stored"));
@@ -60,17 +60,36 @@ pub fn run(args: &Args) -> Outcome {
     Ok(resolution.exit_code())
 }
 
-fn plan(args: &Args, kernel: &Kernel, tree: &str) -> Result<Plan, Failure> {
+fn plan(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let file = PlanFile::parse("the self-test's plan", PLAN.as_bytes())?;
     let over = Overrides {
         seed: Some(args.seed),
         budget_s: Some(args.budget.as_secs_f64()),
         backing: Some(Backing::Ram),
-        // The image is made for the largest; each arm has its own.
-        settings: vec![("tree".into(), tree.into())],
+        settings: vec![(TREE_FILES.id.into(), args.files.to_string())],
         ..Overrides::default()
     };
     Ok(resolve("the self-test's plan", &file, &over, &vocabulary::collect(kernel, &over)?)?)
+}
+
+/// The same plan with the work of each arm, for which inputs and room are made.
+fn with_inputs_of_all(plan: &Plan) -> Plan {
+    let mut all = plan.clone();
+    let mut amounts = MORE.map(|(_, more)| more).to_vec();
+    amounts.dedup();
+    let works = amounts.iter().flat_map(|more| plan.workloads.iter().map(|work| (work.clone(), *more)));
+    all.workloads = works
+        .map(|(mut work, more)| {
+            plant(&mut work.settings, more);
+            work
+        })
+        .collect();
+    all
+}
+
+/// Gives work so many per cent more files.
+fn plant(settings: &mut Settings, more_percent: u64) {
+    settings.0.insert(TWINS.id.into(), Value::Int(100 * more_percent as i64));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The measurement: the runner's blocks, with the work of each cell made its arm's own.
 
-use super::trees::Trees;
+use super::{MORE, plant};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::room::Room;
@@ -10,7 +10,6 @@ use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::metric;
 use fsarena_core::plan::Plan;
 use fsarena_core::sample::Sample;
-use fsarena_core::setting::Value;
 use fsarena_run::executor::{Executor, Fatal, Tell};
 use fsarena_run::local::Local;
 use fsarena_run::preflight::Check;
@@ -50,19 +49,19 @@ impl Measured {
     }
 }
 
-/// Runs the plan. None where a signal ended it.
+/// Runs the plan, with the inputs of another. None where a signal ended it.
 pub fn measure(
     kernel: &Kernel,
     plan: &Plan,
+    inputs: &Plan,
     arms: &[Arm],
     check: &Check,
     room: &Room,
-    trees: &Trees,
     progress: &mut Progress,
 ) -> Result<Option<Measured>, Failure> {
     let mut silent = |_: Event| Ok(());
-    let local = Local::start(kernel, plan, check, room.journal(), room.dir(), &mut silent)?;
-    let mut executor = Box::new(Inflated { inner: Box::new(local), trees });
+    let local = Local::start(kernel, inputs, check, room.journal(), room.dir(), &mut silent)?;
+    let mut executor = Box::new(Inflated(Box::new(local)));
     let mut measured =
         Measured { arms: arms.iter().map(|arm| arm.name.clone()).collect(), ..Measured::default() };
     let mut cell: Option<Cell> = None;
@@ -80,7 +79,7 @@ pub fn measure(
         progress.show(event);
         Ok(())
     };
-    let steps = check.steps_per_cell();
+    let steps = check.steps_per_cell() / inputs.workloads.len() as u32;
     let end = runner::run(plan, arms, steps, Earlier::default(), &mut *executor, &mut consume)?;
     executor.finish(&mut silent)?;
     match (end, failed) {
@@ -93,19 +92,16 @@ pub fn measure(
     }
 }
 
-/// An executor that gives each arm its own tree.
-struct Inflated<'a> {
-    inner: Box<dyn Executor>,
-    trees: &'a Trees,
-}
+/// An executor that gives each arm its own amount of work.
+struct Inflated(Box<dyn Executor>);
 
-impl Executor for Inflated<'_> {
+impl Executor for Inflated {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
         let mut cell = cell.clone();
-        let tree = self.trees.of(&cell.arm.name);
-        let tree = tree.ok_or_else(|| Fatal::Plan(format!("arm {} has no tree", cell.arm.name)))?;
-        cell.workload.settings.0.insert("tree".into(), Value::Text(tree));
-        self.inner.run(&cell, emit)
+        let more = MORE.iter().find(|(name, _)| *name == cell.arm.name).map(|(_, more)| *more);
+        let more = more.ok_or_else(|| Fatal::Plan(format!("arm {} has no work", cell.arm.name)))?;
+        plant(&mut cell.workload.settings, more);
+        self.0.run(&cell, emit)
     }
 
     fn remarks(&self) -> Vec<Note> {
@@ -113,6 +109,6 @@ impl Executor for Inflated<'_> {
     }
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
-        self.inner.finish(tell)
+        self.0.finish(tell)
     }
 }
