@@ -3,6 +3,7 @@
 mod caveat;
 mod hearing;
 mod images;
+mod packed;
 mod pristine;
 mod readings;
 
@@ -22,16 +23,14 @@ use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::counter::{Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
-use fsarena_guest::exact;
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::modules::Module;
 use fsarena_guest::orders::{Orders, Stack};
-use fsarena_guest::packing::Initramfs;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::image;
 use fsarena_sys::undo::Journal;
 use images::Images;
+use packed::{Packed, Packer};
 use pristine::Pristine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,9 +44,6 @@ const OTHER: &str = "/mnt/other";
 const SCARCE: u64 = 1 << 20;
 /// What a kernel takes beside its initramfs before it can even complain, in bytes.
 const LEAST_MEMORY: u64 = 64 << 20;
-/// Modules of virtual hardware that nothing else asks for.
-const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
-
 /// The file of a guest with the instructions of its steps.
 const COUNTS: &str = "counts";
 
@@ -65,8 +61,7 @@ pub struct Guests {
     journal: Journal,
     size_bytes: u64,
     facts: BTreeMap<String, ArmFacts>,
-    /// What is booted beside a kernel, by the kernel's level and what of it is wanted.
-    packed: BTreeMap<(String, String), Packed>,
+    packer: Packer,
     /// From launch to the first timed operation, of every guest that came so far.
     boots: Vec<Duration>,
     /// Where the consoles and command lines of all guests are kept.
@@ -78,13 +73,6 @@ pub struct Guests {
     /// How often a second of the guest it is asked what it runs.
     sample_hz: Option<u32>,
     images: Images,
-}
-
-/// What is booted beside a kernel.
-struct Packed {
-    initramfs: Initramfs,
-    /// The modules in it, in the order in which they are loaded.
-    modules: Vec<String>,
 }
 
 impl Guests {
@@ -105,6 +93,7 @@ impl Guests {
         std::fs::create_dir_all(&kept).map_err(fsarena_sys::Error::io("making", &kept))?;
         let images = Images::make(plan, check, journal, run_dir.join("images"), tell)?;
         tell(Event::Note(caveat::caveat(guest, &check.kernels)))?;
+        let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let exact = guest.emulator == Emulator::Exact;
         let counter = if exact { counter(images.dir(), tell)? } else { None };
         Ok(Guests {
@@ -114,7 +103,7 @@ impl Guests {
             journal: journal.clone(),
             size_bytes: check.size_bytes,
             facts: BTreeMap::new(),
-            packed: BTreeMap::new(),
+            packer: Packer::new(guest.emulator, other, images.dir().to_path_buf()),
             boots: vec![],
             kept,
             counter,
@@ -170,40 +159,11 @@ impl Guests {
         Ok(Formatted { facts, image })
     }
 
-    /// What is booted beside the kernel for a cell, packed once.
+    /// What is booted beside the kernel for a cell.
     fn packed(&mut self, cell: &Cell, facts: &ArmFacts, stack: &Stack) -> Result<&mut Packed, Fatal> {
-        let def = facts.def;
-        let level = cell.arm.level(factor::KERNEL).to_string();
+        let level = cell.arm.level(factor::KERNEL);
         let further = guests::further_modules(&cell.arm, stack, &facts.options.mount);
-        let key = (level, format!("{} {}", def.kernel_type, further.join(" ")));
-        if !self.packed.contains_key(&key) {
-            let modules = self.modules(&key.0, def, &further)?;
-            let path = self.images.dir().join(format!("initramfs-{}", self.packed.len()));
-            let initramfs = Initramfs::pack(&path, &modules)?;
-            let modules = modules.into_iter().map(|module| module.name).collect();
-            self.packed.insert(key.clone(), Packed { initramfs, modules });
-        }
-        Ok(self.packed.get_mut(&key).expect("just inserted"))
-    }
-
-    fn modules(&self, level: &str, def: &FsDef, further: &[String]) -> Result<Vec<Module>, Fatal> {
-        let modules = &self.kernels[level].modules;
-        if !modules.is_known() {
-            return Ok(vec![]);
-        }
-        let mut wanted = vec![];
-        if self.guest.emulator == Emulator::Exact && exact::has_memory_disks(modules) {
-            wanted.extend(exact::MEMORY_DISKS);
-        } else if self.guest.emulator != Emulator::Uml {
-            wanted.extend(HARDWARE);
-        }
-        // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.
-        let crc32c = if self.guest.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
-        wanted.extend([crc32c].into_iter().filter(|name| modules.has(name)));
-        let other = fsarena_fs::filesystems::find(&self.plan.device.other_fs)?;
-        wanted.extend([def, other].into_iter().flat_map(|def| guests::of_filesystem(modules, def)));
-        wanted.extend(further.iter().map(String::as_str));
-        Ok(modules.closure(&wanted, crc32c)?)
+        self.packer.of(level, &self.kernels[level].modules, facts.def, &further)
     }
 
     fn request(&self, cell: &Cell, facts: &ArmFacts) -> Asked {

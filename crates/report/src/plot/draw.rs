@@ -1,7 +1,9 @@
 //! The one renderer of all charts: panels, axes and marks through plotters, on its SVG backend.
 
+mod legend;
+
 use super::colour::{Colour, theme};
-use super::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use super::{Anchor, Axis, Chart, Mark, Panel, Shape};
 use crate::error::Error;
 use crate::safe;
 use plotters::coord::Shift;
@@ -35,7 +37,7 @@ type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Coord>;
 /// # Errors
 /// Where the renderer refuses; that is a fault of ours.
 pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
-    let legend = legend_rows(&chart.legend);
+    let legend = legend::rows(&chart.legend);
     let top = TITLE + 18 + LEGEND_ROW * legend.len() as u32;
     let columns = chart.columns.max(1);
     // Panels above each other share their left edge.
@@ -48,7 +50,7 @@ pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
         let root = SVGBackend::with_string(&mut text, (size.0 * FINE, size.1 * FINE)).into_drawing_area();
         said(root.draw_text(&safe::line(&chart.title), &font(TITLE, theme::INK, true), (0, px(3))))?;
         for (row, keys) in legend.iter().enumerate() {
-            draw_keys(&root, keys, TITLE + 12 + row as u32 * LEGEND_ROW)?;
+            legend::draw(&root, keys, TITLE + 12 + row as u32 * LEGEND_ROW)?;
         }
         let mut at = top;
         for row in &rows {
@@ -308,63 +310,6 @@ where
     E: Drawable<SVGBackend<'b>>,
 {
     said(plot.draw_series(std::iter::once(element)).map(|_| ()))
-}
-
-fn draw_keys(root: &Area, keys: &[(u32, &Key)], top: u32) -> Result<(), Error> {
-    for (left, key) in keys {
-        let at = (px(*left), px(top + LEGEND_ROW / 2));
-        draw_sign(root, key, at)?;
-        let words = font(WORDS, theme::INK, false).pos(Pos::new(HPos::Left, VPos::Center));
-        said(root.draw_text(&safe::line(&key.label), &words, (at.0 + px(15), at.1)))?;
-    }
-    Ok(())
-}
-
-/// What a key looks like, ten CSS pixels wide.
-fn draw_sign(root: &Area, key: &Key, (x, y): (i32, i32)) -> Result<(), Error> {
-    let full = rgb(key.colour).filled();
-    let swatch = [(x, y - px(5)), (x + px(10), y + px(5))];
-    let edge = |colour, width| Rectangle::new(swatch, style(colour, width));
-    match key.sign {
-        Sign::Area(opacity) => {
-            said(root.draw(&Rectangle::new(swatch, rgb(key.colour).mix(opacity).filled())))?;
-            // An area may be as light as the page.
-            said(root.draw(&edge(theme::SOFT, 0.75)))
-        }
-        Sign::Frame => said(root.draw(&edge(key.colour, 2.0))),
-        Sign::Line => {
-            said(root.draw(&PathElement::new(vec![(x, y), (x + px(10), y)], style(key.colour, 2.0))))
-        }
-        Sign::Point(Shape::Disc) => said(root.draw(&Circle::new((x + px(5), y), px(4), full))),
-        Sign::Point(Shape::Ring) => {
-            said(root.draw(&Circle::new((x + px(5), y), px(4), style(key.colour, 1.5))))
-        }
-        Sign::Point(Shape::Square) => said(root.draw(&Rectangle::new(swatch, full))),
-        Sign::Point(Shape::Triangle) => {
-            let corners = vec![(x + px(5), y - px(5)), (x + px(10), y + px(4)), (x, y + px(4))];
-            said(root.draw(&Polygon::new(corners, full)))
-        }
-        Sign::Point(Shape::Diamond) => {
-            let corners = vec![(x + px(5), y - px(6)), (x + px(10), y), (x + px(5), y + px(6)), (x, y)];
-            said(root.draw(&Polygon::new(corners, full)))
-        }
-    }
-}
-
-/// The keys by rows, each with its distance from the left.
-fn legend_rows(keys: &[Key]) -> Vec<Vec<(u32, &Key)>> {
-    let mut rows: Vec<Vec<(u32, &Key)>> = vec![];
-    let mut left = WIDTH;
-    for key in keys {
-        let width = 15 + width_of(&key.label, WORDS) + 18;
-        if left + width > WIDTH {
-            rows.push(vec![]);
-            left = 0;
-        }
-        rows.last_mut().expect("a row was just made").push((left, key));
-        left += width;
-    }
-    rows
 }
 
 fn font(size: u32, colour: Colour, strong: bool) -> TextStyle<'static> {

@@ -19,7 +19,7 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
         (Emulator::Uml, _) => {
             "system calls are tens of times dearer there than on the machine: these times say that something works, and \
              neither rank filesystems nor compare with those of a machine (of 18 differences between filesystems on a \
-             machine they showed 4: docs/guests.md)"
+             machine they showed 7: docs/guests.md)"
         }
         (Emulator::Qemu, Some(Accelerator::Kvm)) => {
             "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
@@ -28,7 +28,7 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
         (Emulator::Qemu, _) => {
             "times are several times those of the machine itself and not comparable with them, and only differences \
              above 1.5 times in the same table mean anything (of 18 differences between filesystems on a machine they \
-             showed 4 and turned none: docs/guests.md)"
+             showed 6 and turned none: docs/guests.md)"
         }
     };
     let text =
