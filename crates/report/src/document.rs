@@ -58,6 +58,8 @@ pub struct Cell {
     pub strong: bool,
     /// The step and the arm whose samples it sums up, by their numbers in the run.
     pub source: Option<(usize, usize)>,
+    /// Where a click on it leads, on a page that has such an address.
+    pub address: Option<String>,
 }
 
 impl Cell {

@@ -57,11 +57,14 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     Panel { title: "Median over blocks".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
 }
 
-/// The runs by their dates.
+/// The runs by their dates; where some are of one day, `11-22 10:14`.
 fn runs(points: &[Point]) -> Axis {
-    let date = |at: f64| {
-        let point = points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0);
-        point.map_or(String::new(), |point| point.started.chars().take(10).collect())
+    let day = |point: &Point| point.started.chars().take(10).collect::<String>();
+    let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
+    let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
+        Some(point) if days_repeat => words::date(&point.started).chars().skip(5).collect(),
+        Some(point) => day(point),
+        None => String::new(),
     };
     Axis { grid: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
 }

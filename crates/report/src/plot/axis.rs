@@ -59,7 +59,12 @@ impl Axis {
             .filter(|exponent| (exponent - first) % every == 0)
             .flat_map(|exponent| within.iter().map(move |digit| digit * 10f64.powi(exponent)))
             .filter(|at| (low * 0.999..=high * 1.001).contains(at));
-        let ticks = ticks.map(|at| (at, say(at))).collect();
+        let mut ticks: Vec<f64> = ticks.collect();
+        // Between two powers there may be hardly a tick; within a factor of two or so, distances are nearly equal.
+        if ticks.len() < 3 && high / low < 3.0 {
+            ticks = multiples(nice((high - low) / TICKS), low, high);
+        }
+        let ticks = ticks.into_iter().map(|at| (at, say(at))).collect();
         Axis { label: logarithmic(label.into()), range: (low, high), log: true, ticks, grid: true }
     }
 
@@ -198,6 +203,8 @@ mod tests {
         assert!(axis.label.ends_with("(log scale)") && axis.log);
         assert_eq!(words(&axis), ["100", "1000", "10000", "100000"]);
         assert_eq!(axis.place(100.0), 2.0);
+        let narrow = Axis::log("time", 4.4, 7.6, |at| at.to_string());
+        assert_eq!(words(&narrow), ["5", "6", "7"]);
         assert_eq!(axis.place(1.0), 80f64.log10(), "what is off the axis is at its end");
         assert_eq!(words(&Axis::log("x", 1.0, 9.0, |at| at.to_string())), ["1", "2", "5"]);
     }

@@ -8,6 +8,7 @@ use crate::templates::{self, Message};
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse};
+use fsarena_report::document::{Document, Part};
 use fsarena_report::history::{Asked, MOST, history, reference};
 use fsarena_report::html::fragment;
 use fsarena_report::plot::svg;
@@ -70,6 +71,18 @@ fn arms(runs: &[Arc<Overview>]) -> Vec<String> {
     names
 }
 
+/// Makes the names of runs in tables lead to their reports.
+fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
+    let tables = document.parts.iter_mut().filter_map(|part| match part {
+        Part::Table(table) => Some(table),
+        _ => None,
+    });
+    for cell in tables.flat_map(|table| &mut table.rows).filter_map(|row| row.first_mut()) {
+        let named = runs.iter().find(|run| cell.lines.first() == Some(&run.found.id));
+        cell.address = named.map(|run| format!("/runs/{}", templates::in_query(&run.found.id)));
+    }
+}
+
 fn make(
     shared: &Shared,
     asked: Asked,
@@ -86,7 +99,8 @@ fn make(
     if let Some(error) = unknown.filter(|_| points.is_empty()) {
         return Err(error);
     }
-    let history = history(&asked, points);
+    let mut history = history(&asked, points);
+    link_runs(&mut history.page.document, runs);
     let chart = history.chart.as_ref().map(svg::inline).transpose().map_err(|error| error.to_string())?;
     let body = fragment(history.page.document).map_err(|error| error.to_string())?;
     let about = history.chart.map_or(String::new(), |chart| chart.about);
