@@ -89,7 +89,8 @@ fn runs_are_compared_as_the_command_line_does() {
 fn a_history_has_a_picture_and_says_what_changed() {
     let (place, [one, two], web) = served(&[]);
     let page = web.page("/history?study=example&arm=xfs&metric=elapsed");
-    for words in [&one, &two, "<svg", "No change was found over 2 runs", "xfs over ext2"] {
+    let link = format!("<a href=\"/runs/{one}\">{one}</a>");
+    for words in [&link, &two, "<svg", "No change was found over 2 runs", "xfs over ext2"] {
         assert!(page.contains(words), "{words} in {page}");
     }
     assert!(web.page("/history?study=example&arm=xfs&reference=none").contains("elapsed of xfs"));
