@@ -67,11 +67,12 @@ fn bytes_and_time_bound_too() {
     let files = prepared(dir.path(), 1, 64, false);
     let job = Job { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
     assert_eq!(outcome(&job, &files).operations(), 11);
-    let job = Job { bound: Bound::Seconds(0.05), warmup: Warmup::Seconds(0.02), ..counted(1) };
+    // Long against what a busy machine may keep a thread waiting: what has no interval behind its warm-up is kept whole.
+    let job = Job { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..counted(1) };
     let found = outcome(&job, &files);
     assert!(found.operations() > 0);
     assert_eq!(found.warmup_intervals, 20);
-    assert!(found.intervals.len() <= 51, "the operation across the end belongs to the last interval");
+    assert!(found.intervals.len() <= 501, "the operation across the end belongs to the last interval");
 }
 
 #[test]
