@@ -14,6 +14,10 @@ const PAYLOAD_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
 const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
+const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+const GZIP: &[u8] = &[0x1F, 0x8B, 8];
+/// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
+const LARGEST: u64 = 1 << 30;
 const ELF: &[u8] = b"\x7fELF";
 /// Stands before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
@@ -67,17 +71,15 @@ pub fn is_compressed(bytes: &[u8]) -> bool {
 pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<PathBuf, Error> {
     let [cache, ..] = caches else { return Ok(path.into()) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(path.into()) };
-    if !payload.starts_with(XZ) {
-        return Ok(path.into());
-    }
+    let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
+    let Some(reader) = reader(payload).map_err(|error| damaged(&error))? else { return Ok(path.into()) };
     let name = format!("vmlinux-{}-{:08x}", seen.release, checksum(payload));
     if let Some(known) = caches.iter().map(|cache| cache.join(&name)).find(|place| place.is_file()) {
         return Ok(known);
     }
     let place = cache.join(&name);
     let mut vmlinux = Vec::new();
-    let damaged = |error: std::io::Error| Error::unfit(path, format!("is a damaged kernel: {error}"));
-    lzma_rust2::XzReader::new(payload, false).read_to_end(&mut vmlinux).map_err(damaged)?;
+    reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
     if !vmlinux.starts_with(ELF) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
@@ -89,6 +91,19 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path
     file.as_file().set_permissions(everybody).map_err(Error::io("writing in", cache))?;
     file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
     Ok(place)
+}
+
+/// What unpacks a payload, by its first bytes; none where it is compressed in another way.
+fn reader<'a>(payload: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
+    Ok(match payload {
+        payload if payload.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(payload, false))),
+        payload if payload.starts_with(GZIP) => Some(Box::new(flate2::read::GzDecoder::new(payload))),
+        payload if payload.starts_with(ZSTD) => {
+            let reader = ruzstd::decoding::StreamingDecoder::new(payload);
+            Some(Box::new(reader.map_err(std::io::Error::other)?))
+        }
+        _ => None,
+    })
 }
 
 /// The release in the banner of an uncompressed kernel.
@@ -150,13 +165,34 @@ mod tests {
     }
 
     #[test]
+    fn kernels_are_unpacked_once() {
+        use flate2::{Compression, write::GzEncoder};
+        let cache = tempfile::tempdir().unwrap();
+        let mut gzip = GzEncoder::new(vec![], Compression::fast());
+        std::io::Write::write_all(&mut gzip, b"\x7fELF by gzip").unwrap();
+        let zstd = ruzstd::encoding::compress_to_vec(
+            &b"\x7fELF by zstd"[..],
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
+        // Behind the stream the kernel's makefile puts the unpacked size.
+        for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
+            let bytes = bzimage(&payload);
+            let seen = inspect(Path::new("k"), &bytes).unwrap();
+            let unpacked = || uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap();
+            assert!(std::fs::read(unpacked()).unwrap().starts_with(b"\x7fELF by "));
+            assert_eq!(unpacked(), unpacked());
+        }
+        assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 2);
+    }
+
+    #[test]
     fn a_damaged_payload_is_named() {
         let cache = tempfile::tempdir().unwrap();
         let bytes = bzimage(&[XZ, b"nonsense"].concat());
         let seen = inspect(Path::new("k"), &bytes).unwrap();
         let error = uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");
-        let bytes = bzimage(b"zstd");
+        let bytes = bzimage(b"lz4");
         let seen = inspect(Path::new("k"), &bytes).unwrap();
         assert_eq!(uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), Path::new("k"));
     }
