@@ -21,6 +21,11 @@ fn run_of(nobody: &Nobody) -> PathBuf {
     std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path()
 }
 
+/// Whether both emulators are here, and what makes filesystems that only guests mount.
+fn can_boot_both() -> bool {
+    root() && has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) && debian("6.1", "-amd64").is_some()
+}
+
 /// Every guest of a run kept its console and its command line, and no image is left.
 fn assert_kept(run: &Path, guests: usize) {
     let kept: Vec<_> = std::fs::read_dir(run.join("guests")).unwrap().flatten().collect();
@@ -33,7 +38,7 @@ fn assert_kept(run: &Path, guests: usize) {
 /// The whole study on what this kernel cannot mount, under both emulators; their figures are not compared.
 #[test]
 fn both_emulators_do_the_whole_study_without_root() {
-    if !root() || !has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) || debian("6.1", "-amd64").is_none() {
+    if !can_boot_both() {
         return;
     }
     let place = Place::new();
@@ -81,7 +86,7 @@ Close 1 0x0
 /// What is made here fits what guests see: the load of a loadfile, and journals on disks of their own.
 #[test]
 fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
-    if !root() || !has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) || debian("6.1", "-amd64").is_none() {
+    if !can_boot_both() {
         return;
     }
     let place = Place::new();
