@@ -117,6 +117,9 @@ pub struct GuestPlan {
     /// What runs its instructions; none where that is nobody's question, or is not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
+    /// Whether each guest boots by itself, where it could begin with a machine that has booted already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// What runs the instructions of a guest under QEMU.
@@ -158,7 +161,14 @@ impl Emulator {
 impl GuestPlan {
     /// Guests as they are where nobody says more.
     pub fn of(emulator: Emulator) -> GuestPlan {
-        GuestPlan { emulator, modules: None, memory: ByteSize::gib(1), patience_s: 600.0, accelerator: None }
+        GuestPlan {
+            emulator,
+            modules: None,
+            memory: ByteSize::gib(1),
+            patience_s: 600.0,
+            accelerator: None,
+            fresh: false,
+        }
     }
 }
 

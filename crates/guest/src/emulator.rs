@@ -1,6 +1,7 @@
 //! The command lines of the emulators.
 
 use crate::exact;
+use crate::inside::fw_cfg::ORDERS_FILE;
 use crate::kernel::GuestKernel;
 use crate::orders::{Disks, JOURNAL, OTHER, TEST, Voice, member};
 use crate::xstate;
@@ -22,8 +23,10 @@ pub struct Machine<'a> {
     pub accelerator: Accelerator,
     /// What it boots.
     pub kernel: &'a GuestKernel,
-    /// Its initramfs.
-    pub initramfs: &'a Path,
+    /// Its initramfs; none where it begins with a state that is beyond it.
+    pub initramfs: Option<&'a Path>,
+    /// The file with its orders, where they do not lie in its initramfs: QEMU's alone.
+    pub orders: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
     /// The image of the journal's disk, where there is one.
@@ -102,12 +105,12 @@ impl Machine<'_> {
         let mut words = vec![
             self.kernel.image.clone().into_os_string(),
             format!("mem={}M", self.memory_mib).into(),
-            with("initrd=", self.initramfs),
             with("ubd0=", &self.test[0]),
             with("ubd1=", self.other),
             // Its sockets and pid file go where everything else of this guest goes.
             with("uml_dir=", self.dir),
         ];
+        words.extend(self.initramfs.map(|path| with("initrd=", path)));
         let further = self.test[1..].iter().map(PathBuf::as_path).chain(self.journal);
         words.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
         words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
@@ -140,7 +143,9 @@ impl Machine<'_> {
             .map(OsString::from)
             .collect();
         words.extend([OsString::from("-kernel"), self.kernel.image.clone().into()]);
-        words.extend([OsString::from("-initrd"), self.initramfs.into()]);
+        words.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
+        let orders = format!("name={ORDERS_FILE},file=");
+        words.extend(self.orders.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&orders, path)]));
         words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
         words.extend(["-serial", "chardev:console"].map(OsString::from));
         if in_memory {
@@ -212,7 +217,8 @@ mod tests {
             emulator,
             accelerator: Accelerator::Tcg,
             kernel: &kernel,
-            initramfs: Path::new("/i"),
+            initramfs: Some(Path::new("/i")),
+            orders: None,
             test: &[PathBuf::from(test), PathBuf::from("/m")],
             journal: Some(Path::new("/j")),
             other: Path::new("/o"),
@@ -230,7 +236,7 @@ mod tests {
 
     #[test]
     fn members_of_an_array_and_the_journal_follow_the_other_disk() {
-        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d ubd2=/m ubd3=/j "));
+        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d initrd=/i ubd2=/m ubd3=/j "));
         assert!(
             words(Emulator::Qemu, "/t")
                 .contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")

@@ -2,6 +2,8 @@
 //! everything is a system call.
 
 mod array;
+pub(crate) mod fw_cfg;
+mod later;
 mod mapper;
 
 use crate::orders::{Disks, JOURNAL, ORDERS, OTHER, Orders, Stack, TEST, Voice, WORKS, member};
@@ -46,7 +48,7 @@ pub fn boot() -> Result<Booted> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         mount(kind, target, kind, "")?;
     }
-    let orders: Orders = serde_json::from_slice(&std::fs::read(ORDERS)?)?;
+    let mut orders: Orders = serde_json::from_slice(&std::fs::read(ORDERS)?)?;
     if orders.trial {
         println!("{WORKS}");
         power_off();
@@ -54,7 +56,13 @@ pub fn boot() -> Result<Booted> {
     for module in &orders.modules {
         load(module)?;
     }
-    let voice = voice(&orders.voice)?;
+    let mut voice = voice(&orders.voice)?;
+    if orders.later {
+        let first = orders;
+        orders = later::orders(&first, &mut voice)?;
+        let further = orders.modules.iter().filter(|module| !first.modules.contains(module));
+        further.map(String::as_str).try_for_each(load)?;
+    }
     let Stack { more, journal: apart, .. } = orders.stack;
     let (disks, journal, other) = match orders.disks {
         Disks::Ubd => {

@@ -2,7 +2,7 @@
 
 use crate::debian::{self, by_version, is_version};
 use crate::modules::Modules;
-use crate::{Error, vmlinux};
+use crate::{Error, cache, vmlinux};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::plan::Emulator;
 use fsarena_sys::argv::Argv;
@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
 pub const DEBIAN: &str = "debian";
-/// Where root keeps kernels.
-pub const SHARED: &str = "/var/cache/fsarena";
 /// The program of User Mode Linux, as Debian calls it.
 pub const UML: &str = "linux.uml";
 
@@ -38,23 +36,6 @@ pub struct Places {
     pub shared: PathBuf,
     /// `--modules`: where the modules of kernels named by their path are.
     pub modules: Option<PathBuf>,
-}
-
-/// Where fetched and unpacked kernels are kept: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
-/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, and in the directory of temporary files where there is no home.
-pub fn cache_dir() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = variable("FSARENA_CACHE_DIR") {
-        return dir;
-    }
-    if rustix::process::geteuid().is_root() {
-        return SHARED.into();
-    }
-    let home = || variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
-    let user = rustix::process::geteuid().as_raw();
-    variable("XDG_CACHE_HOME")
-        .or_else(home)
-        .map_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")), |dir| dir.join("fsarena"))
 }
 
 impl GuestKernel {
@@ -84,7 +65,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
 impl Places {
     /// The usual places of this machine.
     pub fn usual(modules: Option<PathBuf>) -> Places {
-        Places { root: "/".into(), cache: cache_dir(), shared: SHARED.into(), modules }
+        Places { root: "/".into(), cache: cache::dir(), shared: cache::SHARED.into(), modules }
     }
 
     /// Directories that have a `boot/`: what was fetched and unpacked, and the machine's own.

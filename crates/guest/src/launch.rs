@@ -30,6 +30,8 @@ pub struct Launch {
     /// Whether it is User Mode Linux. That runs on one CPU of the host, where its system calls are several times
     /// cheaper, and needs help on some CPUs.
     pub user_mode: bool,
+    /// Its standard input: what asks its emulator, or the state that it begins with.
+    pub stdin: Stdio,
 }
 
 /// A guest that was started. Dropping it kills its whole process group.
@@ -63,7 +65,7 @@ impl Launch {
         let console = console.map_err(Error::io("writing", &self.console))?;
         let copy = || console.try_clone().map_err(Error::io("writing", &self.console));
         let mut command = Command::new(&self.argv[0]);
-        command.args(&self.argv[1..]).envs(argv::mark()).stdin(Stdio::null()).stderr(copy()?);
+        command.args(&self.argv[1..]).envs(argv::mark()).stdin(self.stdin).stderr(copy()?);
         match &self.voice {
             Some(path) => {
                 // Made here, so that there is something to listen to before the guest runs.
@@ -215,7 +217,9 @@ mod tests {
 
     fn launch(dir: &Path, script: &str, voice: Option<PathBuf>) -> Guest {
         let argv = ["sh", "-c", script].map(OsString::from).to_vec();
-        Launch { argv, console: dir.join("console.log"), voice, user_mode: true }.start().unwrap()
+        Launch { argv, console: dir.join("console.log"), voice, user_mode: true, stdin: Stdio::null() }
+            .start()
+            .unwrap()
     }
 
     fn all(guest: &mut Guest) -> Vec<String> {
@@ -263,7 +267,13 @@ mod tests {
     fn a_program_that_is_not_there_is_named_with_what_to_install() {
         let dir = tempfile::tempdir().unwrap();
         let argv = vec![OsString::from("no-such-emulator")];
-        let launch = Launch { argv, console: dir.path().join("c"), voice: None, user_mode: false };
+        let launch = Launch {
+            argv,
+            console: dir.path().join("c"),
+            voice: None,
+            user_mode: false,
+            stdin: Stdio::null(),
+        };
         let error = launch.start().unwrap_err().to_string();
         assert!(error.contains("no-such-emulator is not installed: apt-get install"), "{error}");
     }

@@ -3,6 +3,7 @@
 //! A guest needs no root, and touches no disk but image files. What it boots into is this very program as
 //! `/init`, so that the same agent measures there as everywhere.
 
+pub mod cache;
 pub mod console;
 pub mod counter;
 pub mod cpio;
@@ -17,8 +18,11 @@ pub mod launch;
 pub mod modules;
 pub mod orders;
 pub mod packing;
+mod qmp;
+pub mod snapshot;
 pub mod stripes;
 pub mod trial;
+mod unpack;
 pub mod vmlinux;
 mod xstate;
 

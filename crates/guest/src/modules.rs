@@ -3,9 +3,10 @@
 //! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
-use crate::Error;
+use crate::{Error, cache, unpack};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
@@ -57,6 +58,13 @@ impl Modules {
         }
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { dir: dir.to_path_buf(), files, built_in })
+    }
+
+    /// What all files are at this moment: after `make modules_install` the same names may be other files.
+    pub(crate) fn state(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.files.values().for_each(|path| cache::state_of(path).hash(&mut hasher));
+        hasher.finish()
     }
 
     /// Whether this kernel has a module, built in or as a file.
@@ -118,7 +126,7 @@ impl Closure<'_> {
 /// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.
 fn module_name(path: &Path) -> Option<String> {
     let (stem, end) = path.file_name()?.to_str()?.split_once(".ko")?;
-    ["", ".xz"].contains(&end).then(|| canonical(stem))
+    ["", ".xz", ".zst", ".gz"].contains(&end).then(|| canonical(stem))
 }
 
 /// Modules are named with dashes and underscores alike.
@@ -128,13 +136,11 @@ fn canonical(name: &str) -> String {
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
-    if path.extension().is_none_or(|end| end != "xz") {
+    let Some(mut reader) = unpack::reader(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
-    }
+    };
     let mut elf = Vec::new();
-    lzma_rust2::XzReader::new(bytes.as_slice(), true)
-        .read_to_end(&mut elf)
-        .map_err(Error::io("decompressing", path))?;
+    reader.read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
     Ok(elf)
 }
 
@@ -186,6 +192,7 @@ mod tests {
         let name = |path: &str| module_name(Path::new(path));
         assert_eq!(name("kernel/crypto/crc32c-intel.ko").as_deref(), Some("crc32c_intel"));
         assert_eq!(name("kernel/fs/xfs/xfs.ko.xz").as_deref(), Some("xfs"));
+        assert_eq!(name("kernel/fs/jfs/jfs.ko.zst").as_deref(), Some("jfs"));
         assert_eq!((name("modules.dep"), name("a.ko.sig")), (None, None));
     }
 
@@ -198,6 +205,23 @@ mod tests {
         assert!(modules.closure(&["ext4"], "crc32c_generic").unwrap().is_empty());
         let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
         assert!(error.contains("no module jfs"), "{error}");
+    }
+
+    #[test]
+    fn modules_are_unpacked_whatever_compressed_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            read(&path).unwrap()
+        };
+        let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, b"\x7fELF").unwrap();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(&b"\x7fELF"[..], level);
+        assert_eq!(write("a.ko.zst", &zstd), b"\x7fELF");
+        assert_eq!(write("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
+        assert_eq!(write("a.ko", b"\x7fELF"), b"\x7fELF");
     }
 
     #[test]

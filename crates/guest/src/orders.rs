@@ -3,6 +3,7 @@
 use fsarena_core::factor::faults::Faults;
 use fsarena_core::factor::raid::Raid;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Where the guest finds its orders.
 pub const ORDERS: &str = "/orders.json";
@@ -16,6 +17,12 @@ pub struct Orders {
     /// Whether it has only to say [`WORKS`] on its console and to end.
     #[serde(default)]
     pub trial: bool,
+    /// Whether this is all that is known when it boots: further orders come when its state has been kept.
+    #[serde(default)]
+    pub later: bool,
+    /// What the clock of the host says, since 1970: a guest that begins with a kept state has an old one.
+    #[serde(default)]
+    pub now: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
     /// Where its words go.

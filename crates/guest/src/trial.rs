@@ -1,21 +1,20 @@
 //! Whether KVM runs a kernel here. `/dev/kvm` proves nothing: in a virtual machine it may be there and run no kernel to
 //! its end. So one is booted, for a bounded time, and the result is remembered for as long as nothing changes.
 
-use crate::Error;
 use crate::console::LastWords;
 use crate::emulator::QEMU;
 use crate::kernel::GuestKernel;
 use crate::launch::{Heard, Launch};
 use crate::orders::{Orders, WORKS};
 use crate::packing::Initramfs;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{process, program};
+use crate::{Error, cache};
+use fsarena_sys::program;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The longest that a trial boot may take. Where KVM works, a kernel is up in one second.
@@ -36,12 +35,12 @@ struct Remembered {
 ///
 /// # Errors
 /// Why it does not, in words.
-pub fn kvm(kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
+pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     open()?;
-    let file = remembered(kernel, cache);
+    let file = remembered(kernel, dir);
     let known = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Remembered>(&bytes).ok());
     let known = known.unwrap_or_else(|| {
-        let tried = Remembered { failed: boot(kernel, cache).err() };
+        let tried = Remembered { failed: boot(kernel, dir).err() };
         // Where it cannot be kept, the next run tries again.
         let _ = serde_json::to_vec(&tried).map(|bytes| std::fs::write(&file, bytes));
         tried
@@ -59,9 +58,9 @@ pub fn open() -> Result<(), String> {
 }
 
 /// What is remembered of the trials of this boot: why each failed, none for one that succeeded.
-pub fn known(cache: &Path) -> Vec<Option<String>> {
-    let entries = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.path());
-    let boot = boot_word();
+pub fn known(dir: &Path) -> Vec<Option<String>> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let boot = cache::this_boot();
     let ours = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("kvm-{boot}-")))
     };
@@ -69,29 +68,21 @@ pub fn known(cache: &Path) -> Vec<Option<String>> {
     entries.filter(ours).filter_map(read).map(|known| known.failed).collect()
 }
 
-/// The beginning of this boot's id: another boot may be of another machine.
-fn boot_word() -> String {
-    process::boot_id(&Kernel::host()).chars().take(8).collect()
-}
-
 /// The file that remembers a trial: by boot, kernel and emulator.
-fn remembered(kernel: &GuestKernel, cache: &Path) -> PathBuf {
+fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     let path = std::env::var_os("PATH").unwrap_or_default();
     for file in [Some(kernel.image.clone()), program::find(&path, QEMU)] {
-        let state =
-            file.as_ref().and_then(|file| file.metadata().ok()).map(|meta| (meta.len(), meta.mtime()));
-        (file, state).hash(&mut hasher);
+        file.as_deref().map(cache::state_of).hash(&mut hasher);
     }
-    cache.join(format!("kvm-{}-{:016x}.json", boot_word(), hasher.finish()))
+    dir.join(format!("kvm-{}-{:016x}.json", cache::this_boot(), hasher.finish()))
 }
 
 /// Boots it.
-fn boot(kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
+fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     let words = |error: Error| error.to_string();
-    std::fs::create_dir_all(cache).map_err(Error::io("making", cache)).map_err(words)?;
-    let room =
-        tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache)).map_err(words)?;
+    std::fs::create_dir_all(dir).map_err(Error::io("making", dir)).map_err(words)?;
+    let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir)).map_err(words)?;
     let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[]).map_err(words)?;
     initramfs.hand_over(&Orders { trial: true, ..Orders::default() }).map_err(words)?;
     let console = room.path().join("console.log");
@@ -100,6 +91,7 @@ fn boot(kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
         console: console.clone(),
         voice: None,
         user_mode: false,
+        stdin: Stdio::null(),
     };
     let mut guest = launch.start().map_err(words)?;
     let begun = Instant::now();

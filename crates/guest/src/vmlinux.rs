@@ -2,7 +2,7 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::Error;
+use crate::{Error, cache, unpack};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ const RELEASE_AT: usize = 0x20E;
 const PAYLOAD_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
-const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
-const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
-const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 /// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
 const LARGEST: u64 = 1 << 30;
+/// What the names of unpacked kernels begin with, and how many are kept.
+const NAME: &str = "vmlinux-";
+const KERNELS: usize = 8;
 const ELF: &[u8] = b"\x7fELF";
 /// Stands before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
@@ -69,41 +69,32 @@ pub fn is_compressed(bytes: &[u8]) -> bool {
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
 pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<PathBuf, Error> {
-    let [cache, ..] = caches else { return Ok(path.into()) };
+    let [first, ..] = caches else { return Ok(path.into()) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(path.into()) };
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
-    let Some(reader) = reader(payload).map_err(|error| damaged(&error))? else { return Ok(path.into()) };
-    let name = format!("vmlinux-{}-{:08x}", seen.release, checksum(payload));
-    if let Some(known) = caches.iter().map(|cache| cache.join(&name)).find(|place| place.is_file()) {
+    let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else {
+        return Ok(path.into());
+    };
+    let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
+    if let Some(known) = caches.iter().map(|dir| dir.join(&name)).find(|place| place.is_file()) {
         return Ok(known);
     }
-    let place = cache.join(&name);
+    let place = first.join(&name);
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
     if !vmlinux.starts_with(ELF) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
-    std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
-    let mut file = tempfile::NamedTempFile::new_in(cache).map_err(Error::io("writing in", cache))?;
-    std::io::Write::write_all(&mut file, &vmlinux).map_err(Error::io("writing in", cache))?;
+    std::fs::create_dir_all(first).map_err(Error::io("making", first))?;
+    let mut file = tempfile::NamedTempFile::new_in(first).map_err(Error::io("writing in", first))?;
+    std::io::Write::write_all(&mut file, &vmlinux).map_err(Error::io("writing in", first))?;
     // What root has unpacked serves everybody.
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(everybody).map_err(Error::io("writing in", cache))?;
+    file.as_file().set_permissions(everybody).map_err(Error::io("writing in", first))?;
     file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
+    // Whoever builds kernels comes with another every day.
+    cache::keep_newest(first, NAME, KERNELS);
     Ok(place)
-}
-
-/// What unpacks a payload, by its first bytes; none where it is compressed in another way.
-fn reader<'a>(payload: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
-    Ok(match payload {
-        payload if payload.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(payload, false))),
-        payload if payload.starts_with(GZIP) => Some(Box::new(flate2::read::GzDecoder::new(payload))),
-        payload if payload.starts_with(ZSTD) => {
-            let reader = ruzstd::decoding::StreamingDecoder::new(payload);
-            Some(Box::new(reader.map_err(std::io::Error::other)?))
-        }
-        _ => None,
-    })
 }
 
 /// The release in the banner of an uncompressed kernel.
@@ -188,7 +179,7 @@ mod tests {
     #[test]
     fn a_damaged_payload_is_named() {
         let cache = tempfile::tempdir().unwrap();
-        let bytes = bzimage(&[XZ, b"nonsense"].concat());
+        let bytes = bzimage(&[unpack::XZ, b"nonsense"].concat());
         let seen = inspect(Path::new("k"), &bytes).unwrap();
         let error = uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");

@@ -1,5 +1,7 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
+mod booted;
+mod booting;
 mod caveat;
 mod hearing;
 mod images;
@@ -9,41 +11,31 @@ mod readings;
 
 use crate::executor::{Executor, Fatal, Tell, logged};
 use crate::layout::Layout;
-use crate::preflight::{Check, guests};
-use crate::protocol::{Guest as Asked, MountRequest, Request};
+use crate::preflight::Check;
 use crate::work::workload;
-use bytesize::ByteSize;
-use fsarena_core::cell::{Arm, Cell};
+use booted::Booted;
+use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, ArmFacts};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::counter::{Counter, counts};
-use fsarena_guest::emulator::{Machine, QEMU};
+use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::GuestKernel;
-use fsarena_guest::launch::Launch;
-use fsarena_guest::orders::{Orders, Stack};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::image;
 use fsarena_sys::undo::Journal;
 use images::Images;
-use packed::{Packed, Packer};
+use packed::Packer;
 use pristine::Pristine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the guest mounts the filesystem under test.
-const TARGET: &str = "/mnt/test";
-/// Where it mounts the other disk.
-const OTHER: &str = "/mnt/other";
 /// Under this an image that has to grow cannot.
 const SCARCE: u64 = 1 << 20;
-/// What a kernel takes beside its initramfs before it can even complain, in bytes.
-const LEAST_MEMORY: u64 = 64 << 20;
 /// The file of a guest with the instructions of its steps.
 const COUNTS: &str = "counts";
 
@@ -62,6 +54,8 @@ pub struct Guests {
     size_bytes: u64,
     facts: BTreeMap<String, ArmFacts>,
     packer: Packer,
+    /// The machines that guests begin with; none where each boots.
+    booted: Option<Booted>,
     /// From launch to the first timed operation, of every guest that came so far.
     boots: Vec<Duration>,
     /// Where the consoles and command lines of all guests are kept.
@@ -104,6 +98,7 @@ impl Guests {
             size_bytes: check.size_bytes,
             facts: BTreeMap::new(),
             packer: Packer::new(guest.emulator, other, images.dir().to_path_buf()),
+            booted: booted::wanted(guest).then(|| Booted::new(images.dir())),
             boots: vec![],
             kept,
             counter,
@@ -159,90 +154,9 @@ impl Guests {
         Ok(Formatted { facts, image })
     }
 
-    /// What is booted beside the kernel for a cell.
-    fn packed(&mut self, cell: &Cell, facts: &ArmFacts, stack: &Stack) -> Result<&mut Packed, Fatal> {
-        let level = cell.arm.level(factor::KERNEL);
-        let further = guests::further_modules(&cell.arm, stack, &facts.options.mount);
-        self.packer.of(level, &self.kernels[level].modules, facts.def, &further)
-    }
-
-    fn request(&self, cell: &Cell, facts: &ArmFacts) -> Asked {
-        let mount = MountRequest {
-            // The guest finds it by its serial number.
-            source: PathBuf::new(),
-            target: TARGET.into(),
-            fs_type: facts.def.kernel_type.to_string(),
-            options: facts.options.mount.clone(),
-            journal: None,
-            by_call: true,
-        };
-        let request = Request {
-            cell: if self.guest.emulator == Emulator::Exact { unnamed(cell) } else { cell.clone() },
-            settle: self.plan.settle.clone(),
-            mount: Some(mount),
-            root: Path::new(TARGET).join("work"),
-            other: OTHER.into(),
-            device: None,
-            trace: false,
-            sample_hz: self.sample_hz,
-        };
-        Asked { request, other_type: self.plan.device.other_fs.clone() }
-    }
-
     /// Where what a guest leaves is kept.
     fn dir(&self, cell: &Cell) -> PathBuf {
         self.kept.join(format!("{:03}-{}", cell.block + 1, cell.id()))
-    }
-
-    /// Boots a guest for the cell and hears it to its end.
-    fn boot(
-        &mut self,
-        cell: &Cell,
-        Formatted { facts, image }: &Formatted,
-        emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Outcome, Fatal> {
-        let level = cell.arm.level(factor::KERNEL).to_string();
-        let layout = Layout::of(&self.plan, &cell.arm, self.size_bytes)?;
-        let stack = guests::stack(&cell.arm, &layout, facts.options.raid)?;
-        let test = self.images.carriers(image, &layout, stack.array)?;
-        let asked = self.request(cell, facts);
-        let request = serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))?;
-        let dir = self.dir(cell);
-        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let packed = self.packed(cell, facts, &stack)?;
-        let (initramfs, modules) = (packed.initramfs.path().to_path_buf(), packed.modules.clone());
-        let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs));
-        if memory < size + LEAST_MEMORY {
-            let (memory, size) = (ByteSize(memory), ByteSize(size));
-            let why =
-                format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
-            return Ok(Outcome::Failed { why });
-        }
-        let machine = Machine {
-            emulator: self.guest.emulator,
-            accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
-            kernel: &self.kernels[&level],
-            initramfs: &initramfs,
-            test: &test,
-            journal: self.images.journal(&layout).map(ScratchDevice::path),
-            other: self.images.other(),
-            memory_mib: memory >> 20,
-            dir: &dir,
-        };
-        let (voice, disks) = (machine.voice(), machine.disks());
-        let orders = Orders { trial: false, modules, voice, disks, stack: stack.clone(), request };
-        let counting = self.counter.iter().flat_map(|counter| counter.words(&dir.join(COUNTS)));
-        let launch = Launch {
-            argv: machine.argv().into_iter().chain(counting).collect(),
-            console: machine.console(),
-            voice: machine.voice_file(),
-            user_mode: self.guest.emulator == Emulator::Uml,
-        };
-        self.packed(cell, facts, &stack)?.initramfs.hand_over(&orders)?;
-        keep_command_line(&dir, &launch)?;
-        let end = hearing::hear(&self.journal, launch, &self.guest, emit)?;
-        self.boots.extend(end.boot);
-        Ok(self.with_room(end.outcome))
     }
 }
 
@@ -314,6 +228,7 @@ impl Executor for Guests {
         let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         let mut notes = fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone);
+        notes.extend(self.booted.iter().flat_map(|booted| booted.notes().to_vec()));
         notes.extend(self.started());
         notes
     }
@@ -323,17 +238,6 @@ impl Executor for Guests {
         logged(tell, |log| pristine.release(log))??;
         images.finish(tell)
     }
-}
-
-fn file_size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |meta| meta.len())
-}
-
-/// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
-/// in memory.
-fn unnamed(cell: &Cell) -> Cell {
-    let arm = Arm { name: "arm".into(), levels: BTreeMap::new() };
-    Cell { block: 0, position: 0, arm, ..cell.clone() }
 }
 
 /// What counts instructions; a report says where they cannot be counted.
@@ -350,14 +254,4 @@ fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>, Fatal> {
         tell(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }
     Ok(counter)
-}
-
-/// A guest can be started again by hand with what is kept.
-fn keep_command_line(dir: &Path, launch: &Launch) -> Result<(), Fatal> {
-    let path = dir.join("command.json");
-    let mut argv = Argv::new(&launch.argv[0]);
-    argv = argv.args(&launch.argv[1..]);
-    let text =
-        serde_json::to_string_pretty(&argv.words()).map_err(|error| Fatal::Agent(error.to_string()))?;
-    Ok(std::fs::write(&path, text + "\n").map_err(fsarena_sys::Error::io("writing", &path))?)
 }

@@ -21,7 +21,7 @@ fn cache() -> Option<PathBuf> {
         let boot = std::fs::read_dir(dir.join("boot")).into_iter().flatten().flatten();
         boot.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"vmlinuz-")).count() > 0
     };
-    let cache = fsarena_guest::kernel::cache_dir();
+    let cache = fsarena_guest::cache::dir();
     let fetched =
         std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
     let found = fetched || kernels(Path::new("/"));

@@ -139,3 +139,62 @@ fn two_kernels_are_compared() {
     let (_, said) = nobody.expect(2, &[&["ab", "peiffer", "--on", "uml"][..], &sides[..4]].concat());
     assert!(said.contains("User Mode Linux"), "{said}");
 }
+
+/// Under translation a kernel boots once; what its guests begin with may be anything but what it was.
+#[test]
+fn guests_begin_with_a_machine_that_has_booted() {
+    if !root() || !has(&[QEMU]) || debian("6.1", "-amd64").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let args = [
+        "run",
+        "--scale",
+        "tiny",
+        "--set",
+        "tasks=1",
+        "--on",
+        "qemu",
+        "--fs",
+        "ext4",
+        "--kernel",
+        "debian:6.1",
+    ];
+    let run = |runs: &str, blocks: &str, more: &[&str]| {
+        let (answer, _) =
+            nobody.expect(0, &[&args[..], &["--runs", runs, "--blocks", blocks], more].concat());
+        let run = std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
+        assert!(!run.join("images").exists(), "images are left");
+        let mut guests: Vec<PathBuf> =
+            std::fs::read_dir(run.join("guests")).unwrap().map(|guest| guest.unwrap().path()).collect();
+        guests.sort();
+        (flat(&answer), guests)
+    };
+    let read = |guest: &Path, name: &str| std::fs::read_to_string(guest.join(name)).unwrap();
+    let (answer, guests) = run("first", "2", &[]);
+    if !answer.contains("instructions are translated") {
+        println!("skipped: with KVM every guest boots by itself");
+        return;
+    }
+    let kept = |nobody: &Nobody| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(nobody.home.join(".cache/fsarena")).unwrap().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.join("state").is_file()).collect()
+    };
+    assert!(answer.contains("is kept for this and later runs"), "{answer}");
+    let [state] = &kept(&nobody)[..] else { panic!("not one machine is kept") };
+    assert!(guests[0].join("boot.json").exists() && !guests[1].join("boot.json").exists());
+    assert!(read(&guests[0], "boot.json").contains("-initrd"));
+    assert!(guests.iter().all(|guest| read(guest, "command.json").contains("-incoming")));
+
+    let (answer, guests) = run("fresh", "1", &["--fresh-guests"]);
+    assert!(!answer.contains("is kept"), "{answer}");
+    assert!(!read(&guests[0], "command.json").contains("-incoming"));
+
+    let file = std::fs::File::options().write(true).open(state.join("state")).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let (answer, guests) = run("damaged", "1", &[]);
+    assert!(answer.contains("each guest boots anew, because none can be kept"), "{answer}");
+    assert!(!read(&guests[0], "command.json").contains("-incoming"));
+    assert_eq!(kept(&nobody), Vec::<PathBuf>::new());
+}

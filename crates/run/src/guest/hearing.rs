@@ -21,6 +21,8 @@ const POWER_OFF: Duration = Duration::from_secs(10);
 const BOOT: Duration = Duration::from_secs(120);
 /// The first step that is timed.
 const FIRST: &str = "mount";
+/// What the time of booting is called.
+pub const SPENT: &str = "boot";
 
 /// How a guest's cell went.
 pub struct End {
@@ -28,6 +30,15 @@ pub struct End {
     pub outcome: Outcome,
     /// From its launch to its first timed operation, where it came so far.
     pub boot: Option<Duration>,
+    /// Whether it said anything at all.
+    pub spoke: bool,
+}
+
+impl End {
+    /// A guest that is not even started.
+    pub fn failed(why: String) -> End {
+        End { outcome: Outcome::Failed { why }, boot: None, spoke: false }
+    }
 }
 
 /// Starts a guest, passes on what it says, and ends it. A guest that fails is an outcome.
@@ -40,34 +51,58 @@ pub fn hear(
     plan: &GuestPlan,
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<End, Fatal> {
-    emit(CellEvent::Phase { name: "booting".into() });
     let begun = Instant::now();
+    let (mut boot, mut spoke) = (None, false);
+    let heard = attend(journal, launch, plan, &mut |line| {
+        spoke = true;
+        match serde_json::from_str(line) {
+            Ok(Line::Event(event)) => {
+                if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
+                    boot = Some(begun.elapsed());
+                }
+                emit(event);
+                Ok(None)
+            }
+            Ok(Line::End(outcome)) => Ok(Some(outcome)),
+            Err(error) => Err(format!("the guest said {line:?}, which is no event: {error}")),
+        }
+    })?;
+    if let Some(boot) = boot {
+        emit(CellEvent::Spent { what: SPENT.into(), ns: boot.as_nanos() as u64 });
+    }
+    let outcome = match heard {
+        Ok((Outcome::Failed { why }, words)) if !words.lines.is_empty() => {
+            Outcome::Failed { why: told(why, None, &words) }
+        }
+        Ok((outcome, _)) | Err(outcome) => outcome,
+    };
+    Ok(End { outcome, boot, spoke })
+}
+
+/// Starts a guest and hands on each line until something comes of one. With its last words; or the outcome of a guest
+/// that was not heard so far.
+///
+/// # Errors
+/// Where the emulator cannot be started, or the journal cannot be written.
+pub fn attend<T>(
+    journal: &Journal,
+    launch: Launch,
+    plan: &GuestPlan,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, String>,
+) -> Result<Result<(T, LastWords), Outcome>, Fatal> {
     let mut guest = launch.start()?;
     let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
     let group = journal.arm(Undo::KillGroup { pgid, start_time })?;
-    let mut boot = None;
-    let heard = listen(&mut guest, plan, &mut |event| {
-        if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
-            boot = Some(begun.elapsed());
-        }
-        emit(event);
-    });
+    let heard = listen(&mut guest, plan, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;
-    if let Some(boot) = boot {
-        emit(CellEvent::Spent { what: "boot".into(), ns: boot.as_nanos() as u64 });
-    }
-    let outcome = match heard {
-        Ok(Outcome::Failed { why }) if !words.lines.is_empty() => {
-            Outcome::Failed { why: told(why, None, &words) }
-        }
-        Ok(outcome) => outcome,
-        Err(Lost::Interrupted) => Outcome::Interrupted,
-        Err(Lost::Failed(why)) => Outcome::Failed { why: told(why, status, &words) },
-    };
-    Ok(End { outcome, boot })
+    Ok(match heard {
+        Ok(got) => Ok((got, words)),
+        Err(Lost::Interrupted) => Err(Outcome::Interrupted),
+        Err(Lost::Failed(why)) => Err(Outcome::Failed { why: told(why, status, &words) }),
+    })
 }
 
 /// What failed, what that means, and the last lines of the console.
@@ -83,7 +118,11 @@ enum Lost {
     Failed(String),
 }
 
-fn listen(guest: &mut Guest, plan: &GuestPlan, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Lost> {
+fn listen<T>(
+    guest: &mut Guest,
+    plan: &GuestPlan,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, String>,
+) -> Result<T, Lost> {
     let patience = Duration::from_secs_f64(plan.patience_s);
     let begun = Instant::now();
     let mut heard: Option<Instant> = None;
@@ -94,14 +133,8 @@ fn listen(guest: &mut Guest, plan: &GuestPlan, emit: &mut dyn FnMut(CellEvent)) 
         match guest.listen(LISTEN) {
             Heard::Line(line) => {
                 heard = Some(Instant::now());
-                match serde_json::from_str(&line) {
-                    Ok(Line::Event(event)) => emit(event),
-                    Ok(Line::End(outcome)) => return Ok(outcome),
-                    Err(error) => {
-                        return Err(Lost::Failed(format!(
-                            "the guest said {line:?}, which is no event: {error}"
-                        )));
-                    }
+                if let Some(got) = take(&line).map_err(Lost::Failed)? {
+                    return Ok(got);
                 }
             }
             Heard::Silence => {

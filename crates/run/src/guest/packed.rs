@@ -4,6 +4,7 @@ use crate::executor::Fatal;
 use crate::preflight::guests;
 use fsarena_core::plan::Emulator;
 use fsarena_fs::def::FsDef;
+use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_guest::exact;
 use fsarena_guest::modules::{Module, Modules};
 use fsarena_guest::packing::Initramfs;
@@ -13,11 +14,17 @@ use std::path::PathBuf;
 /// Modules of virtual hardware that nothing else asks for.
 const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
-/// What is booted beside a kernel.
-pub struct Packed {
-    pub initramfs: Initramfs,
-    /// The modules in it, in the order in which they are loaded.
-    pub modules: Vec<String>,
+/// What a cell asks of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The level of the factor `kernel`.
+    pub level: &'a str,
+    /// That kernel's modules.
+    pub modules: &'a Modules,
+    /// The filesystem under test.
+    pub def: &'a FsDef,
+    /// Modules besides those of filesystems.
+    pub further: &'a [String],
 }
 
 /// Packs what the cells of a run want.
@@ -27,52 +34,108 @@ pub struct Packer {
     other: &'static FsDef,
     dir: PathBuf,
     /// By the kernel's level and what of it is wanted.
-    packed: BTreeMap<(String, String), Packed>,
+    wanted: BTreeMap<(String, String), Vec<Module>>,
+    packed: BTreeMap<(String, String), Initramfs>,
 }
 
 impl Packer {
     /// Nothing is packed yet.
     pub fn new(emulator: Emulator, other: &'static FsDef, dir: PathBuf) -> Packer {
-        Packer { emulator, other, dir, packed: BTreeMap::new() }
+        Packer { emulator, other, dir, wanted: BTreeMap::new(), packed: BTreeMap::new() }
     }
 
-    /// What is booted beside the kernel of a level for a filesystem and further modules.
+    /// The modules that a cell wants, in the order in which they are loaded.
     ///
     /// # Errors
-    /// Where a module is missing or there is no room.
-    pub fn of(
-        &mut self,
-        level: &str,
-        modules: &Modules,
-        def: &FsDef,
-        further: &[String],
-    ) -> Result<&mut Packed, Fatal> {
-        let key = (level.to_string(), format!("{} {}", def.kernel_type, further.join(" ")));
+    /// Where one is missing.
+    pub fn modules(&mut self, asked: Asked) -> Result<&[Module], Fatal> {
+        let key = key(asked);
+        if !self.wanted.contains_key(&key) {
+            let of = [asked.def, self.other];
+            let filesystems = of.into_iter().flat_map(|def| guests::of_filesystem(asked.modules, def));
+            let further = asked.further.iter().map(String::as_str);
+            let modules = self.closure(asked.modules, filesystems.chain(further))?;
+            self.wanted.insert(key.clone(), modules);
+        }
+        Ok(&self.wanted[&key])
+    }
+
+    /// An initramfs with the modules that a cell wants.
+    ///
+    /// # Errors
+    /// Where one is missing or there is no room.
+    pub fn initramfs(&mut self, asked: Asked) -> Result<&mut Initramfs, Fatal> {
+        let key = key(asked);
         if !self.packed.contains_key(&key) {
-            let modules = self.modules(modules, def, further)?;
             let path = self.dir.join(format!("initramfs-{}", self.packed.len()));
-            let initramfs = Initramfs::pack(&path, &modules)?;
-            let modules = modules.into_iter().map(|module| module.name).collect();
-            self.packed.insert(key.clone(), Packed { initramfs, modules });
+            let initramfs = Initramfs::pack(&path, self.modules(asked)?)?;
+            self.packed.insert(key.clone(), initramfs);
         }
         Ok(self.packed.get_mut(&key).expect("just inserted"))
     }
 
-    fn modules(&self, modules: &Modules, def: &FsDef, further: &[String]) -> Result<Vec<Module>, Fatal> {
+    /// What of the modules tells a machine that boots for any cell from others, besides the kernel's own.
+    pub fn particular(&self, asked: Asked) -> Vec<String> {
+        let usual = usual(asked.modules);
+        let unusual = asked.further.iter().filter(|name| !usual.contains(&name.as_str()));
+        unusual.map(String::as_str).chain([self.other.id]).map(String::from).collect()
+    }
+
+    /// An initramfs for whatever cell may come: with the modules of every filesystem that this kernel has, and of this
+    /// one. And the names of those to load before anything is known of a cell: the other disk has a filesystem, too.
+    ///
+    /// # Errors
+    /// Where a module is missing or there is no room.
+    pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>), Fatal> {
+        let first =
+            self.closure(asked.modules, guests::of_filesystem(asked.modules, self.other).into_iter())?;
+        let names = first.iter().map(|module| module.name.clone()).collect();
+        let mut all = first;
+        let mut add = |modules: &[Module]| {
+            for module in modules {
+                if !all.iter().any(|known| known.name == module.name) {
+                    all.push(module.clone());
+                }
+            }
+        };
+        for name in usual(asked.modules) {
+            // One that lacks another is no use, and nobody has asked for it yet.
+            add(&self.closure(asked.modules, [name].into_iter()).unwrap_or_default());
+        }
+        add(self.modules(asked)?);
+        Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &all)?, names))
+    }
+
+    /// The modules of the machine and these, each after all that it needs.
+    fn closure<'a>(
+        &self,
+        modules: &Modules,
+        wanted: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Module>, Fatal> {
         if !modules.is_known() {
             return Ok(vec![]);
         }
-        let mut wanted = vec![];
+        let mut all = vec![];
         if self.emulator == Emulator::Exact && exact::has_memory_disks(modules) {
-            wanted.extend(exact::MEMORY_DISKS);
+            all.extend(exact::MEMORY_DISKS);
         } else if self.emulator != Emulator::Uml {
-            wanted.extend(HARDWARE);
+            all.extend(HARDWARE);
         }
         // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
-        wanted.extend([crc32c].into_iter().filter(|name| modules.has(name)));
-        wanted.extend([def, self.other].into_iter().flat_map(|def| guests::of_filesystem(modules, def)));
-        wanted.extend(further.iter().map(String::as_str));
-        Ok(modules.closure(&wanted, crc32c)?)
+        all.extend([crc32c].into_iter().filter(|name| modules.has(name)));
+        all.extend(wanted);
+        Ok(modules.closure(&all, crc32c)?)
     }
+}
+
+/// The modules that any cell may want and that this kernel has.
+fn usual(modules: &Modules) -> Vec<&'static str> {
+    let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
+    let filesystems = filesystems.flat_map(|def| guests::of_filesystem(modules, def));
+    filesystems.chain(guests::AROUND).filter(|name| modules.has(name)).collect()
+}
+
+fn key(asked: Asked) -> (String, String) {
+    (asked.level.to_string(), format!("{} {}", asked.def.kernel_type, asked.further.join(" ")))
 }

@@ -72,7 +72,7 @@ pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Not
     if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
         return Ok(None);
     }
-    let cache = kernel::cache_dir();
+    let cache = fsarena_guest::cache::dir();
     let failed = kernels.by_level.values().find_map(|kernel| trial::kvm(kernel, &cache).err());
     match (guest.accelerator, failed) {
         (_, None) => {
@@ -239,6 +239,10 @@ pub fn of_filesystem(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let asked_for = def.modules.iter().copied().filter(|name| modules.has(name));
     std::iter::once(module(modules, def.kernel_type)).chain(asked_for).collect()
 }
+
+/// The modules of arrays, faults and schedulers.
+pub const AROUND: [&str; 9] =
+    ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey", "mq_deadline", "kyber_iosched", "bfq"];
 
 /// I/O schedulers and their modules.
 const SCHEDULERS: [(&str, &str); 3] =

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 28] = [
+const FIXED: [&str; 29] = [
     "after",
     "factor",
     "plan",
@@ -41,6 +41,7 @@ const FIXED: [&str; 28] = [
     "modules",
     "guest_memory",
     "guest_timeout",
+    "fresh_guests",
 ];
 
 /// Run a study or a plan and answer its question
@@ -95,6 +96,12 @@ pub struct Args {
     /// The longest silence after which a guest is taken for hung [default: 10m, and 2m for booting]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Guests")]
     pub guest_timeout: Option<Duration>,
+    /// Boot each guest by itself
+    ///
+    /// Under translation guests begin with a machine that has booted once and is kept: in half a second in place of
+    /// four. They are all alike then; guests that boot differ in where their kernels put things in memory.
+    #[arg(long, help_heading = "Guests")]
+    pub fresh_guests: bool,
 
     /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]

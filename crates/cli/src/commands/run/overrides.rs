@@ -66,6 +66,7 @@ impl Args {
             modules: self.modules.as_deref().map(absolute).transpose()?,
             memory: self.guest_memory.unwrap_or(plain.memory),
             patience_s: self.guest_timeout.map_or(plain.patience_s, |time| time.as_secs_f64()),
+            fresh: self.fresh_guests,
             ..plain
         }))
     }

@@ -21,7 +21,7 @@ pub fn has(names: &[&str]) -> bool {
 
 /// The fetched Debian kernel whose package begins and ends so: `.ci/run` fetches them. Says so where there is none.
 pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(fsarena_guest::kernel::SHARED).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(fsarena_guest::cache::SHARED).into_iter().flatten().flatten();
     let mut roots = entries.map(|entry| entry.path()).filter(|path| path.join("boot").is_dir());
     let is = |root: &PathBuf| {
         let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -32,7 +32,7 @@ pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
     };
     let found = roots.find(is);
     if found.is_none() {
-        println!("skipped: no linux-image-{begin}…{end} in {}", fsarena_guest::kernel::SHARED);
+        println!("skipped: no linux-image-{begin}…{end} in {}", fsarena_guest::cache::SHARED);
     }
     found
 }

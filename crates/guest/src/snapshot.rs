@@ -1,0 +1,258 @@
+//! Machines that have booted, kept for guests to begin with.
+//!
+//! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
+//! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`]; QEMU writes the
+//! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
+//! own disks, and orders that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
+
+use crate::cache;
+use crate::emulator::{Machine, QEMU};
+use crate::launch::Launch;
+use crate::qmp::Monitor;
+use fsarena_sys::program;
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Error, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// What a guest says when its state can be kept.
+pub const READY: &str = "fsarena: ready";
+/// What it says before the reason why its state cannot be kept.
+pub const NOT_READY: &str = "fsarena: not ready: ";
+/// What the file of the orders holds while the state is being made.
+pub const NO_ORDERS: &[u8] = b"-";
+
+/// What the names of kept machines begin with, and how many are kept: each takes some 100 MB.
+const NAME: &str = "booted-";
+const KEPT: usize = 6;
+const STATE: &str = "state";
+const CONSOLE: &str = "console.log";
+/// Why a machine cannot be kept, where that is known.
+const REFUSED: &str = "refused";
+/// The longest that QEMU may take to write a state.
+const SAVING: Duration = Duration::from_secs(60);
+/// What a pipe holds at once, in bytes: with more, writer and reader change places less often.
+const PIPE: usize = 1 << 20;
+
+/// A machine that has booted, as a directory of the cache.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    dir: PathBuf,
+}
+
+/// What is known of a machine.
+#[derive(Debug)]
+pub enum Known {
+    /// It has been kept.
+    Kept(Snapshot),
+    /// It cannot be: why.
+    Refused(String),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// Where a machine is, or will be, kept: by all that its state depends on. That is this boot of this host, too: the
+/// guest has measured its clock.
+pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> PathBuf {
+    let nowhere: Vec<PathBuf> = machine.test.iter().map(|_| PathBuf::new()).collect();
+    let shape = Machine {
+        initramfs: None,
+        orders: None,
+        test: &nowhere,
+        journal: machine.journal.map(|_| Path::new("")),
+        other: Path::new(""),
+        dir: Path::new(""),
+        ..machine.clone()
+    };
+    let mut hasher = DefaultHasher::new();
+    (shape.argv(), modules, machine.kernel.modules.state()).hash(&mut hasher);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let files =
+        [Some(machine.kernel.image.clone()), program::find(&path, QEMU), std::env::current_exe().ok()];
+    files.map(|file| file.as_deref().map(cache::state_of)).hash(&mut hasher);
+    cache.join(format!("{NAME}{}-{:016x}", cache::this_boot(), hasher.finish()))
+}
+
+/// What is known of the machine that is kept there.
+pub fn known(place: &Path) -> Known {
+    if let Ok(why) = std::fs::read_to_string(place.join(REFUSED)) {
+        return Known::Refused(why);
+    }
+    if !place.join(STATE).is_file() {
+        return Known::Nothing;
+    }
+    cache::used(place);
+    Known::Kept(Snapshot { dir: place.into() })
+}
+
+/// Remembers that this machine cannot be kept.
+pub fn refuse(place: &Path, why: &str) {
+    // Where that cannot be written, it is tried again by the next run.
+    let _ = std::fs::create_dir_all(place).and_then(|()| std::fs::write(place.join(REFUSED), why));
+}
+
+/// A machine that is to be kept, while it boots.
+pub struct Draft {
+    /// Where its state is written.
+    dir: PathBuf,
+    place: PathBuf,
+    monitor: UnixStream,
+}
+
+impl Draft {
+    /// Makes an empty directory beside the place, and what QEMU is asked by: its standard input.
+    ///
+    /// # Errors
+    /// Where the cache cannot be written.
+    pub fn begin(dir: PathBuf, place: PathBuf) -> Result<(Draft, Stdio)> {
+        std::fs::create_dir_all(&dir)?;
+        let (monitor, theirs) = UnixStream::pair()?;
+        Ok((Draft { dir, place, monitor }, Stdio::from(OwnedFd::from(theirs))))
+    }
+
+    /// What is added to the command line of a machine that will be asked for its state.
+    pub fn words() -> [OsString; 4] {
+        ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"].map(OsString::from)
+    }
+
+    /// Has QEMU write the state of its machine, which has said that it is ready, and keeps it with its console.
+    ///
+    /// # Errors
+    /// What QEMU says against it; no room.
+    pub fn keep(self, console: &Path) -> Result<Snapshot> {
+        let mut monitor = Monitor::greet(self.monitor)?;
+        save(&mut monitor, &self.dir.join(STATE))?;
+        // Its machine has nothing more to do. Where it stays, it is killed.
+        let _ = monitor.ask("quit", json!({}));
+        std::fs::copy(console, self.dir.join(CONSOLE))?;
+        match std::fs::rename(&self.dir, &self.place) {
+            // Somebody else was faster.
+            Err(_) if self.place.join(STATE).is_file() => std::fs::remove_dir_all(&self.dir)?,
+            renamed => renamed?,
+        }
+        if let Some(cache) = self.place.parent() {
+            cache::keep_newest(cache, NAME, KEPT);
+        }
+        Ok(Snapshot { dir: self.place })
+    }
+}
+
+/// Has QEMU write its machine's state into a file.
+fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
+    let mut file = File::create(to)?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(SAVING))?;
+    monitor.hand_over("state", theirs.as_fd())?;
+    drop(theirs);
+    // The bandwidth is that of a network otherwise. The machine is not stopped before: it would begin stopped, too.
+    monitor.ask("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
+    monitor.ask("migrate", json!({ "uri": "fd:state" }))?;
+    std::io::copy(&mut ours, &mut file)?;
+    let begun = Instant::now();
+    loop {
+        let now = monitor.ask("query-migrate", json!({}))?;
+        match now["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") | None => {
+                let why = now["error-desc"].as_str().unwrap_or("no reason is given");
+                return Err(Error::other(format!("QEMU did not write the machine's state: {why}")));
+            }
+            _ if begun.elapsed() > SAVING => {
+                return Err(Error::other("QEMU did not write the machine's state in time"));
+            }
+            _ => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What starts a guest with it: the machine's own command line and where the state comes from. The console goes on
+    /// where the kept one's ended.
+    ///
+    /// # Errors
+    /// Where it is gone, or the guest's directory cannot be written.
+    pub fn launch(&self, machine: &Machine) -> Result<Launch> {
+        let mut state = File::open(self.dir.join(STATE))?;
+        std::fs::copy(self.dir.join(CONSOLE), machine.console())?;
+        let (reader, mut writer) = std::io::pipe()?;
+        // A smaller pipe does as well.
+        let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE);
+        // A QEMU that ends before it has read everything is heard of in another way.
+        std::thread::spawn(move || drop(std::io::copy(&mut state, &mut writer)));
+        let words = ["-incoming", "fd:0"].map(OsString::from);
+        Ok(Launch {
+            argv: machine.argv().into_iter().chain(words).collect(),
+            console: machine.console(),
+            voice: machine.voice_file(),
+            user_mode: false,
+            stdin: Stdio::from(OwnedFd::from(reader)),
+        })
+    }
+
+    /// Removes it: it was not what it seemed.
+    pub fn discard(self) {
+        // Who cannot remove it will make no use of it either.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::GuestKernel;
+    use crate::modules::Modules;
+    use fsarena_core::plan::{Accelerator, Emulator};
+
+    #[test]
+    fn a_machine_is_known_by_its_shape_and_not_by_its_disks() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("kernel");
+        std::fs::write(&image, "one").unwrap();
+        let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), modules: Modules::default() };
+        let at = |test: &[&str], orders: &str, memory_mib| {
+            let test: Vec<PathBuf> = test.iter().map(PathBuf::from).collect();
+            let machine = Machine {
+                emulator: Emulator::Qemu,
+                accelerator: Accelerator::Tcg,
+                kernel: &kernel,
+                initramfs: None,
+                orders: Some(Path::new(orders)),
+                test: &test,
+                journal: None,
+                other: Path::new("/other"),
+                memory_mib,
+                dir: Path::new("/run"),
+            };
+            place(dir.path(), &machine, &["ext4".into()])
+        };
+        let one = at(&["/a"], "/orders", 512);
+        assert_eq!(one, at(&["/b"], "/others", 512));
+        assert_ne!(one, at(&["/a", "/b"], "/orders", 512));
+        assert_ne!(one, at(&["/a"], "/orders", 1024));
+        std::fs::write(&image, "another").unwrap();
+        assert_ne!(one, at(&["/a"], "/orders", 512));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("booted-x");
+        assert!(matches!(known(&place), Known::Nothing));
+        refuse(&place, "no ports");
+        assert!(matches!(known(&place), Known::Refused(why) if why == "no ports"));
+        std::fs::remove_file(place.join(REFUSED)).unwrap();
+        std::fs::write(place.join(STATE), "").unwrap();
+        assert!(matches!(known(&place), Known::Kept(_)));
+    }
+}
