@@ -1,7 +1,8 @@
 //! The course of a load over the time of a step, from the series of all blocks.
 
+use crate::number;
 use fsarena_core::record::RunRecord;
-use fsarena_core::series::{Latency, MOST_POINTS, Point};
+use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::dropped;
 use serde::Serialize;
@@ -21,6 +22,19 @@ pub struct Course {
     /// The stretches, in the order of time; at most one more than
     /// [`MOST_POINTS`] where all blocks took as long, up to twice as many else.
     pub stretches: Vec<Stretch>,
+}
+
+/// What of a series is not at hand because there is too much of it, in words; none where all of it is.
+pub fn left_out(series: &SeriesTable) -> Option<String> {
+    let shown = series.points.len() as u64;
+    let all = shown + series.left_out;
+    let every = (all as f64 / shown.max(1) as f64).round() as u64;
+    (series.left_out > 0).then(|| {
+        format!(
+            "these are {shown} of {all} stretches, those of every {} block, of all arms alike; run.db has the others",
+            number::ordinal(every)
+        )
+    })
 }
 
 /// One stretch of the time of a step. Figures are medians over the blocks that went on for so long.
@@ -146,6 +160,16 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_at_hand_is_said() {
+        let point =
+            Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
+        let of = |count| left_out(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
+        assert_eq!(of(0), None);
+        let said = of(6).unwrap();
+        assert!(said.contains("3 of 9 stretches, those of every 3rd block"), "{said}");
+    }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
         let p50_ns = 1000 * operations;

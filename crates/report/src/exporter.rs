@@ -15,6 +15,11 @@ pub trait Exporter: Sync {
     /// The file name extension, without the dot.
     fn extension(&self) -> &'static str;
 
+    /// What of the report this format leaves out because there is too much of it, in words.
+    fn lacks(&self, _: &Report) -> Option<String> {
+        None
+    }
+
     /// Writes the report.
     ///
     /// # Errors

@@ -95,6 +95,7 @@ pub fn run(args: Args) -> Outcome {
     let mut out = BufWriter::new(std::io::stdout().lock());
     exporter.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
+    files::say_what_lacks(exporter, &report);
     Ok(report.exit_code())
 }
 

@@ -2,13 +2,11 @@
 
 use super::latency::{chosen, place};
 use super::{Kind, Seen};
-use crate::course::{Course, courses};
-use crate::number;
+use crate::course::{Course, courses, left_out};
 use crate::plot::colour::theme;
 use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use crate::sections::label;
 use fsarena_core::sample::Unit;
-use fsarena_core::series::SeriesTable;
 
 /// The course of loads.
 pub struct Courses;
@@ -52,6 +50,7 @@ impl Kind for Courses {
             "Operations a second in each stretch of a step: lines are medians over blocks, bands the least and the most \
              of all blocks. A load that is steady is level.{rest}{}",
             left_out(&seen.record().series)
+                .map_or(String::new(), |rest| format!(" Not all blocks are drawn: {rest}."))
         );
         vec![Chart {
             columns: if panels.len() > 1 { 2 } else { 1 },
@@ -60,20 +59,6 @@ impl Kind for Courses {
             ..Chart::new("courses", "Throughput within a step", about)
         }]
     }
-}
-
-/// What is not drawn because there is too much of it, in words.
-fn left_out(series: &SeriesTable) -> String {
-    if series.left_out == 0 {
-        return String::new();
-    }
-    let (shown, all) = (series.points.len() as u64, series.points.len() as u64 + series.left_out);
-    let every = (all as f64 / shown.max(1) as f64).round() as u64;
-    format!(
-        " Not all blocks are drawn: these are {shown} of {all} stretches, those of every {} block, of all arms alike; \
-         run.db has the others.",
-        number::ordinal(every)
-    )
 }
 
 fn panel(seen: &Seen, step: usize, courses: &[&Course]) -> Panel {
@@ -111,20 +96,5 @@ fn panel(seen: &Seen, step: usize, courses: &[&Course]) -> Panel {
         y: Axis::from_zero("operations a second", most, Unit::PerSecond),
         marks,
         height: 230,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fsarena_core::series::Point;
-
-    #[test]
-    fn what_is_not_drawn_is_said() {
-        let point =
-            Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
-        let of = |count| left_out(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
-        assert_eq!(of(0), "");
-        assert!(of(6).contains("3 of 9 stretches, those of every 3rd block"), "{}", of(6));
     }
 }

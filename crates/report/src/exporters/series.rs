@@ -1,6 +1,7 @@
 //! CSV of what loads did over time, one row a stretch.
 
 use super::csv::{PLACE, varying, write_place};
+use crate::course;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
@@ -34,6 +35,10 @@ impl Exporter for Series {
 
     fn extension(&self) -> &'static str {
         "csv"
+    }
+
+    fn lacks(&self, report: &Report) -> Option<String> {
+        course::left_out(&report.record.series)
     }
 
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

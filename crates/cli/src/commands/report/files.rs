@@ -30,8 +30,19 @@ pub fn write(report: &mut Report, format: &str, path: &Path) -> Result<(), Failu
     }
     let file = std::fs::File::create(path).map_err(Failure::file(path))?;
     let mut out = BufWriter::new(file);
-    find(format)?.export(report, &mut out)?;
-    out.flush().map_err(Failure::file(path))
+    let exporter = find(format)?;
+    exporter.export(report, &mut out)?;
+    out.flush().map_err(Failure::file(path))?;
+    say_what_lacks(exporter, report);
+    Ok(())
+}
+
+/// Says on standard error what a format leaves out.
+pub fn say_what_lacks(exporter: &dyn Exporter, report: &Report) {
+    if let Some(lacks) = exporter.lacks(report) {
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id());
+    }
 }
 
 fn write_charts(report: &Report, format: &pictures::Format, folder: &Path) -> Result<(), Failure> {
