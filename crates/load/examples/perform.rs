@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         job.settings.0.insert(id.to_string(), value);
     }
     let place = Place { root: root.into(), other: other.into() };
-    println!("{:?}", workload.room(&job)?);
+    println!("{:?}", workload.survey(&job)?.room);
     let begun = Instant::now();
     workload.inputs(&job, &place)?;
     println!("{:8.3} s inputs", begun.elapsed().as_secs_f64());

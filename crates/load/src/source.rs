@@ -104,6 +104,28 @@ pub struct Contents {
     pub archive_bytes: u64,
 }
 
+impl Contents {
+    fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
+        match kind {
+            EntryType::Regular => self.files += 1,
+            EntryType::Directory => self.directories += 1,
+            EntryType::Symlink => self.links += 1,
+            _ => {
+                self.left_out += 1;
+                return;
+            }
+        }
+        self.block_bytes += bytes.next_multiple_of(4096);
+        self.archive_bytes += tarball::entry_bytes(name, bytes);
+    }
+
+    /// The same, with what ends an archive.
+    fn archived(self) -> Contents {
+        let archive_bytes = (self.archive_bytes + 1024).next_multiple_of(tarball::RECORD);
+        Contents { archive_bytes, ..self }
+    }
+}
+
 impl Source {
     /// The tree that a job asks for by [`TREE`], [`TREE_FILES`] and [`COMPRESSIBLE`].
     pub fn of(job: &Job) -> Source {
@@ -137,61 +159,38 @@ impl Source {
         Note::new(NoteKind::Remark, text)
     }
 
-    /// What is in the tree.
+    /// What is in the tree, and what it asks of the filesystem that is to hold it; a generated one asks for nothing. One
+    /// pass: a real one may have a million files.
     ///
     /// # Errors
     /// Where a directory of it cannot be read.
-    pub fn contents(&self) -> Result<Contents, Error> {
-        let mut contents = Contents::default();
-        let mut entries = 0;
+    pub fn look(&self) -> Result<(Contents, Demands), Error> {
         match self {
             Source::Generated { seed, files, twins, .. } => {
+                let mut contents = Contents::default();
                 for entry in tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins) {
-                    contents.files += u64::from(entry.bytes.is_some());
-                    contents.directories += u64::from(entry.bytes.is_none());
-                    contents.block_bytes += entry.bytes.unwrap_or(0).next_multiple_of(4096);
-                    entries += tarball::entry_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0));
+                    let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
+                    contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                 }
+                Ok((contents.archived(), Demands::default()))
             }
             Source::Directory(dir) => {
-                for found in walk(dir) {
-                    let found = found?;
-                    let bytes = if found.kind == EntryType::Regular { found.metadata.len() } else { 0 };
-                    match found.kind {
-                        EntryType::Regular => contents.files += 1,
-                        EntryType::Directory => contents.directories += 1,
-                        EntryType::Symlink => contents.links += 1,
-                        _ => {
-                            contents.left_out += 1;
-                            continue;
-                        }
+                let found = walk(dir).collect::<Result<Vec<_>, _>>()?;
+                let mut contents = Contents::default();
+                let mut demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
+                for Found { name, kind, metadata, .. } in &found {
+                    let bytes = if *kind == EntryType::Regular { metadata.len() } else { 0 };
+                    contents.add(*kind, name, bytes);
+                    if *kind == EntryType::Symlink {
+                        first(&mut demands.link, name);
                     }
-                    contents.block_bytes += bytes.next_multiple_of(4096);
-                    entries += tarball::entry_bytes(&found.name, bytes);
+                    if (metadata.uid(), metadata.gid()) != (0, 0) {
+                        first(&mut demands.owned, name);
+                    }
                 }
+                Ok((contents.archived(), demands))
             }
         }
-        contents.archive_bytes = (entries + 1024).next_multiple_of(tarball::RECORD);
-        Ok(contents)
-    }
-
-    /// What the tree asks of the filesystem that is to hold it; a generated one asks for nothing.
-    ///
-    /// # Errors
-    /// As [`Source::contents`].
-    pub fn demands(&self) -> Result<Demands, Error> {
-        let Source::Directory(dir) = self else { return Ok(Demands::default()) };
-        let found = walk(dir).collect::<Result<Vec<_>, _>>()?;
-        let mut demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
-        for Found { name, kind, metadata, .. } in &found {
-            if *kind == EntryType::Symlink {
-                first(&mut demands.link, name);
-            }
-            if (metadata.uid(), metadata.gid()) != (0, 0) {
-                first(&mut demands.owned, name);
-            }
-        }
-        Ok(demands)
     }
 
     /// Writes the archive of the tree.
@@ -297,7 +296,7 @@ mod tests {
     fn archived(source: &Source) -> Vec<(String, EntryType, u64)> {
         let mut bytes = Vec::new();
         source.archive(&mut bytes).unwrap();
-        assert_eq!(bytes.len() as u64, source.contents().unwrap().archive_bytes);
+        assert_eq!(bytes.len() as u64, source.look().unwrap().0.archive_bytes);
         let mut archive = tar::Archive::new(bytes.as_slice());
         let entries = archive.entries().unwrap().map(|entry| {
             let entry = entry.unwrap();
@@ -323,16 +322,15 @@ mod tests {
                 ("tree/b c/f\n".into(), EntryType::Regular, 700),
             ]
         );
-        let contents = source.contents().unwrap();
+        let (contents, demands) = source.look().unwrap();
         assert_eq!((contents.files, contents.directories, contents.links, contents.left_out), (1, 2, 1, 1));
-        let demands = source.demands().unwrap();
         assert_eq!((demands.link, demands.reserved), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(contents.block_bytes, 4096);
     }
 
     #[test]
     fn a_missing_tree_is_named() {
-        let error = Source::Directory("/does not exist".into()).contents().unwrap_err();
+        let error = Source::Directory("/does not exist".into()).look().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
     }
 
@@ -348,7 +346,7 @@ mod tests {
     #[test]
     fn a_generated_tree_counts_itself() {
         let source = Source::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
-        let contents = source.contents().unwrap();
+        let (contents, _) = source.look().unwrap();
         assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
         assert_eq!(contents.files, 100);
     }

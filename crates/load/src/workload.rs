@@ -3,6 +3,7 @@
 use crate::demands::Demands;
 use crate::step::{Error, Step};
 use fsarena_core::cell::{StepInfo, WorkloadPlan};
+use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,17 @@ pub struct Room {
     pub other_bytes: u64,
 }
 
+/// What must be known of work before it begins. Whoever makes it reads the work's inputs once for all of it.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// The room needed, so that too little is said before the run.
+    pub room: Room,
+    /// What it asks of the filesystem under test besides room, so that one that cannot do it is said before the run.
+    pub demands: Demands,
+    /// Remarks that every report must make: cache states, payload, how copies are done.
+    pub remarks: Vec<Note>,
+}
+
 /// Something to time on a filesystem.
 pub trait Workload: Sync {
     /// Its name, help and settings.
@@ -61,19 +73,11 @@ pub trait Workload: Sync {
     /// The steps in their order, without doing anything: for progress and for reports.
     fn outline(&self, job: &Job) -> Vec<StepInfo>;
 
-    /// The room needed, so that too little is said before the run.
+    /// What must be known of the work before a run.
     ///
     /// # Errors
     /// Where it depends on something that cannot be read (`--tree PATH`).
-    fn room(&self, job: &Job) -> Result<Room, Error>;
-
-    /// What it asks of the filesystem under test besides room, so that one that cannot do it is said before the run.
-    ///
-    /// # Errors
-    /// As [`Workload::room`].
-    fn demands(&self, _job: &Job) -> Result<Demands, Error> {
-        Ok(Demands::default())
-    }
+    fn survey(&self, job: &Job) -> Result<Survey, Error>;
 
     /// Programs the steps run, to be looked for before the run.
     fn programs(&self, job: &Job) -> Vec<&'static str>;
@@ -104,7 +108,4 @@ pub trait Workload: Sync {
     fn may_clone(&self, _job: &Job) -> bool {
         false
     }
-
-    /// Remarks that every report of it must make: cache states, payload, how copies are done.
-    fn remarks(&self, job: &Job) -> Vec<fsarena_core::event::Note>;
 }

@@ -9,7 +9,7 @@ use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_load::demands::Demands;
-use fsarena_load::workload::{Job, Room, Workload};
+use fsarena_load::workload::{Job, Room, Survey, Workload};
 use std::collections::BTreeSet;
 
 /// What all workloads of a plan need together.
@@ -47,14 +47,14 @@ impl Work {
             let mut needs = Room::default();
             for (at, way) in ways.iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
-                let room = workload.room(&job)?;
-                all.demands = all.demands.and(workload.demands(&job)?);
+                let Survey { room, demands, remarks } = workload.survey(&job)?;
+                all.demands = all.demands.and(demands);
                 needs.bytes = needs.bytes.max(room.bytes);
                 needs.inodes = needs.inodes.max(room.inodes);
                 needs.other_bytes = needs.other_bytes.max(room.other_bytes);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
                 if at == 0 {
-                    all.remarks.extend(workload.remarks(&job));
+                    all.remarks.extend(remarks);
                     all.steps += workload.outline(&job).len() as u32;
                 }
             }

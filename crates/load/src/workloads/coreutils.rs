@@ -12,9 +12,8 @@ use crate::payload::Payload;
 use crate::program::{self, Driver, Op, Reflink, clear_the_way};
 use crate::source::compressible;
 use crate::step::{Action, Before, Call, Error, Step};
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Survey, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
-use fsarena_core::event::Note;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
 use layout::{Layout, Sizes};
@@ -38,15 +37,16 @@ impl Workload for Coreutils {
         Chosen::of(job).tasks.iter().map(|task| info(task, &sizes)).collect()
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
         let chosen = Chosen::of(job);
-        Ok(room::needed(&chosen.tasks, &Sizes::of(job), &chosen.source.contents()?))
-    }
-
-    fn demands(&self, job: &Job) -> Result<Demands, Error> {
-        let chosen = Chosen::of(job);
+        let (contents, demands) = chosen.source.look()?;
+        let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
         let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
-        if unpacked { chosen.source.demands() } else { Ok(Demands::default()) }
+        Ok(Survey {
+            remarks: remarks::of(&chosen, &contents, room.bytes),
+            demands: if unpacked { demands } else { Demands::default() },
+            room,
+        })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
@@ -106,10 +106,6 @@ impl Workload for Coreutils {
 
     fn may_clone(&self, job: &Job) -> bool {
         settings::Chosen::of(job).reflink == Reflink::Auto
-    }
-
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        remarks::of(job)
     }
 }
 

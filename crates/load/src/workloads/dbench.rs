@@ -11,7 +11,7 @@ use crate::dbench::census::Census;
 use crate::dbench::{self, Program, compact, like, limits, loadfile};
 use crate::engine::Content;
 use crate::step::{Action, Before, Call, Error, Step};
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
@@ -99,7 +99,7 @@ impl Workload for Dbench {
     }
 
     /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
-    fn room(&self, job: &Job) -> Result<Room, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
         let chosen = Chosen::of(job);
         let program = self.program(job)?;
         let census = Census::of(&program);
@@ -108,12 +108,13 @@ impl Workload for Dbench {
             limits::check(clients, chosen.crew, census.most_open)?;
         }
         let clients = u64::from(clients);
-        Ok(Room {
+        let room = Room {
             // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
             bytes: 2 * clients * census.most_bytes,
             inodes: clients * (census.most_files + census.directories),
             other_bytes: if self.is_kept(&chosen) { compact::pack(&program).len() as u64 } else { 0 },
-        })
+        };
+        Ok(Survey { room, remarks: remarks(self.source, &chosen), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
@@ -151,22 +152,22 @@ impl Workload for Dbench {
             })
             .collect())
     }
+}
 
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        let chosen = Chosen::of(job);
-        let mut notes = vec![Note::new(NoteKind::Remark, who(self.source, &chosen))];
-        if chosen.tool == Tool::Native {
-            let what = if chosen.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
-            notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
-        }
-        if let Some(rate) = chosen.rate_mb_s {
-            notes.push(Note::new(NoteKind::Remark, format!("each client is held to {rate} MB/s")));
-        }
-        let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
-                      is synced (Flush) and what is written back meanwhile";
-        notes.push(Note::new(NoteKind::Remark, cached));
-        notes
+/// What every report must say.
+fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
+    let mut notes = vec![Note::new(NoteKind::Remark, who(source, chosen))];
+    if chosen.tool == Tool::Native {
+        let what = if chosen.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
+        notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
     }
+    if let Some(rate) = chosen.rate_mb_s {
+        notes.push(Note::new(NoteKind::Remark, format!("each client is held to {rate} MB/s")));
+    }
+    let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
+                  is synced (Flush) and what is written back meanwhile";
+    notes.push(Note::new(NoteKind::Remark, cached));
+    notes
 }
 
 /// Where the load of a loadfile is kept for the cells of a run.

@@ -12,7 +12,7 @@ mod tests;
 use super::{fio, sysbench};
 use crate::engine::{FileSpec, Files, dio_align};
 use crate::step::{Action, Before, Call, Error, Found, Step};
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
@@ -50,10 +50,8 @@ impl Workload for FileIo {
         Chosen::of(job).cells.iter().map(info).collect()
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
-        let chosen = Chosen::of(job);
-        // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
-        Ok(Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 })
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
@@ -83,16 +81,24 @@ impl Workload for FileIo {
         order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
         Ok(order.into_iter().map(|cell| maker.step(cell)).collect())
     }
+}
 
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        let chosen = Chosen::of(job);
-        let mut notes = vec![tool(&chosen), payload(&chosen)];
-        if !chosen.direct {
-            let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
-            notes.push(Note::new(NoteKind::Fairness, text).fix("--set direct=true"));
-        }
-        notes
+/// The room of the work.
+fn room(job: &Job) -> Room {
+    let chosen = Chosen::of(job);
+    // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+    Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 }
+}
+
+/// What every report must say.
+fn remarks(job: &Job) -> Vec<Note> {
+    let chosen = Chosen::of(job);
+    let mut notes = vec![tool(&chosen), payload(&chosen)];
+    if !chosen.direct {
+        let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
+        notes.push(Note::new(NoteKind::Fairness, text).fix("--set direct=true"));
     }
+    notes
 }
 
 fn tool(chosen: &Chosen) -> Note {

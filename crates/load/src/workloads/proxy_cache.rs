@@ -14,7 +14,7 @@ use crate::web::account::{self, Account};
 use crate::web::contents::{self, MEAN_BYTES};
 use crate::web::requests::Demand;
 use crate::web::{readings, settings};
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use cache::{Cache, Filling, KINDS, Serving};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
@@ -129,16 +129,8 @@ impl Workload for ProxyCache {
         std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
-        let bytes = job.settings.int("cache_bytes") as u64;
-        let files = 4 * bytes / MEAN_BYTES;
-        let directories = (job.settings.int("l1") * (job.settings.int("l2") + 1)) as u64;
-        // A block's rounding for each file, the log, and what a filesystem keeps until it commits.
-        Ok(Room {
-            bytes: 2 * bytes + 4096 * (files + directories),
-            inodes: files + directories,
-            other_bytes: 0,
-        })
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -159,19 +151,29 @@ impl Workload for ProxyCache {
         }
         Ok(steps)
     }
+}
 
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        let settings = &job.settings;
-        let text = format!(
-            "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
-             (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
-             cost no network. What is dirty at the end of a step is written before its CPU is counted",
-            settings.int("cache_bytes") >> 20,
-            100.0 * settings.float("recurrence"),
-            settings.float("zipf"),
-        );
-        vec![Note::new(NoteKind::Remark, text)]
-    }
+/// The room of the work.
+fn room(job: &Job) -> Room {
+    let bytes = job.settings.int("cache_bytes") as u64;
+    let files = 4 * bytes / MEAN_BYTES;
+    let directories = (job.settings.int("l1") * (job.settings.int("l2") + 1)) as u64;
+    // A block's rounding for each file, the log, and what a filesystem keeps until it commits.
+    Room { bytes: 2 * bytes + 4096 * (files + directories), inodes: files + directories, other_bytes: 0 }
+}
+
+/// What every report must say.
+fn remarks(job: &Job) -> Vec<Note> {
+    let settings = &job.settings;
+    let text = format!(
+        "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
+         (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
+         cost no network. What is dirty at the end of a step is written before its CPU is counted",
+        settings.int("cache_bytes") >> 20,
+        100.0 * settings.float("recurrence"),
+        settings.float("zipf"),
+    );
+    vec![Note::new(NoteKind::Remark, text)]
 }
 
 /// The cache that the first step makes and the others serve from.

@@ -17,7 +17,7 @@ use crate::web::account::Account;
 use crate::web::contents;
 use crate::web::readings;
 use crate::web::requests::Demand;
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use client::{Asking, Tally};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
@@ -65,12 +65,8 @@ impl Workload for SquidWorkload {
         std::iter::once(filling()).chain(settings::loads(job).into_iter().map(Load::info)).collect()
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
-        let chosen = Chosen::of(job);
-        let files = 2 * chosen.cache_bytes() / contents::MEAN_BYTES;
-        let directories = u64::from(chosen.levels.0 * (chosen.levels.1 + 1));
-        let bytes = 2 * chosen.cache_bytes() + 4096 * (files + directories);
-        Ok(Room { bytes, inodes: files + directories, other_bytes: 16 << 20 })
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -95,20 +91,30 @@ impl Workload for SquidWorkload {
         }
         Ok(steps)
     }
+}
 
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        let chosen = Chosen::of(job);
-        let text = format!(
-            "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
-             {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a step's \
-             elapsed time and in no figure for a request",
-            chosen.store,
-            chosen.cache_mib,
-            100.0 * chosen.recurrence,
-            chosen.zipf
-        );
-        vec![Note::new(NoteKind::Remark, text)]
-    }
+/// The room of the work.
+fn room(job: &Job) -> Room {
+    let chosen = Chosen::of(job);
+    let files = 2 * chosen.cache_bytes() / contents::MEAN_BYTES;
+    let directories = u64::from(chosen.levels.0 * (chosen.levels.1 + 1));
+    let bytes = 2 * chosen.cache_bytes() + 4096 * (files + directories);
+    Room { bytes, inodes: files + directories, other_bytes: 16 << 20 }
+}
+
+/// What every report must say.
+fn remarks(job: &Job) -> Vec<Note> {
+    let chosen = Chosen::of(job);
+    let text = format!(
+        "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
+         {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a step's \
+         elapsed time and in no figure for a request",
+        chosen.store,
+        chosen.cache_mib,
+        100.0 * chosen.recurrence,
+        chosen.zipf
+    );
+    vec![Note::new(NoteKind::Remark, text)]
 }
 
 impl Stage {
@@ -262,7 +268,7 @@ mod tests {
         let outline = SquidWorkload.outline(&job(&[50, 0]));
         let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
         assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
-        assert!(SquidWorkload.room(&job(&[1])).unwrap().bytes > 64 << 20);
+        assert!(room(&job(&[1])).bytes > 64 << 20);
     }
 
     #[test]

@@ -5,9 +5,8 @@ use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
 use crate::step::{Before, Error, Step};
 use crate::tree::TOP;
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
-use fsarena_core::event::Note;
 use fsarena_core::setting::WorkloadDef;
 use std::fs::File;
 use std::io::BufWriter;
@@ -39,17 +38,22 @@ impl Workload for Tree {
         vec![info("cp", "Copy the tree"), info("rm", "Remove the tree after a remount")]
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
-        let contents = Source::of(job).contents()?;
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let source = Source::of(job);
+        let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.block_bytes + SMALL * (contents.directories + contents.links);
-        // The archive it is unpacked from is there until it is unpacked.
-        Ok(Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes })
-    }
-
-    fn demands(&self, job: &Job) -> Result<Demands, Error> {
-        // cp(1) without -p keeps no owners.
-        Ok(Demands { owned: None, ..Source::of(job).demands()? })
+        Ok(Survey {
+            // The archive it is unpacked from is there until it is unpacked.
+            room: Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes },
+            // cp(1) without -p keeps no owners.
+            demands: Demands { owned: None, ..demands },
+            remarks: vec![
+                Driver::of(&job.settings).remark(),
+                Reflink::of(&job.settings).remark(),
+                source.remark(),
+            ],
+        })
     }
 
     /// The author's question was about system time.
@@ -100,14 +104,6 @@ impl Workload for Tree {
 
     fn may_clone(&self, job: &Job) -> bool {
         Reflink::of(&job.settings) == Reflink::Auto
-    }
-
-    fn remarks(&self, job: &Job) -> Vec<Note> {
-        vec![
-            Driver::of(&job.settings).remark(),
-            Reflink::of(&job.settings).remark(),
-            Source::of(job).remark(),
-        ]
     }
 }
 
@@ -162,13 +158,13 @@ mod tests {
         assert!(Tree.steps(&job, &place).is_err());
         Tree.inputs(&job, &place).unwrap();
         assert_eq!(std::fs::read_to_string(place.other.join("tree/f")).unwrap(), "contents");
-        assert!(Tree.steps(&job, &place).is_ok() && Tree.room(&job).unwrap().other_bytes > 0);
+        assert!(Tree.steps(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.other_bytes > 0);
     }
 
     #[test]
     fn a_tree_that_is_not_there_is_said() {
         let mut job = job("native");
         job.settings.0.insert("tree".into(), Value::Text("/nowhere".into()));
-        assert!(Tree.room(&job).unwrap_err().to_string().contains("/nowhere"));
+        assert!(Tree.survey(&job).unwrap_err().to_string().contains("/nowhere"));
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::{Bound, Error as EngineError, Outcome};
 use crate::step::{Action, Before, Call, Error, Found, Step};
 use crate::web::account::{self, Account};
 use crate::web::readings;
-use crate::workload::{Job, Place, Room, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{StepId, StepInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
@@ -77,9 +77,8 @@ impl Workload for Webproxy {
         vec![info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")]
     }
 
-    fn room(&self, job: &Job) -> Result<Room, Error> {
-        let files = job.settings.int("files") as u64;
-        Ok(Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 })
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        Ok(Survey { room: room(job), remarks: remarks(), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -122,13 +121,20 @@ impl Workload for Webproxy {
             },
         ])
     }
+}
 
-    fn remarks(&self, _: &Job) -> Vec<Note> {
-        let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
-                    place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
-                    faster filesystem; file_mean_bytes says where it ended";
-        vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
-    }
+/// The room of the work.
+fn room(job: &Job) -> Room {
+    let files = job.settings.int("files") as u64;
+    Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 }
+}
+
+/// What every report must say.
+fn remarks() -> Vec<Note> {
+    let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
+                place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
+                faster filesystem; file_mean_bytes says where it ended";
+    vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
 }
 
 fn action(

@@ -207,7 +207,7 @@ fn steps_are_those_of_the_outline_and_do_what_their_titles_say() {
 #[test]
 fn the_room_asked_for_is_the_room_needed() {
     let job = job(&[]);
-    let room = workload().room(&job).unwrap();
+    let room = workload().survey(&job).unwrap().room;
     let (disks, steps) = start(&job);
     let (mut bytes, mut inodes) = (0, 0);
     for step in steps {
@@ -345,6 +345,6 @@ fn the_programs_are_those_of_the_chosen_tasks() {
 fn sockets_left_out_of_a_real_tree_are_remarked() {
     let dir = tempfile::tempdir().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
-    let notes = workload().remarks(&job(&[("tree", text(dir.path().to_str().unwrap()))]));
+    let notes = workload().survey(&job(&[("tree", text(dir.path().to_str().unwrap()))])).unwrap().remarks;
     assert!(notes.iter().any(|note| note.text.starts_with("1 sockets, pipes and devices")), "{notes:?}");
 }

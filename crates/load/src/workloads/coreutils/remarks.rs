@@ -1,17 +1,13 @@
 //! What every report of the workload must say.
 
-use super::Coreutils;
 use super::settings::Chosen;
-use crate::workload::{Job, Workload};
+use crate::source::Contents;
 use fsarena_core::event::{Note, NoteKind};
 
-/// The remarks on a job on this machine.
-pub fn of(job: &Job) -> Vec<Note> {
-    let chosen = Chosen::of(job);
+/// The remarks on tasks on this machine, whose files take so many bytes at most.
+pub fn of(chosen: &Chosen, contents: &Contents, bytes: u64) -> Vec<Note> {
     let mut notes = vec![chosen.driver.remark(), chosen.reflink.remark(), chosen.source.remark()];
-    if let Ok(contents) = chosen.source.contents()
-        && contents.left_out > 0
-    {
+    if contents.left_out > 0 {
         let text = format!(
             "{} sockets, pipes and devices of the tree were left out of the archive",
             contents.left_out
@@ -25,9 +21,7 @@ pub fn of(job: &Job) -> Vec<Note> {
             Note::new(NoteKind::Remark, text).fix("compare with compression off, or leave out 13, 14 and 21"),
         );
     }
-    if let Ok(room) = Coreutils.room(job) {
-        notes.extend(memory(chosen.cold, room.bytes, rustix::system::sysinfo().totalram as u64));
-    }
+    notes.extend(memory(chosen.cold, bytes, rustix::system::sysinfo().totalram as u64));
     notes
 }
 

@@ -60,21 +60,21 @@ fn each_number_of_clients_is_a_step_that_begins_with_nothing() {
 #[test]
 fn room_is_for_the_most_clients_and_faults_are_told_early() {
     let (_dir, path) = loadfile();
-    let room = DBENCH.room(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap();
+    let room = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap().room;
     assert_eq!((room.bytes, room.inodes), (2 * 20 * 1000, 20 * 2));
     assert!((50..500).contains(&room.other_bytes), "{room:?}");
-    let real = DBENCH.room(&job(&DBENCH, &[("loadfile", &path), ("engine", "dbench")])).unwrap();
+    let real = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("engine", "dbench")])).unwrap().room;
     assert_eq!(real.other_bytes, 0);
     std::fs::write(&path, "Frobnicate 1 0x0\n").unwrap();
-    let error = DBENCH.room(&job(&DBENCH, &[("loadfile", &path)])).unwrap_err();
+    let error = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path)])).unwrap_err();
     assert!(error.to_string().contains("line 1"), "{error}");
-    let error = DBENCH.room(&job(&DBENCH, &[("loadfile", "/none")])).unwrap_err();
+    let error = DBENCH.survey(&job(&DBENCH, &[("loadfile", "/none")])).unwrap_err();
     assert_eq!(fsarena_core::exit::Exits::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
 }
 
 #[test]
 fn like_needs_nothing_but_room() {
-    let room = DBENCH_LIKE.room(&job(&DBENCH_LIKE, &[("clients", "1024")])).unwrap();
+    let room = DBENCH_LIKE.survey(&job(&DBENCH_LIKE, &[("clients", "1024")])).unwrap().room;
     assert!((45_000_000_000..60_000_000_000).contains(&room.bytes), "{room:?}");
     assert!(DBENCH_LIKE.programs(&job(&DBENCH_LIKE, &[])).is_empty());
     assert_eq!(DBENCH_TOOL.programs(&job(&DBENCH_TOOL, &[])), ["dbench"]);
