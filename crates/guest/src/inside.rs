@@ -53,16 +53,11 @@ pub fn boot() -> Result<Booted> {
         println!("{WORKS}");
         power_off();
     }
-    for module in &orders.modules {
-        load(module)?;
-    }
-    let mut voice = voice(&orders.voice)?;
     if orders.later {
-        let first = orders;
-        orders = later::orders(&first, &mut voice)?;
-        let further = orders.modules.iter().filter(|module| !first.modules.contains(module));
-        further.map(String::as_str).try_for_each(load)?;
+        orders = later::orders(&orders)?;
     }
+    orders.modules.iter().try_for_each(|module| load(module))?;
+    let voice = voice(&orders.voice)?;
     let Stack { more, journal: apart, .. } = orders.stack;
     let (disks, journal, other) = match orders.disks {
         Disks::Ubd => {

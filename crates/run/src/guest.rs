@@ -97,7 +97,7 @@ impl Guests {
             journal: journal.clone(),
             size_bytes: check.size_bytes,
             facts: BTreeMap::new(),
-            packer: Packer::new(guest.emulator, other, images.dir().to_path_buf()),
+            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.dir()),
             booted: booted::wanted(guest).then(|| Booted::new(images.dir())),
             boots: vec![],
             kept,

@@ -108,6 +108,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
             size_bytes = image_size(plan, needed(&defs, room))?;
             devices = layout::wanted(plan, arms, size_bytes)?;
             programs.extend(of_journals(arms, true)?);
+            kernels.mounted = defs;
             images(kernel, &backing, runs, &devices, other_bytes)?;
         }
         carrier => {

@@ -13,10 +13,20 @@ const DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk";
 /// How often orders are looked for.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Waits for the orders. Where that is not possible it says why, and ends the guest.
-pub fn orders(first: &Orders, voice: &mut dyn Write) -> Result<Orders> {
-    match wait(&first.stack, voice) {
-        Ok(orders) => Ok(orders),
+/// Loads what it was told to, and waits for the orders: their modules are those that are not loaded yet. Where that is
+/// not possible it says why, and ends the guest.
+///
+/// # Errors
+/// Where it has no voice.
+pub fn orders(first: &Orders) -> Result<Orders> {
+    // Without the modules it may have none.
+    let loaded: Result<()> = first.modules.iter().try_for_each(|module| super::load(module));
+    let mut voice = super::voice(&first.voice)?;
+    match loaded.and_then(|()| wait(&first.stack, &mut voice)) {
+        Ok(mut orders) => {
+            orders.modules.retain(|module| !first.modules.contains(module));
+            Ok(orders)
+        }
         Err(error) => {
             voice.write_all(format!("{NOT_READY}{error}\n").as_bytes())?;
             voice.flush()?;

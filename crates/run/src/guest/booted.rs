@@ -13,6 +13,7 @@ use fsarena_guest::orders::Orders;
 use fsarena_guest::snapshot::{self, Draft, Known, NO_ORDERS, NOT_READY, READY, Snapshot};
 use fsarena_sys::undo::{Journal, Undo};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -107,8 +108,13 @@ impl Booted {
         let dir = self.cache.join(format!("saving-{}", std::process::id()));
         // What is half written does not stay, however this ends.
         let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-        let (draft, stdin) = Draft::begin(dir.clone(), place.clone())
-            .map_err(fsarena_sys::Error::io("keeping a machine in", &dir))?;
+        let (draft, stdin) = match Draft::begin(dir, place.clone()) {
+            Ok(begun) => begun,
+            Err(error) => {
+                armed.undo()?;
+                return Ok(self.give_up(place, &self.not_kept(&error)));
+            }
+        };
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
@@ -136,10 +142,10 @@ impl Booted {
             }
             Ok((Err(error), _)) => {
                 // A full disk is another one tomorrow; what QEMU or the kernel cannot do they cannot do.
-                if error.kind() == std::io::ErrorKind::Other {
+                if error.kind() == ErrorKind::Other {
                     snapshot::refuse(&place, &error.to_string());
                 }
-                self.give_up(place, &error.to_string())
+                self.give_up(place, &self.not_kept(&error))
             }
         })
     }
@@ -148,6 +154,13 @@ impl Booted {
     pub fn failed(&mut self, snapshot: Snapshot, why: &str) {
         self.give_up(snapshot.dir().to_path_buf(), why);
         snapshot.discard();
+    }
+
+    fn not_kept(&self, error: &std::io::Error) -> String {
+        match error.kind() {
+            ErrorKind::Other => error.to_string(),
+            _ => format!("{}: {error}", self.cache.display()),
+        }
     }
 
     fn give_up(&mut self, place: PathBuf, why: &str) -> Beginning {

@@ -9,7 +9,7 @@ use fsarena_guest::exact;
 use fsarena_guest::modules::{Module, Modules};
 use fsarena_guest::packing::Initramfs;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Modules of virtual hardware that nothing else asks for.
 const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
@@ -32,6 +32,8 @@ pub struct Packer {
     emulator: Emulator,
     /// The filesystem of the other disk.
     other: &'static FsDef,
+    /// All filesystems of the run, by their names.
+    mounted: Vec<&'static FsDef>,
     dir: PathBuf,
     /// By the kernel's level and what of it is wanted.
     wanted: BTreeMap<(String, String), Vec<Module>>,
@@ -40,8 +42,10 @@ pub struct Packer {
 
 impl Packer {
     /// Nothing is packed yet.
-    pub fn new(emulator: Emulator, other: &'static FsDef, dir: PathBuf) -> Packer {
-        Packer { emulator, other, dir, wanted: BTreeMap::new(), packed: BTreeMap::new() }
+    pub fn new(emulator: Emulator, other: &'static FsDef, mounted: &[&'static FsDef], dir: &Path) -> Packer {
+        let mut mounted = mounted.to_vec();
+        mounted.sort_by_key(|def| def.id);
+        Packer { emulator, other, mounted, dir: dir.into(), wanted: BTreeMap::new(), packed: BTreeMap::new() }
     }
 
     /// The modules that a cell wants, in the order in which they are loaded.
@@ -78,17 +82,19 @@ impl Packer {
     pub fn particular(&self, asked: Asked) -> Vec<String> {
         let usual = usual(asked.modules);
         let unusual = asked.further.iter().filter(|name| !usual.contains(&name.as_str()));
-        unusual.map(String::as_str).chain([self.other.id]).map(String::from).collect()
+        unusual.map(String::as_str).chain(self.mounted.iter().map(|def| def.id)).map(String::from).collect()
     }
 
     /// An initramfs for whatever cell may come: with the modules of every filesystem that this kernel has, and of this
-    /// one. And the names of those to load before anything is known of a cell: the other disk has a filesystem, too.
+    /// one. And the names of those to load before anything is known of a cell: what the run mounts. Under translation xfs
+    /// alone takes seconds to load.
     ///
     /// # Errors
     /// Where a module is missing or there is no room.
     pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>), Fatal> {
+        let here = self.mounted.iter().filter(|def| guests::in_modules(asked.modules, def));
         let first =
-            self.closure(asked.modules, guests::of_filesystem(asked.modules, self.other).into_iter())?;
+            self.closure(asked.modules, here.flat_map(|def| guests::of_filesystem(asked.modules, def)))?;
         let names = first.iter().map(|module| module.name.clone()).collect();
         let mut all = first;
         let mut add = |modules: &[Module]| {

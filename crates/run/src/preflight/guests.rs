@@ -36,6 +36,8 @@ pub struct Kernels {
     pub by_level: BTreeMap<String, GuestKernel>,
     /// Commands that it took to find them.
     pub commands: Vec<CommandRecord>,
+    /// The filesystems that they mount: those of all arms, and that of the other disk.
+    pub mounted: Vec<&'static FsDef>,
 }
 
 /// Finds the kernels of these levels.
