@@ -2,11 +2,14 @@
 
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
+use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+/// What was used within this time stays.
+const IDLE: Duration = Duration::from_secs(3600);
 /// Where root keeps kernels.
 pub const SHARED: &str = "/var/cache/fsarena";
 
@@ -32,21 +35,19 @@ pub(crate) fn this_boot() -> String {
     process::boot_id(&Kernel::host()).chars().take(8).collect()
 }
 
-/// What a file is at this moment: whoever writes to it changes this.
-pub(crate) fn state_of(path: &Path) -> u64 {
+/// What a file is at this moment: whoever writes to it changes this. None where it is not there.
+pub(crate) fn state_of(path: &Path) -> Option<u64> {
+    let meta = path.metadata().ok()?;
     let mut hasher = DefaultHasher::new();
-    let meta = path.metadata().ok();
-    let state = meta.map(|meta| {
-        (
-            meta.dev(),
-            meta.ino(),
-            meta.len(),
-            (meta.mtime(), meta.mtime_nsec()),
-            (meta.ctime(), meta.ctime_nsec()),
-        )
-    });
-    (path, state).hash(&mut hasher);
-    hasher.finish()
+    let changed = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+    (path, meta.dev(), meta.ino(), meta.len(), changed).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// Whether nobody else can put anything into a directory of the cache: what QEMU goes on with it trusts.
+pub(crate) fn is_ours(dir: &Path) -> bool {
+    let ours = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    dir.symlink_metadata().is_ok_and(|meta| ours(&meta) && meta.mode() & 0o002 == 0)
 }
 
 /// Notes that an entry was used, so that it is not among the oldest.
@@ -55,7 +56,8 @@ pub(crate) fn used(entry: &Path) {
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes entries whose names begin so, but for those used last.
+/// Removes entries whose names begin so, but for those used last and those used a short while ago: some run may have
+/// more of them than are kept.
 pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -64,16 +66,25 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize) {
     let mut found: Vec<_> = named.map(|entry| (when(&entry.path()), entry.path())).collect();
     found.sort();
     found.truncate(found.len().saturating_sub(count));
-    for (_, path) in found {
-        // Somebody else may have removed it.
-        let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+    for (used, path) in found {
+        if used.elapsed().is_ok_and(|idle| idle > IDLE) {
+            remove(&path);
+        }
     }
+}
+
+/// Removes a directory. It is whole until it has another name: whoever looks sees all of it or nothing.
+pub(crate) fn remove(path: &Path) {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".gone-{}", std::process::id()));
+    let gone = path.with_file_name(name);
+    // Somebody else may have removed it.
+    let _ = std::fs::rename(path, &gone).and_then(|()| std::fs::remove_dir_all(&gone));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn the_oldest_of_a_kind_go() {
@@ -82,7 +93,7 @@ mod tests {
             let path = dir.path().join(name);
             std::fs::create_dir(&path).unwrap();
             let file = std::fs::File::open(&path).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(60 * (1 + age as u64))).unwrap();
+            file.set_modified(SystemTime::now() - (1 + age as u32) * 2 * IDLE).unwrap();
         }
         used(&dir.path().join("vm-old"));
         keep_newest(dir.path(), "vm-", 2);
@@ -96,8 +107,21 @@ mod tests {
         let path = dir.path().join("kernel");
         std::fs::write(&path, "one").unwrap();
         let before = state_of(&path);
-        assert_eq!(before, state_of(&path));
+        assert!(before.is_some() && before == state_of(&path));
         std::fs::write(&path, "another").unwrap();
         assert_ne!(before, state_of(&path));
+        assert_eq!(state_of(&dir.path().join("none")), None);
+    }
+
+    #[test]
+    fn what_others_can_write_to_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(is_ours(dir.path()) && !is_ours(&dir.path().join("none")));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        assert!(!is_ours(&link));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        assert!(!is_ours(dir.path()));
     }
 }

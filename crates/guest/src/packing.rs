@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// This very program, even where its file has been replaced since it was started.
+pub(crate) const SELF: &str = "/proc/self/exe";
 /// Where the guest's modules are.
 const MODULES: &str = "/modules";
 
@@ -67,8 +69,7 @@ fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
     for dir in ["/proc", "/sys", "/tmp", "/host", "/mnt"] {
         archive.directory(dir)?;
     }
-    // This very program, even where its file has been replaced since it was started.
-    archive.program("/init", &std::fs::read("/proc/self/exe")?)?;
+    archive.program("/init", &std::fs::read(SELF)?)?;
     for library in libraries() {
         archive.program(&library, &std::fs::read(&library)?)?;
     }
@@ -82,7 +83,7 @@ fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
 
 /// The shared libraries of this process and its dynamic linker, by the names under which the linker found them.
 /// Nothing where the program is static.
-fn libraries() -> Vec<String> {
+pub(crate) fn libraries() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> i32 {
         // SAFETY: the linker passes a valid entry, and `names` is the vector of the call below.
         let (name, names) = unsafe { ((*info).dlpi_name, &mut *names.cast::<Vec<String>>()) };

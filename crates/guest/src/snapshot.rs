@@ -8,13 +8,14 @@
 use crate::cache;
 use crate::emulator::{Machine, QEMU};
 use crate::launch::Launch;
+use crate::packing::{SELF, libraries};
 use crate::qmp::Monitor;
-use fsarena_sys::program;
+use fsarena_sys::{cancel, program};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -25,18 +26,20 @@ use std::time::{Duration, Instant};
 pub const READY: &str = "fsarena: ready";
 /// What it says before the reason why its state cannot be kept.
 pub const NOT_READY: &str = "fsarena: not ready: ";
+/// What it says when it has found orders and disks.
+pub const GOING_ON: &str = "fsarena: going on";
 /// What the file of the orders holds while the state is being made.
 pub const NO_ORDERS: &[u8] = b"-";
 
-/// What the names of kept machines begin with, and how many are kept: each takes some 100 MB.
+/// What the names of kept machines begin with, and how many are kept: each takes some 170 MB.
 const NAME: &str = "booted-";
 const KEPT: usize = 6;
 const STATE: &str = "state";
 const CONSOLE: &str = "console.log";
-/// Why a machine cannot be kept, where that is known.
-const REFUSED: &str = "refused";
 /// The longest that QEMU may take to write a state.
 const SAVING: Duration = Duration::from_secs(60);
+/// How often a signal is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(200);
 /// What a pipe holds at once, in bytes: with more, writer and reader change places less often.
 const PIPE: usize = 1 << 20;
 
@@ -46,20 +49,9 @@ pub struct Snapshot {
     dir: PathBuf,
 }
 
-/// What is known of a machine.
-#[derive(Debug)]
-pub enum Known {
-    /// It has been kept.
-    Kept(Snapshot),
-    /// It cannot be: why.
-    Refused(String),
-    /// Nothing yet.
-    Nothing,
-}
-
 /// Where a machine is, or will be, kept: by all that its state depends on. That is this boot of this host, too: the
-/// guest has measured its clock.
-pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> PathBuf {
+/// guest has measured its clock. None where something of it cannot be looked at, or others can write to the cache.
+pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
     let nowhere: Vec<PathBuf> = machine.test.iter().map(|_| PathBuf::new()).collect();
     let shape = Machine {
         initramfs: None,
@@ -70,31 +62,23 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> PathBuf {
         dir: Path::new(""),
         ..machine.clone()
     };
-    let mut hasher = DefaultHasher::new();
-    (shape.argv(), modules, machine.kernel.modules.state()).hash(&mut hasher);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let files =
-        [Some(machine.kernel.image.clone()), program::find(&path, QEMU), std::env::current_exe().ok()];
-    files.map(|file| file.as_deref().map(cache::state_of)).hash(&mut hasher);
-    cache.join(format!("{NAME}{}-{:016x}", cache::this_boot(), hasher.finish()))
+    let fixed = [machine.kernel.image.clone(), program::find(&path, QEMU)?, SELF.into()];
+    let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
+    let states: Vec<u64> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
+    let mut hasher = DefaultHasher::new();
+    (shape.argv(), modules, machine.kernel.modules.state(), states).hash(&mut hasher);
+    let name = format!("{NAME}{}-{:016x}", cache::this_boot(), hasher.finish());
+    cache::is_ours(cache).then(|| cache.join(name))
 }
 
-/// What is known of the machine that is kept there.
-pub fn known(place: &Path) -> Known {
-    if let Ok(why) = std::fs::read_to_string(place.join(REFUSED)) {
-        return Known::Refused(why);
-    }
-    if !place.join(STATE).is_file() {
-        return Known::Nothing;
-    }
-    cache::used(place);
-    Known::Kept(Snapshot { dir: place.into() })
-}
-
-/// Remembers that this machine cannot be kept.
-pub fn refuse(place: &Path, why: &str) {
-    // Where that cannot be written, it is tried again by the next run.
-    let _ = std::fs::create_dir_all(place).and_then(|()| std::fs::write(place.join(REFUSED), why));
+/// The machine that is kept there.
+pub fn find(place: &Path) -> Option<Snapshot> {
+    let is_whole = [STATE, CONSOLE].iter().all(|name| place.join(name).is_file());
+    is_whole.then(|| {
+        cache::used(place);
+        Snapshot { dir: place.into() }
+    })
 }
 
 /// A machine that is to be kept, while it boots.
@@ -110,10 +94,15 @@ impl Draft {
     ///
     /// # Errors
     /// Where the cache cannot be written.
-    pub fn begin(dir: PathBuf, place: PathBuf) -> Result<(Draft, Stdio)> {
-        std::fs::create_dir_all(&dir)?;
+    pub fn begin(cache: &Path, place: PathBuf) -> Result<(Draft, Stdio)> {
+        let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         let (monitor, theirs) = UnixStream::pair()?;
         Ok((Draft { dir, place, monitor }, Stdio::from(OwnedFd::from(theirs))))
+    }
+
+    /// The directory, which goes or gets another name.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// What is added to the command line of a machine that will be asked for its state.
@@ -124,7 +113,7 @@ impl Draft {
     /// Has QEMU write the state of its machine, which has said that it is ready, and keeps it with its console.
     ///
     /// # Errors
-    /// What QEMU says against it; no room.
+    /// What QEMU says against it; no room; a signal.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = Monitor::greet(self.monitor)?;
         save(&mut monitor, &self.dir.join(STATE))?;
@@ -133,7 +122,7 @@ impl Draft {
         std::fs::copy(console, self.dir.join(CONSOLE))?;
         match std::fs::rename(&self.dir, &self.place) {
             // Somebody else was faster.
-            Err(_) if self.place.join(STATE).is_file() => std::fs::remove_dir_all(&self.dir)?,
+            Err(_) if find(&self.place).is_some() => std::fs::remove_dir_all(&self.dir)?,
             renamed => renamed?,
         }
         if let Some(cache) = self.place.parent() {
@@ -145,30 +134,56 @@ impl Draft {
 
 /// Has QEMU write its machine's state into a file.
 fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
-    let mut file = File::create(to)?;
-    let (mut ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(SAVING))?;
+    let file = File::create(to)?;
+    let (ours, theirs) = UnixStream::pair()?;
     monitor.hand_over("state", theirs.as_fd())?;
     drop(theirs);
     // The bandwidth is that of a network otherwise. The machine is not stopped before: it would begin stopped, too.
     monitor.ask("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.ask("migrate", json!({ "uri": "fd:state" }))?;
-    std::io::copy(&mut ours, &mut file)?;
     let begun = Instant::now();
+    take_down(ours, &file, begun)?;
     loop {
         let now = monitor.ask("query-migrate", json!({}))?;
         match now["status"].as_str() {
-            Some("completed") => return Ok(()),
+            // Written now, and not while the first cell works.
+            Some("completed") => return file.sync_data(),
             Some("failed" | "cancelled") | None => {
                 let why = now["error-desc"].as_str().unwrap_or("no reason is given");
                 return Err(Error::other(format!("QEMU did not write the machine's state: {why}")));
             }
-            _ if begun.elapsed() > SAVING => {
-                return Err(Error::other("QEMU did not write the machine's state in time"));
+            _ => {
+                go_on(begun)?;
+                std::thread::sleep(Duration::from_millis(2));
             }
-            _ => std::thread::sleep(Duration::from_millis(2)),
         }
     }
+}
+
+/// Copies what QEMU writes, to its end.
+fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<()> {
+    from.set_read_timeout(Some(LOOK))?;
+    let mut part = vec![0; PIPE];
+    loop {
+        match from.read(&mut part) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&part[..count])?,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        go_on(begun)?;
+    }
+}
+
+/// Whether there is time, and nobody wants the end.
+fn go_on(begun: Instant) -> Result<()> {
+    if cancel::requested().is_some() {
+        return Err(ErrorKind::Interrupted.into());
+    }
+    if begun.elapsed() > SAVING {
+        return Err(Error::other("QEMU did not write the machine's state in time"));
+    }
+    Ok(())
 }
 
 impl Snapshot {
@@ -202,8 +217,7 @@ impl Snapshot {
 
     /// Removes it: it was not what it seemed.
     pub fn discard(self) {
-        // Who cannot remove it will make no use of it either.
-        let _ = std::fs::remove_dir_all(&self.dir);
+        cache::remove(&self.dir);
     }
 }
 
@@ -236,23 +250,29 @@ mod tests {
             };
             place(dir.path(), &machine, &["ext4".into()])
         };
+        if at(&["/a"], "", 512).is_none() {
+            eprintln!("skipped: no QEMU");
+            return;
+        }
         let one = at(&["/a"], "/orders", 512);
         assert_eq!(one, at(&["/b"], "/others", 512));
         assert_ne!(one, at(&["/a", "/b"], "/orders", 512));
         assert_ne!(one, at(&["/a"], "/orders", 1024));
         std::fs::write(&image, "another").unwrap();
         assert_ne!(one, at(&["/a"], "/orders", 512));
+        std::fs::remove_file(&image).unwrap();
+        assert_eq!(at(&["/a"], "/orders", 512), None);
     }
 
     #[test]
-    fn what_cannot_be_kept_is_remembered() {
+    fn half_a_machine_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("booted-x");
-        assert!(matches!(known(&place), Known::Nothing));
-        refuse(&place, "no ports");
-        assert!(matches!(known(&place), Known::Refused(why) if why == "no ports"));
-        std::fs::remove_file(place.join(REFUSED)).unwrap();
+        std::fs::create_dir(&place).unwrap();
         std::fs::write(place.join(STATE), "").unwrap();
-        assert!(matches!(known(&place), Known::Kept(_)));
+        assert!(find(&place).is_none());
+        std::fs::write(place.join(CONSOLE), "").unwrap();
+        find(&place).unwrap().discard();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

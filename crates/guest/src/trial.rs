@@ -73,7 +73,7 @@ fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     let path = std::env::var_os("PATH").unwrap_or_default();
     for file in [Some(kernel.image.clone()), program::find(&path, QEMU)] {
-        file.as_deref().map(cache::state_of).hash(&mut hasher);
+        file.as_deref().and_then(cache::state_of).hash(&mut hasher);
     }
     dir.join(format!("kvm-{}-{:016x}.json", cache::this_boot(), hasher.finish()))
 }

@@ -2,7 +2,7 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::{Error, cache, unpack};
+use crate::{Error, unpack};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,6 @@ const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
 /// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
 const LARGEST: u64 = 1 << 30;
-/// What the names of unpacked kernels begin with, and how many are kept.
-const NAME: &str = "vmlinux-";
-const KERNELS: usize = 8;
 const ELF: &[u8] = b"\x7fELF";
 /// Stands before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
@@ -75,7 +72,7 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path
     let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else {
         return Ok(path.into());
     };
-    let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
+    let name = format!("vmlinux-{}-{:08x}", seen.release, checksum(payload));
     if let Some(known) = caches.iter().map(|dir| dir.join(&name)).find(|place| place.is_file()) {
         return Ok(known);
     }
@@ -92,8 +89,6 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(everybody).map_err(Error::io("writing in", first))?;
     file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
-    // Whoever builds kernels comes with another every day.
-    cache::keep_newest(first, NAME, KERNELS);
     Ok(place)
 }
 

@@ -228,7 +228,7 @@ impl Executor for Guests {
         let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         let mut notes = fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone);
-        notes.extend(self.booted.iter().flat_map(|booted| booted.notes().to_vec()));
+        notes.extend(self.booted.iter().flat_map(Booted::notes));
         notes.extend(self.started());
         notes
     }

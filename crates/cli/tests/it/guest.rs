@@ -181,7 +181,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
         let entries = std::fs::read_dir(nobody.home.join(".cache/fsarena")).unwrap().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.join("state").is_file()).collect()
     };
-    assert!(answer.contains("is kept for this and later runs"), "{answer}");
+    assert!(answer.contains("and is kept: guests begin with it"), "{answer}");
     let [state] = &kept(&nobody)[..] else { panic!("not one machine is kept") };
     assert!(guests[0].join("boot.json").exists() && !guests[1].join("boot.json").exists());
     assert!(read(&guests[0], "boot.json").contains("-initrd"));
@@ -191,10 +191,14 @@ fn guests_begin_with_a_machine_that_has_booted() {
     assert!(!answer.contains("is kept"), "{answer}");
     assert!(!read(&guests[0], "command.json").contains("-incoming"));
 
+    let (answer, guests) = run("again", "1", &[]);
+    assert!(answer.contains("an earlier run has booted and kept"), "{answer}");
+    assert!(!guests[0].join("boot.json").exists());
+
     let file = std::fs::File::options().write(true).open(state.join("state")).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let (answer, guests) = run("damaged", "1", &[]);
-    assert!(answer.contains("each guest boots anew, because none can be kept"), "{answer}");
+    assert!(answer.contains("boots by itself, because no machine could be kept"), "{answer}");
     assert!(!read(&guests[0], "command.json").contains("-incoming"));
     assert_eq!(kept(&nobody), Vec::<PathBuf>::new());
 }

@@ -2,6 +2,7 @@
 //! that a kernel may not have, or end at a size that was read when it booted.
 
 use std::io::{Error, Result};
+use std::marker::PhantomData;
 
 /// The name of the orders' file.
 pub const ORDERS_FILE: &str = "opt/fsarena/orders";
@@ -13,8 +14,8 @@ const DIRECTORY: u16 = 0x19;
 const ENTRY: usize = 64;
 const NAME_AT: usize = 8;
 
-/// Both ports, open to this process.
-pub struct Ports(());
+/// Both ports, open to this thread, which they cannot leave.
+pub struct Ports(PhantomData<*const ()>);
 
 impl Ports {
     /// Asks the kernel for them.
@@ -22,7 +23,7 @@ impl Ports {
     /// # Errors
     /// Where it gives no ports to programs.
     pub fn open() -> Result<Ports> {
-        if ports::open(SELECTOR, 2) { Ok(Ports(())) } else { Err(Error::last_os_error()) }
+        if ports::open(SELECTOR, 2) { Ok(Ports(PhantomData)) } else { Err(Error::last_os_error()) }
     }
 
     /// The file of a name, where there is one.
@@ -41,7 +42,7 @@ impl Ports {
 
     /// Selects what is read next, from its beginning.
     fn select(&self, what: u16) {
-        // SAFETY: the port is open to this process, and reaches nothing but QEMU.
+        // SAFETY: the port is open to this thread, and reaches nothing but QEMU.
         unsafe { ports::write(SELECTOR, what) }
     }
 

@@ -3,7 +3,7 @@
 
 use super::fw_cfg::{ORDERS_FILE, Ports};
 use crate::orders::{Orders, Stack};
-use crate::snapshot::{NOT_READY, READY};
+use crate::snapshot::{GOING_ON, NOT_READY, READY};
 use std::io::{Error, Result, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,46 +13,52 @@ const DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk";
 /// How often orders are looked for.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Loads what it was told to, and waits for the orders: their modules are those that are not loaded yet. Where that is
-/// not possible it says why, and ends the guest.
+/// Loads what it was told to, and waits for the orders: their modules are those that are not loaded yet. Where its state
+/// cannot be kept it says why, and ends the guest.
 ///
 /// # Errors
-/// Where it has no voice.
+/// Where it has no voice, or cannot go on.
 pub fn orders(first: &Orders) -> Result<Orders> {
     // Without the modules it may have none.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| super::load(module));
     let mut voice = super::voice(&first.voice)?;
-    match loaded.and_then(|()| wait(&first.stack, &mut voice)) {
-        Ok(mut orders) => {
-            orders.modules.retain(|module| !first.modules.contains(module));
-            Ok(orders)
-        }
+    let mut say = |words: &str| voice.write_all(format!("{words}\n").as_bytes()).and_then(|()| voice.flush());
+    let (ports, disks) = match loaded.and_then(|()| let_go(&first.stack)) {
+        Ok(ready) => ready,
         Err(error) => {
-            voice.write_all(format!("{NOT_READY}{error}\n").as_bytes())?;
-            voice.flush()?;
+            say(&format!("{NOT_READY}{error}"))?;
             super::power_off()
         }
-    }
-}
-
-fn wait(stack: &Stack, voice: &mut dyn Write) -> Result<Orders> {
-    let ports = Ports::open()?;
-    let disks = probed(2 + stack.more + usize::from(stack.journal))?;
-    disks.iter().try_for_each(|disk| tell_driver("unbind", disk))?;
-    voice.write_all(format!("{READY}\n").as_bytes())?;
-    voice.flush()?;
-    let orders: Orders = loop {
-        // What is kept may be a machine in the midst of reading. What is no orders is looked at again.
-        match ports.file(ORDERS_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
-            Some(orders) => break orders,
-            None => std::thread::sleep(LOOK),
-        }
     };
+    say(READY)?;
+    let mut orders = wait(&ports);
     if let Some(now) = orders.now {
         set_clock(now)?;
     }
     disks.iter().try_for_each(|disk| tell_driver("bind", disk))?;
+    // From here on it is the cell that fails.
+    say(GOING_ON)?;
+    orders.modules.retain(|module| !first.modules.contains(module));
     Ok(orders)
+}
+
+/// Lets the disks go. The ports that orders come by, and the disks.
+fn let_go(stack: &Stack) -> Result<(Ports, Vec<String>)> {
+    let ports =
+        Ports::open().map_err(|error| Error::other(format!("its kernel gives no I/O ports: {error}")))?;
+    let disks = probed(2 + stack.more + usize::from(stack.journal))?;
+    disks.iter().try_for_each(|disk| tell_driver("unbind", disk))?;
+    Ok((ports, disks))
+}
+
+fn wait(ports: &Ports) -> Orders {
+    loop {
+        // What is kept may be a machine in the midst of reading. What is no orders is looked at again.
+        match ports.file(ORDERS_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
+            Some(orders) => return orders,
+            None => std::thread::sleep(LOOK),
+        }
+    }
 }
 
 /// The disks that the driver has, once it has all of them.

@@ -10,12 +10,12 @@ use fsarena_guest::cache;
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
 use fsarena_guest::orders::Orders;
-use fsarena_guest::snapshot::{self, Draft, Known, NO_ORDERS, NOT_READY, READY, Snapshot};
+use fsarena_guest::snapshot::{self, Draft, NO_ORDERS, NOT_READY, READY, Snapshot};
 use fsarena_sys::undo::{Journal, Undo};
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How a guest begins.
 pub enum Beginning {
@@ -23,8 +23,8 @@ pub enum Beginning {
     Kept(Snapshot),
     /// With its kernel's first instruction.
     Boot,
-    /// Not at all: the kernel did not come up.
-    Never(Outcome),
+    /// Not at all: a signal came.
+    Interrupted,
 }
 
 /// The machines that guests of a run begin with.
@@ -34,8 +34,8 @@ pub struct Booted {
     orders: PathBuf,
     /// Machines that are not tried again in this run.
     given_up: BTreeSet<PathBuf>,
-    /// What a reader should know.
-    notes: Vec<Note>,
+    /// What a reader should know of each machine.
+    notes: BTreeMap<PathBuf, Note>,
 }
 
 /// Whether guests of a plan begin with a machine that has booted. Where the CPU itself runs them, booting is no matter;
@@ -45,10 +45,13 @@ pub fn wanted(guest: &GuestPlan) -> bool {
 }
 
 impl Booted {
-    /// Nothing is known yet. Files go into this directory.
+    /// Nothing is known yet. Files of the run go into this directory.
     pub fn new(dir: &Path) -> Booted {
-        let (given_up, notes) = (BTreeSet::new(), vec![]);
-        Booted { cache: cache::dir(), orders: dir.join("orders"), given_up, notes }
+        let cache = std::path::absolute(cache::dir()).unwrap_or_else(|_| cache::dir());
+        // Where it cannot be made, nothing is kept.
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache);
+        let (given_up, notes) = (BTreeSet::new(), BTreeMap::new());
+        Booted { cache, orders: dir.join("orders"), given_up, notes }
     }
 
     /// Where a guest finds its orders.
@@ -57,8 +60,8 @@ impl Booted {
     }
 
     /// What a reader should know.
-    pub fn notes(&self) -> &[Note] {
-        &self.notes
+    pub fn notes(&self) -> impl Iterator<Item = Note> + use<'_> {
+        self.notes.values().cloned()
     }
 
     /// What a guest of this shape begins with. The first of its kind boots now, for as long as that takes.
@@ -73,48 +76,58 @@ impl Booted {
         packer: &mut Packer,
         (journal, plan): (&Journal, &GuestPlan),
     ) -> Result<Beginning, Fatal> {
-        let place = snapshot::place(&self.cache, machine, &packer.particular(asked));
+        let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
+            let why = format!("{} is not this user's alone, or not there", self.cache.display());
+            return Ok(self.give_up(&self.cache.clone(), machine, &why));
+        };
         if self.given_up.contains(&place) {
             return Ok(Beginning::Boot);
         }
-        match snapshot::known(&place) {
-            Known::Kept(snapshot) => return Ok(Beginning::Kept(snapshot)),
-            Known::Refused(why) => return Ok(self.give_up(place, &why)),
-            Known::Nothing => {}
+        if let Some(found) = snapshot::find(&place) {
+            self.note(
+                &place,
+                machine,
+                "guests with it begin with a machine that an earlier run has booted and kept",
+            );
+            return Ok(Beginning::Kept(found));
         }
         std::fs::write(&self.orders, NO_ORDERS).map_err(fsarena_sys::Error::io("writing", &self.orders))?;
         let (mut initramfs, modules) = packer.for_any(asked)?;
-        // While it is unpacked it is there twice.
-        if (machine.memory_mib << 20) < 2 * file_size(initramfs.path()) + LEAST_MEMORY {
-            return Ok(self.give_up(place, "there is too little memory for all modules: --guest-memory"));
+        // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
+        if (machine.memory_mib << 20) < 3 * file_size(initramfs.path()) + LEAST_MEMORY {
+            return Ok(self.give_up(
+                &place,
+                machine,
+                "it has too little memory for all modules (--guest-memory)",
+            ));
         }
         let first = Orders { later: true, modules, request: serde_json::Value::Null, ..orders.clone() };
         initramfs.hand_over(&first)?;
         let machine = Machine { initramfs: Some(initramfs.path()), ..machine.clone() };
-        let made = self.make(&machine, place, journal, plan);
+        let made = self.make(&machine, &place, journal, plan);
+        // It is in a directory that goes with the run.
         let _ = std::fs::remove_file(initramfs.path());
         made
     }
 
-    /// Boots a machine and keeps it.
+    /// Boots a machine and keeps it. One that does not come up boots again, for the cell alone, and that is the cell's own
+    /// failure then.
     fn make(
         &mut self,
         machine: &Machine,
-        place: PathBuf,
+        place: &Path,
         journal: &Journal,
         plan: &GuestPlan,
     ) -> Result<Beginning, Fatal> {
         let begun = Instant::now();
-        let dir = self.cache.join(format!("saving-{}", std::process::id()));
-        // What is half written does not stay, however this ends.
-        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-        let (draft, stdin) = match Draft::begin(dir, place.clone()) {
+        let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
             Err(error) => {
-                armed.undo()?;
-                return Ok(self.give_up(place, &self.not_kept(&error)));
+                return Ok(self.give_up(place, machine, &format!("{}: {error}", self.cache.display())));
             }
         };
+        // What is half written does not stay, however this ends.
+        let armed = journal.arm(Undo::RemoveTree { path: draft.dir().into() })?;
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
@@ -126,57 +139,56 @@ impl Booted {
         let mut draft = Some(draft);
         let heard = attend(journal, launch, plan, &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
-                return Ok(Some(Err(std::io::Error::other(why.to_string()))));
+                return Err(why.to_string());
             }
             match draft.take().filter(|_| line == READY) {
-                Some(draft) => Ok(Some(draft.keep(&machine.console()))),
+                Some(draft) => {
+                    let place = draft.dir().display().to_string();
+                    draft.keep(&machine.console()).map(Some).map_err(|error| format!("{place}: {error}"))
+                }
                 None => Err(format!("the guest said {line:?} in place of being ready")),
             }
         });
         armed.undo()?;
         Ok(match heard? {
-            Err(outcome) => Beginning::Never(outcome),
-            Ok((Ok(kept), _)) => {
-                self.notes.push(booted(machine, begun.elapsed()));
+            Ok((kept, _)) => {
+                let took = begun.elapsed().as_secs_f64();
+                let text =
+                    format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
+                self.note(place, machine, &text);
                 Beginning::Kept(kept)
             }
-            Ok((Err(error), _)) => {
-                // A full disk is another one tomorrow; what QEMU or the kernel cannot do they cannot do.
-                if error.kind() == ErrorKind::Other {
-                    snapshot::refuse(&place, &error.to_string());
-                }
-                self.give_up(place, &self.not_kept(&error))
-            }
+            Err(Outcome::Failed { why }) => self.give_up(place, machine, &why),
+            Err(_) => Beginning::Interrupted,
         })
     }
 
     /// Makes no more use of a machine that a guest could not begin with.
-    pub fn failed(&mut self, snapshot: Snapshot, why: &str) {
-        self.give_up(snapshot.dir().to_path_buf(), why);
+    pub fn failed(&mut self, snapshot: Snapshot, machine: &Machine, why: &str) {
+        self.give_up(snapshot.dir(), machine, why);
         snapshot.discard();
     }
 
-    fn not_kept(&self, error: &std::io::Error) -> String {
-        match error.kind() {
-            ErrorKind::Other => error.to_string(),
-            _ => format!("{}: {error}", self.cache.display()),
-        }
-    }
-
-    fn give_up(&mut self, place: PathBuf, why: &str) -> Beginning {
-        if self.given_up.insert(place) {
-            let text = format!("each guest boots anew, because none can be kept that has booted: {why}");
-            self.notes.push(Note::new(NoteKind::Remark, text).step("boot"));
-        }
+    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Beginning {
+        self.given_up.insert(place.into());
+        // Behind the first line there may be a console.
+        let why = why.lines().next().unwrap_or_default();
+        self.note(
+            place,
+            machine,
+            &format!("each guest with it boots by itself, because no machine could be kept: {why}"),
+        );
         Beginning::Boot
     }
-}
 
-fn booted(machine: &Machine, took: Duration) -> Note {
-    let text = format!(
-        "a machine with {} was booted in {:.1} s and is kept for this and later runs: guests begin with it",
-        machine.kernel.name(),
-        took.as_secs_f64()
-    );
-    Note::new(NoteKind::Remark, text).step("boot")
+    /// Says it of a machine once; the last that is said of it counts, but for its being used again.
+    fn note(&mut self, place: &Path, machine: &Machine, text: &str) {
+        let text = format!("kernel {}: {text}", machine.kernel.name());
+        let note = Note::new(NoteKind::Remark, text).step("boot");
+        if self.given_up.contains(place) {
+            self.notes.insert(place.into(), note);
+        } else {
+            self.notes.entry(place.into()).or_insert(note);
+        }
+    }
 }

@@ -168,19 +168,27 @@ impl Starting<'_> {
         let snapshot = match beginning {
             Beginning::Kept(snapshot) => snapshot,
             Beginning::Boot => return self.anew(cell, emit),
-            Beginning::Never(outcome) => return Ok(End { outcome, boot: None, spoke: false }),
+            Beginning::Interrupted => {
+                return Ok(End { outcome: Outcome::Interrupted, boot: None, spoke: false });
+            }
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let orders = Orders { now, ..cell.orders.clone() };
         let text = serde_json::to_vec(&orders).map_err(|error| Fatal::Agent(error.to_string()))?;
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
-        let launch = snapshot.launch(&machine).map_err(fsarena_sys::Error::io("using", snapshot.dir()))?;
+        let launch = match snapshot.launch(&machine) {
+            Ok(launch) => launch,
+            Err(error) => {
+                booted.failed(snapshot, &machine, &error.to_string());
+                return self.anew(cell, emit);
+            }
+        };
         keep_command_line(machine.dir, "command.json", &launch)?;
         let end = hearing::hear(self.journal, launch, self.guest, emit)?;
         match &end.outcome {
-            // What does not even begin is no fault of the cell: it has another chance, by booting.
+            // What does not even go on is no fault of the cell: it has another chance, by booting.
             Outcome::Failed { why } if !end.spoke => {
-                booted.failed(snapshot, why);
+                booted.failed(snapshot, &machine, why);
                 self.anew(cell, emit)
             }
             _ => Ok(end),
@@ -200,7 +208,8 @@ pub fn file_size(path: &Path) -> u64 {
     path.metadata().map_or(0, |meta| meta.len())
 }
 
-/// A guest can be started again by hand with what is kept.
+/// Keeps what a guest is started with. Its standard input, where that is not empty, is what the last words say: the
+/// state of a kept machine, or who asks QEMU for it.
 pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<(), Fatal> {
     let path = dir.join(name);
     let mut argv = Argv::new(&launch.argv[0]);

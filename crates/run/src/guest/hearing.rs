@@ -6,6 +6,7 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
+use fsarena_guest::snapshot::GOING_ON;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::shown;
 use fsarena_sys::undo::{Journal, Undo};
@@ -30,7 +31,7 @@ pub struct End {
     pub outcome: Outcome,
     /// From its launch to its first timed operation, where it came so far.
     pub boot: Option<Duration>,
-    /// Whether it said anything at all.
+    /// Whether it said anything at all: one that begins with a kept machine does once it goes on.
     pub spoke: bool,
 }
 
@@ -55,6 +56,9 @@ pub fn hear(
     let (mut boot, mut spoke) = (None, false);
     let heard = attend(journal, launch, plan, &mut |line| {
         spoke = true;
+        if line == GOING_ON {
+            return Ok(None);
+        }
         match serde_json::from_str(line) {
             Ok(Line::Event(event)) => {
                 if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {

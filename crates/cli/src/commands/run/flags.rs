@@ -98,8 +98,8 @@ pub struct Args {
     pub guest_timeout: Option<Duration>,
     /// Boot each guest by itself
     ///
-    /// Under translation guests begin with a machine that has booted once and is kept: in half a second in place of
-    /// four. They are all alike then; guests that boot differ in where their kernels put things in memory.
+    /// Under translation guests begin with a machine that has booted once and is kept: in a second in place of four or
+    /// more. They are all alike then; guests that boot differ in where their kernels put things in memory.
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
 
