@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// What was used within this time stays.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_secs(600);
 /// Where root keeps kernels.
 pub const SHARED: &str = "/var/cache/fsarena";
 

@@ -61,6 +61,15 @@ impl Overviews {
         Ok(runs)
     }
 
+    /// Reads the folder before anybody asks. Blocks. A list that is asked for afterwards is made anew, of what is there
+    /// then.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn prepare(&self, folder: &Folder) -> io::Result<()> {
+        self.learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
+    }
+
     fn learn(&self, known: &mut Known, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let found = folder.runs()?;
         let (mut runs, mut unread) = (vec![], vec![]);

@@ -120,7 +120,7 @@ impl Server {
             tokio::spawn(verdicts::work(shared.clone()));
             // Before anybody asks: the first list of many runs is the only one that takes a while.
             let first = shared.clone();
-            tokio::task::spawn_blocking(move || drop(first.overviews.list(&first.folder)));
+            tokio::task::spawn_blocking(move || drop(first.overviews.prepare(&first.folder)));
             let app = routes::app(shared, guard);
             tokio::select! {
                 () = accept(listener, app) => {}
