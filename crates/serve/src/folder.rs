@@ -31,11 +31,14 @@ pub struct Found {
     pub refused: Option<String>,
 }
 
+/// Inode, size, and when it was changed, in seconds and nanoseconds.
+type State = (u64, u64, i64, i64);
+
 /// What tells one state of a run from another without opening its database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Stamp {
-    /// Of the database, its log, the plan: inode, size, and when it was changed, in seconds and nanoseconds.
-    files: [Option<(u64, u64, i64, i64)>; 3],
+    /// Of the database, its log, the plan.
+    files: [Option<State>; 3],
     /// Whether some process writes it.
     pub running: bool,
 }
@@ -95,38 +98,40 @@ impl Folder {
             // A database that is a pipe, a directory or a broken link is no run either.
             Err(_) => return None,
         };
-        let refused = self.refusal(path);
-        let mut stamp = Stamp::default();
-        if refused.is_none() {
-            let file = |name: &str| path.join(name).metadata().ok().map(|meta| of(&meta));
-            stamp = Stamp {
-                files: [file("run.db"), file("run.db-wal"), file("plan.toml")],
-                running: run.is_being_written(),
-            };
-        }
+        let (stamp, refused) = match self.states(path) {
+            Ok([database, plan, _, _, log, ..]) => {
+                (Stamp { files: [database, log, plan], running: run.is_being_written() }, None)
+            }
+            Err(why) => (Stamp::default(), Some(why)),
+        };
         Some(Found { id, run, stamp, refused })
     }
 
-    /// Why a run must not be read.
-    fn refusal(&self, path: &Path) -> Option<String> {
-        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    /// What the files of a run are like, in the order of [`FILES`]; or why it must not be read. Each file is looked at
+    /// once: a folder may have thousands of runs.
+    fn states(&self, path: &Path) -> Result<[Option<State>; FILES.len()], String> {
         let outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
-        if is_link(path) && outside(path) {
-            return Some("a symbolic link that leads out of the folder; it is not followed".into());
+        if path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && outside(path) {
+            return Err("a symbolic link that leads out of the folder; it is not followed".into());
         }
-        for name in FILES {
+        let mut states = [None; FILES.len()];
+        for (state, name) in states.iter_mut().zip(FILES) {
             let file = path.join(name);
-            let Ok(meta) = file.symlink_metadata() else { continue };
-            if meta.is_symlink() && outside(&file) {
-                return Some(format!(
-                    "its {name} is a symbolic link that leads out of the folder; it is not followed"
-                ));
+            let Ok(mut meta) = file.symlink_metadata() else { continue };
+            if meta.is_symlink() {
+                if outside(&file) {
+                    return Err(format!(
+                        "its {name} is a symbolic link that leads out of the folder; it is not followed"
+                    ));
+                }
+                meta = file.metadata().map_err(|error| format!("its {name} cannot be looked at: {error}"))?;
             }
-            if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-                return Some(format!("its {name} is not a regular file"));
+            if !meta.is_file() {
+                return Err(format!("its {name} is not a regular file"));
             }
+            *state = Some(of(&meta));
         }
-        None
+        Ok(states)
     }
 }
 
@@ -134,7 +139,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn of(meta: &Metadata) -> (u64, u64, i64, i64) {
+fn of(meta: &Metadata) -> State {
     (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
