@@ -9,8 +9,9 @@ ARGS    ?=
 
 all: build
 
+# Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
 build:
-	$(CARGO) build --release --bin fsarena
+	$(CARGO) rustc --release --package fsarena --bin fsarena -- -C target-feature=+crt-static
 
 # mkfs programs of every filesystem this kernel mounts, and squid: through apt when root, else says what to install.
 setup: build
