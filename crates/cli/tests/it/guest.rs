@@ -57,10 +57,7 @@ fn both_emulators_do_the_whole_study_without_root() {
     assert!(emulated.contains("021 Cat a") && emulated.contains("GEOMETRIC MEAN"), "{emulated}");
     assert!(user_mode.contains("rank nothing") && user_mode.contains("021 Cat a"), "{user_mode}");
     assert!(user_mode.contains("did all its work, and unmounted: ext4, jfs, reiserfs."), "{user_mode}");
-    assert!(
-        !["leads", "GEOMETRIC", "1.00", "the ratio"].iter().any(|word| user_mode.contains(word)),
-        "{user_mode}"
-    );
+    assert!(!["leads", "GEOMETRIC", "the ratio"].iter().any(|word| user_mode.contains(word)), "{user_mode}");
     let only =
         |runs: &str| std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
     assert_kept(&only("emulated"), 3);

@@ -1,7 +1,7 @@
 //! Guests that begin with a machine that has booted already: found in the cache, or booted now and kept.
 
 use super::booting::{LEAST_MEMORY, file_size, keep_command_line};
-use super::hearing::attend;
+use super::hearing::{CONSOLE, attend};
 use super::packed::{Asked, Packer};
 use crate::executor::Fatal;
 use fsarena_core::event::{Note, NoteKind, Outcome};
@@ -171,8 +171,7 @@ impl Booted {
 
     fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Beginning {
         self.given_up.insert(place.into());
-        // Behind the first line there may be a console.
-        let why = why.lines().next().unwrap_or_default();
+        let why = why.split(CONSOLE).next().unwrap_or_default();
         self.note(
             place,
             machine,

@@ -22,6 +22,8 @@ const POWER_OFF: Duration = Duration::from_secs(10);
 const BOOT: Duration = Duration::from_secs(120);
 /// The first step that is timed.
 const FIRST: &str = "mount";
+/// What stands between why a guest failed and the last lines of its console.
+pub const CONSOLE: &str = "; the end of its console:\n";
 /// What the time of booting is called.
 pub const SPENT: &str = "boot";
 
@@ -113,7 +115,7 @@ pub fn attend<T>(
 fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
     let meaning = words.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    format!("{why}{meaning}{status}; the end of its console:\n{}", shown(&words.lines))
+    format!("{why}{meaning}{status}{CONSOLE}{}", shown(&words.lines))
 }
 
 /// Why a guest was not heard to its end.
