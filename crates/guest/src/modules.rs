@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use walkdir::WalkDir;
 
 /// The modules of one kernel.
@@ -17,6 +18,8 @@ pub struct Modules {
     dir: PathBuf,
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,
+    /// Asked for by every cell, and there are thousands of files.
+    state: OnceLock<u64>,
 }
 
 /// A module as it is handed to a guest.
@@ -57,14 +60,16 @@ impl Modules {
             }
         }
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
-        Ok(Modules { dir: dir.to_path_buf(), files, built_in })
+        Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
     }
 
-    /// What all files are at this moment: after `make modules_install` the same names may be other files.
+    /// What all files were when somebody first asked: after `make modules_install` the same names may be other files.
     pub(crate) fn state(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.files.values().for_each(|path| cache::state_of(path).hash(&mut hasher));
-        hasher.finish()
+        *self.state.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            self.files.values().for_each(|path| cache::state_of(path).hash(&mut hasher));
+            hasher.finish()
+        })
     }
 
     /// Whether this kernel has a module, built in or as a file.

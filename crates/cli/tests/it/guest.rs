@@ -16,9 +16,24 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The only run of a user.
-fn run_of(nobody: &Nobody) -> PathBuf {
-    std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path()
+/// The only run in a directory of a user.
+fn run_in(nobody: &Nobody, runs: &str) -> PathBuf {
+    std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path()
+}
+
+/// Whether 1.00 stands somewhere as a ratio: a time has a unit behind it.
+fn has_ratio_of_one(text: &str) -> bool {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_time = |at: usize| {
+        words[at] == "1.00" && words.get(at + 1).is_some_and(|unit| ["s", "ms", "µs", "ns"].contains(unit))
+    };
+    (0..words.len()).any(|at| words[at].contains("1.00") && !is_time(at))
+}
+
+#[test]
+fn a_time_is_no_ratio() {
+    assert!(["1.00", "1.00 a", "1.00–1.3 ms", "x 1.00"].iter().all(|text| has_ratio_of_one(text)));
+    assert!(!has_ratio_of_one("Touch 1.00 ms 0.99 s 1.00 s"));
 }
 
 /// Whether both emulators are here, and what makes filesystems that only guests mount.
@@ -58,11 +73,10 @@ fn both_emulators_do_the_whole_study_without_root() {
     assert!(user_mode.contains("rank nothing") && user_mode.contains("021 Cat a"), "{user_mode}");
     assert!(user_mode.contains("did all its work, and unmounted: ext4, jfs, reiserfs."), "{user_mode}");
     assert!(!["leads", "GEOMETRIC", "the ratio"].iter().any(|word| user_mode.contains(word)), "{user_mode}");
-    let only =
-        |runs: &str| std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
-    assert_kept(&only("emulated"), 3);
-    assert_kept(&only("uml"), 3);
-    let id = |runs: &str| only(runs).to_str().unwrap().to_string();
+    assert!(!has_ratio_of_one(&user_mode), "{user_mode}");
+    assert_kept(&run_in(&nobody, "emulated"), 3);
+    assert_kept(&run_in(&nobody, "uml"), 3);
+    let id = |runs: &str| run_in(&nobody, runs).to_str().unwrap().to_string();
     let (_, said) = nobody.expect(2, &["compare", &id("uml"), &id("emulated")]);
     assert!(said.contains("figures of different executors are not compared"), "{said}");
     let (_, said) = nobody.expect(2, &["compare", &id("uml"), "published:piszcz-I"]);
@@ -129,7 +143,7 @@ fn two_kernels_are_compared() {
     let (answer, _) =
         nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--blocks", "1"][..], &sides].concat());
     assert!(flat(&answer).contains("B, ext4/debian:6.1-cloud, against A, ext4/debian:6.1"), "{answer}");
-    let run = run_of(&nobody);
+    let run = run_in(&nobody, "runs");
     assert_kept(&run, 2);
     let report = std::fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("-cloud-amd64"), "{report}");
@@ -161,7 +175,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     let run = |runs: &str, blocks: &str, more: &[&str]| {
         let (answer, _) =
             nobody.expect(0, &[&args[..], &["--runs", runs, "--blocks", blocks], more].concat());
-        let run = std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path();
+        let run = run_in(&nobody, runs);
         assert!(!run.join("images").exists(), "images are left");
         let mut guests: Vec<PathBuf> =
             std::fs::read_dir(run.join("guests")).unwrap().map(|guest| guest.unwrap().path()).collect();

@@ -66,14 +66,12 @@ impl Guests {
             Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
         let modules = self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect();
         let orders = Orders {
-            trial: false,
-            later: false,
-            now: None,
             modules,
             voice: machine.voice(),
             disks: machine.disks(),
             stack,
             request: self.request(cell, &formatted.facts)?,
+            ..Orders::default()
         };
         let cell = ThisCell { machine: &machine, orders: &orders, asked };
         let Guests { guest, journal, packer, booted, counter, .. } = self;
