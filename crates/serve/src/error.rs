@@ -8,17 +8,14 @@ use std::path::PathBuf;
 /// Why the page cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The folder of runs cannot be read.
-    #[error("{}: {source}; `fsarena serve DIR` names the folder that holds runs", .path.display())]
+    /// The folder of runs cannot be read, or is none.
+    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), said(.source))]
     Folder {
         /// The folder.
         path: PathBuf,
         /// The system's word.
         source: std::io::Error,
     },
-    /// The folder of runs is none.
-    #[error("{}: not a folder; `fsarena serve DIR` names the folder that holds runs", .0.display())]
-    NoFolder(PathBuf),
     /// Nothing can listen there.
     #[error("{address}: {source}{}", hint(.source))]
     Listen {
@@ -33,6 +30,13 @@ pub enum Error {
     /// The system refused threads, timers or signals.
     #[error("the server could not start: {0}")]
     Start(std::io::Error),
+}
+
+fn said(source: &std::io::Error) -> String {
+    match source.kind() {
+        ErrorKind::NotADirectory => "not a folder".into(),
+        _ => source.to_string(),
+    }
 }
 
 fn hint(source: &std::io::Error) -> &'static str {
@@ -50,9 +54,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
-            Error::Folder { .. } | Error::NoFolder(_) | Error::Listen { .. } | Error::Token(_) => {
-                ExitCode::Usage
-            }
+            Error::Folder { .. } | Error::Listen { .. } | Error::Token(_) => ExitCode::Usage,
             Error::Start(_) => ExitCode::Internal,
         }
     }

@@ -3,6 +3,7 @@
 //! A run is asked for by its name and looked up among those that are there: no name ever becomes part of a path. A run,
 //! or one of its files, that a symbolic link leads to must lie in the folder itself, and what is read is a regular file.
 
+use crate::parallel;
 use fsarena_store::RunDir;
 use std::fs::Metadata;
 use std::io;
@@ -54,9 +55,11 @@ impl Folder {
     /// A folder of runs.
     ///
     /// # Errors
-    /// Where it is not there.
+    /// Where it is not there, no folder, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Folder> {
-        Ok(Folder { root: path.canonicalize()? })
+        let folder = Folder { root: path.canonicalize()? };
+        std::fs::read_dir(&folder.root)?;
+        Ok(folder)
     }
 
     /// Where it is.
@@ -69,11 +72,9 @@ impl Folder {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn runs(&self) -> io::Result<Vec<Found>> {
-        let mut found = vec![];
-        for entry in std::fs::read_dir(&self.root)? {
-            found.extend(self.look(&entry?.path()));
-        }
-        Ok(found)
+        let entries = std::fs::read_dir(&self.root)?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        Ok(parallel::map(&paths, |path| self.look(path)).into_iter().flatten().collect())
     }
 
     /// The run of this name, as it is now.

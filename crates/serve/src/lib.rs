@@ -6,6 +6,7 @@
 //! | `guard` | who may ask: the Host header, the token, the methods; the headers of every answer |
 //! | `folder` | which runs there are, and that their files lie in the folder |
 //! | `overview` | what the list knows of a run, read once for each state of its files |
+//! | `parallel` | the same for each of many runs, by a few threads |
 //! | `points` | what single runs say in a history |
 //! | `renderer` | pages that take work: once for each state, few at a time, on threads of their own |
 //! | `feed` | the events of a run in progress, once for all who follow it |
@@ -16,6 +17,7 @@ mod feed;
 mod folder;
 mod guard;
 mod overview;
+mod parallel;
 mod points;
 mod renderer;
 mod routes;

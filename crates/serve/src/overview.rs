@@ -1,6 +1,7 @@
 //! What the list knows of every run. A database is opened once for each state of its files.
 
 use crate::folder::{Folder, Found, Stamp};
+use crate::parallel;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
 use std::collections::HashMap;
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How old a listing may be that several readers share.
 const FRESH: Duration = Duration::from_millis(300);
-/// Threads that read databases nobody has read yet.
-const READERS: usize = 4;
 
 /// What is known of one run in one state.
 pub struct Overview {
@@ -104,15 +103,7 @@ impl Overviews {
     fn read(&self, unread: Vec<Found>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
         self.opened.fetch_add(readable as u64, Ordering::Relaxed);
-        let part = unread.len().div_ceil(READERS).max(1);
-        std::thread::scope(|scope| {
-            let readers: Vec<_> = (unread.chunks(part))
-                .map(|part| {
-                    scope.spawn(|| part.iter().cloned().map(overview).map(Arc::new).collect::<Vec<_>>())
-                })
-                .collect();
-            readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect()
-        })
+        parallel::map(&unread, |found| Arc::new(overview(found.clone())))
     }
 }
 
@@ -156,6 +147,9 @@ impl Overview {
 
     /// Whether some text of it has every one of these words, in lower case.
     pub fn holds(&self, words: &[String]) -> bool {
+        if words.is_empty() {
+            return true;
+        }
         let plan = self.plan.iter().flat_map(|plan| [&plan.name, &plan.title, &plan.question]);
         let claims = self.plan.iter().flat_map(|plan| plan.claims.iter().map(|claim| &claim.text));
         let summary = &self.summary;

@@ -64,10 +64,6 @@ impl Server {
         }
         let path = &options.runs;
         let folder = Folder::open(path).map_err(|source| Error::Folder { path: path.clone(), source })?;
-        if !folder.root().is_dir() {
-            return Err(Error::NoFolder(path.clone()));
-        }
-        folder.runs().map_err(|source| Error::Folder { path: path.clone(), source })?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).max_blocking_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(Error::Start)?;

@@ -52,8 +52,6 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
 pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
-    // One state of the file for all that is asked, and its locks are taken once.
-    db.execute_batch("BEGIN").map_err(Error::read(&path))?;
     let source = Source { db: &db, path: &path };
     let mut summary = None;
     let row = format!(

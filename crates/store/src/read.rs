@@ -18,9 +18,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
     let path = run.database();
     let db = schema::open_to_read(&path)?;
-    // One transaction, so that all tables are of one moment.
-    let snapshot = db.unchecked_transaction().map_err(Error::read(&path))?;
-    let source = Source { db: &snapshot, path: &path };
+    let source = Source { db: &db, path: &path };
 
     let (hosts, host_ids) = hosts(&source)?;
     let (arms, arm_ids) = arms(&source)?;

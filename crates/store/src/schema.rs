@@ -2,7 +2,8 @@
 
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, ffi};
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Once;
 use std::time::Duration;
@@ -57,8 +58,10 @@ CREATE TABLE IF NOT EXISTS series(
     PRIMARY KEY(sample, point)) STRICT, WITHOUT ROWID;
 ";
 
-/// What every run must have. A view of that name could give rows without end, so only tables count.
-const NAMES: [&str; 9] = ["run", "host", "arm", "step", "metric", "block", "cell", "sample", "value"];
+/// What every run must have. A view of that name could give rows without end, so only tables count: to SQLite's question
+/// whether a table exists, a view is none.
+const NAMES: [&CStr; 9] =
+    [c"run", c"host", c"arm", c"step", c"metric", c"block", c"cell", c"sample", c"value"];
 
 /// Opens a file. SQLite counts the memory that it takes, under a lock of the whole process, and nobody asks for the
 /// count: without it, four threads read a thousand small files in two thirds of the time.
@@ -102,10 +105,11 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
 /// column of every row a big run is read in two thirds of the time.
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Opens a run for reading only, also while it is written, and from a medium that cannot be written.
+/// Opens a run for reading only, also while it is written, and from a medium that cannot be written. All that is read
+/// from then on is of one moment, and the file's locks are taken once.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
     let db = open(path, READ).map_err(Error::read(path))?;
-    match check(&db, path) {
+    match begin(&db, path) {
         Err(Error::Damaged { .. }) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
     }
@@ -118,8 +122,14 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
         return Err(Error::damaged(path, what));
     }
     let db = open_immutable(path)?;
-    check(&db, path)?;
+    begin(&db, path)?;
     Ok(db)
+}
+
+/// Begins to read, and checks what is there at that moment.
+fn begin(db: &Connection, path: &Path) -> Result<()> {
+    db.execute_batch("BEGIN").map_err(Error::read(path))?;
+    check(db, path)
 }
 
 /// Whether SQLite wants to make its `-wal` and `-shm` files and cannot.
@@ -150,21 +160,24 @@ fn open_immutable(path: &Path) -> Result<Connection> {
 
 /// Refuses what is not a run, or a run of a newer fsarena.
 fn check(db: &Connection, path: &Path) -> Result<()> {
-    let ask = || -> rusqlite::Result<(i64, i64)> {
+    let ask = || -> rusqlite::Result<(i64, bool)> {
         db.busy_timeout(Duration::from_secs(10))?;
         // A file from elsewhere: do not run what its schema may bring, and check each page that is read.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let names = NAMES.map(|name| format!("'{name}'")).join(",");
-        let count = format!("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ({names})");
-        Ok((version, db.query_row(&count, [], |row| row.get(0))?))
+        for name in NAMES {
+            if !db.table_exists(Some(MAIN_DB), name)? {
+                return Ok((version, false));
+            }
+        }
+        Ok((version, true))
     };
-    let (version, tables) = ask().map_err(Error::read(path))?;
+    let (version, complete) = ask().map_err(Error::read(path))?;
     if version > VERSION {
         return Err(Error::Newer { path: path.into(), found: version, known: VERSION });
     }
-    if version != VERSION || tables != NAMES.len() as i64 {
+    if version != VERSION || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
     Ok(())

@@ -44,7 +44,6 @@ fn up_from(source: &Source, samples: &Ids, readings: &Ids, many: usize) -> Resul
 /// A second reader of the same moment; none where the run went on since the first began to read.
 fn beside(source: &Source) -> Result<Option<Connection>> {
     let other = schema::open_to_read(source.path)?;
-    other.execute_batch("BEGIN").map_err(Error::read(source.path))?;
     // A cell that is written, or written again, begins later than all before it.
     let moment = |db: &Connection| {
         let sql = "SELECT count(*), total(id), total(started_at) FROM cell";
@@ -145,8 +144,7 @@ mod tests {
         let (run, mut writer, _) = stored(root.path());
         let path = run.database();
         let db = schema::open_to_read(&path).unwrap();
-        let snapshot = db.unchecked_transaction().unwrap();
-        let source = Source { db: &snapshot, path: &path };
+        let source = Source { db: &db, path: &path };
         assert!(beside(&source).unwrap().is_some());
         // The last cell once more, as a run that is resumed does with one that failed.
         let again = cells(&plan(&["ext4", "xfs"]), 1).remove(1);
