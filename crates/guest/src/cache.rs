@@ -8,8 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What was used within this time stays.
-const IDLE: Duration = Duration::from_secs(600);
 /// Where root keeps kernels.
 pub const SHARED: &str = "/var/cache/fsarena";
 
@@ -56,9 +54,9 @@ pub(crate) fn used(entry: &Path) {
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes entries whose names begin so, but for those used last and those used a short while ago: some run may have
+/// Removes entries whose names begin so, but for the newest and those that are not as old as this: some run may have
 /// more of them than are kept.
-pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize) {
+pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duration) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let when =
@@ -67,19 +65,22 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize) {
     found.sort();
     found.truncate(found.len().saturating_sub(count));
     for (used, path) in found {
-        if used.elapsed().is_ok_and(|idle| idle > IDLE) {
+        if used.elapsed().is_ok_and(|idle| idle > age) {
             remove(&path);
         }
     }
 }
 
-/// Removes a directory. It is whole until it has another name: whoever looks sees all of it or nothing.
+/// Removes a file or a directory. It is whole until it has another name: whoever looks sees all of it or nothing.
 pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
     let gone = path.with_file_name(name);
     // Somebody else may have removed it.
-    let _ = std::fs::rename(path, &gone).and_then(|()| std::fs::remove_dir_all(&gone));
+    let _ = std::fs::rename(path, &gone).and_then(|()| match gone.is_dir() {
+        true => std::fs::remove_dir_all(&gone),
+        false => std::fs::remove_file(&gone),
+    });
 }
 
 #[cfg(test)]
@@ -88,17 +89,23 @@ mod tests {
 
     #[test]
     fn the_oldest_of_a_kind_go() {
+        const AGE: Duration = Duration::from_secs(60);
         let dir = tempfile::tempdir().unwrap();
-        for (age, name) in ["vm-old", "vm-used", "vm-new", "other"].into_iter().rev().enumerate() {
+        for (age, name) in ["vm-old", "vm-used", "vm-file", "vm-new", "other"].into_iter().rev().enumerate() {
             let path = dir.path().join(name);
-            std::fs::create_dir(&path).unwrap();
+            match name {
+                "vm-file" => std::fs::write(&path, "").unwrap(),
+                _ => std::fs::create_dir(&path).unwrap(),
+            }
             let file = std::fs::File::open(&path).unwrap();
-            file.set_modified(SystemTime::now() - (1 + age as u32) * 2 * IDLE).unwrap();
+            file.set_modified(SystemTime::now() - (1 + age as u32) * 2 * AGE).unwrap();
         }
         used(&dir.path().join("vm-old"));
-        keep_newest(dir.path(), "vm-", 2);
-        let left = |name: &str| dir.path().join(name).is_dir();
-        assert!(left("vm-old") && left("vm-new") && left("other") && !left("vm-used"));
+        keep_newest(dir.path(), "vm-", 1, 100 * AGE);
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(left("vm-used") && left("vm-file"), "none is that old");
+        keep_newest(dir.path(), "vm-", 2, AGE);
+        assert!(left("vm-old") && left("vm-new") && left("other") && !left("vm-used") && !left("vm-file"));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub const NO_ORDERS: &[u8] = b"-";
 /// What the names of kept machines begin with, and how many are kept: each takes some 170 MB.
 const NAME: &str = "booted-";
 const KEPT: usize = 6;
+/// What was used within this time stays, too.
+const IDLE: Duration = Duration::from_secs(600);
 const STATE: &str = "state";
 const CONSOLE: &str = "console.log";
 /// The longest that QEMU may take to write a state.
@@ -126,7 +128,7 @@ impl Draft {
             renamed => renamed?,
         }
         if let Some(cache) = self.place.parent() {
-            cache::keep_newest(cache, NAME, KEPT);
+            cache::keep_newest(cache, NAME, KEPT, IDLE);
         }
         Ok(Snapshot { dir: self.place })
     }

@@ -2,9 +2,10 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::{Error, unpack};
+use crate::{Error, cache, unpack};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const MAGIC_AT: usize = 0x202;
 const MAGIC: &[u8] = b"HdrS";
@@ -15,6 +16,11 @@ const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
 /// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
 const LARGEST: u64 = 1 << 30;
+/// How the names of unpacked kernels begin, and how many of them stay: whoever builds kernels has a new one every day. A
+/// run in progress needs its own, so none goes that is younger than a day.
+const NAME: &str = "vmlinux-";
+const KEPT: usize = 12;
+const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const ELF: &[u8] = b"\x7fELF";
 /// Stands before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
@@ -60,8 +66,8 @@ pub fn is_compressed(bytes: &[u8]) -> bool {
     bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(ELF)
 }
 
-/// The uncompressed kernel, from one of the caches or put into the first. The file itself where it is compressed in a way that is
-/// not read here: then the guest unpacks it by itself.
+/// The uncompressed kernel, from one of the caches or put into the first. The file itself where it is compressed in a way
+/// that is not read here: then the guest unpacks it by itself.
 ///
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
@@ -72,7 +78,7 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path
     let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else {
         return Ok(path.into());
     };
-    let name = format!("vmlinux-{}-{:08x}", seen.release, checksum(payload));
+    let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
     if let Some(known) = caches.iter().map(|dir| dir.join(&name)).find(|place| place.is_file()) {
         return Ok(known);
     }
@@ -89,6 +95,7 @@ pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(everybody).map_err(Error::io("writing in", first))?;
     file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
+    cache::keep_newest(first, NAME, KEPT, AGE);
     Ok(place)
 }
 
