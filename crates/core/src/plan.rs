@@ -7,6 +7,7 @@ pub mod error;
 pub mod file;
 pub mod resolve;
 pub mod round;
+mod stored;
 
 pub use claims::COMPOSITE;
 

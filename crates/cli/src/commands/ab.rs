@@ -84,6 +84,7 @@ fn refusal(flag: &str) -> Failure {
 fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, (mut file, text)) = run::read_plan(args)?;
     let mut over = args.overrides(kernel)?;
+    over.where_it_ran(&file)?;
     if over.backing == Some(Backing::Dir) {
         let message = "directories are sides here: --a dir=PATH --b dir=PATH, without --on";
         return Err(Failure::new(ExitCode::Usage, message));

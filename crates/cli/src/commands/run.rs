@@ -114,7 +114,8 @@ pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.
 fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, file) = read_plan(args)?;
-    let over = args.overrides(kernel)?;
+    let mut over = args.overrides(kernel)?;
+    over.where_it_ran(&file.0)?;
     Ok(resolve(&origin, &file, &over, &vocabulary::collect(kernel, &over)?)?)
 }
 

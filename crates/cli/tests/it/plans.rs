@@ -168,3 +168,36 @@ fn arms(place: &Place) -> Vec<String> {
     arms.dedup();
     arms
 }
+
+#[test]
+fn the_plan_of_a_run_is_a_plan() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let sides = ["ab", "peiffer", "--a", "fs=ext4", "--b", "fs=ext4,mkfs=^has_journal"];
+    let studies: [&[&str]; 7] = [
+        &["run", "piszcz", "--on", "ram", "--budget", "90s"],
+        &["run", "engel", "--size", "3000MB", "--margin", "7%"],
+        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--blocks", "9"],
+        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--max-blocks", "30"],
+        &sides,
+        &["run", "peiffer", "--on", "dir:.", "--on", "dir:home"],
+        &["run", "plan.toml", "--fs", "ext4,xfs", "--factor", "scheduler=none,bfq"],
+    ];
+    let dry = |args: &[&str]| place.expect(0, &[args, &["--dry-run"]].concat()).0;
+    for study in studies {
+        let first = dry(&[study, &["--scale", "tiny", "--seed", "7"]].concat());
+        std::fs::write(place.dir.join("saved.toml"), &first).unwrap();
+        assert_eq!(dry(&["run", "saved.toml"]), first, "{study:?}");
+        // The command line has the last word, as with every plan.
+        assert!(dry(&["run", "saved.toml", "--blocks", "3"]).contains("\nblocks = 3\n"), "{study:?}");
+    }
+    place.expect(0, &["run", "plan.toml"]);
+    let saved = place.run_file("plan.toml").unwrap();
+    place.expect(0, &["run", saved.to_str().unwrap(), "--quiet"]);
+    let runs = std::fs::read_dir(place.runs()).unwrap().map(|run| run.unwrap().path().join("plan.toml"));
+    let plans: Vec<String> = runs.map(|plan| std::fs::read_to_string(plan).unwrap()).collect();
+    assert!(plans.len() == 2 && plans[0] == plans[1], "{plans:?}");
+    place.assert_clean();
+}

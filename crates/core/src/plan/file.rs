@@ -1,6 +1,7 @@
 //! A plan as it was written: parsed, inert, every value with its place in the text.
 
 use super::error::{PlanError, line_and_column, plain};
+use super::{Plan, stored};
 use crate::scale::Scale;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -58,6 +59,9 @@ pub struct PlanFile {
     /// What is done: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
+    /// The complete plan of a run, where this was made of one.
+    #[serde(skip)]
+    pub stored: Option<Box<Plan>>,
 }
 
 /// `[device]` as written.
@@ -172,7 +176,7 @@ pub struct SettleFile {
 }
 
 impl PlanFile {
-    /// Parses a plan. `origin` names it in errors.
+    /// Parses a plan, be it one that a person wrote or the stored one of a run. `origin` names it in errors.
     ///
     /// # Errors
     /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
@@ -186,7 +190,11 @@ impl PlanFile {
             at: Some(line_and_column(bytes, error.valid_up_to())),
             message: "a plan is UTF-8 text, and this byte is not".into(),
         })?;
-        let plan = toml::from_str(text).map_err(|error| {
+        let parsed = match stored::is_stored(text) {
+            true => toml::from_str(text).map(stored::as_written),
+            false => toml::from_str(text),
+        };
+        let plan = parsed.map_err(|error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
             // Without a place it is nested too deeply to go on anywhere.
             PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))

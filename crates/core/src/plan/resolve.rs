@@ -109,7 +109,7 @@ impl Resolver<'_> {
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
             claims: vec![],
-            round: None,
+            round: file.stored.as_ref().and_then(|plan| plan.round.clone()),
             factors: self.factors(file)?,
             device: self.device(file)?,
             stop: self.stop(file, scale)?,

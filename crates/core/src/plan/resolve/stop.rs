@@ -29,7 +29,10 @@ impl Resolver<'_> {
             }
         }
         let claims = !file.claims.is_empty() || !self.over.claims.is_empty();
-        let when_decided = claims && self.over.blocks.is_none();
+        // A stored plan says for itself whether its claims ended it.
+        let may_decide = file.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
+        let when_decided =
+            claims && self.over.blocks.is_none() && (may_decide || !self.over.claims.is_empty());
         let most = self.over.max_blocks.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
         let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.blocks.is_none());

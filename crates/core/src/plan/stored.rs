@@ -1,0 +1,188 @@
+//! The plan of a run, taken to run again.
+//!
+//! What a person writes leaves most open. What a run stores, `--dry-run` prints and a report saves is complete, in words
+//! of its own ([`Plan`]). Here it becomes what a person could have written, so that the command line can change it and
+//! every check is made again: the file may come from elsewhere.
+
+use super::error::PlanError;
+use super::file::{DeviceFile, PlanFile, SettleFile, StopFile};
+use super::resolve::Overrides;
+use super::{Backing, Plan};
+use crate::setting::Value;
+use bytesize::ByteSize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toml::Spanned;
+
+/// Whether this is a stored plan: only there it says where it runs, which else the command line does.
+pub(super) fn is_stored(text: &str) -> bool {
+    let backing = |table: toml::Table| table.get("device")?.get("backing").cloned();
+    toml::from_str(text).is_ok_and(|table| backing(table).is_some())
+}
+
+/// What a person could have written for it.
+pub(super) fn as_written(plan: Plan) -> PlanFile {
+    let (stop, settle, device) = (&plan.stop, &plan.settle, &plan.device);
+    let (blocks, most) =
+        if stop.when_decided { (None, Some(stop.blocks)) } else { (Some(stop.blocks), None) };
+    // A fraction such as 0.07 is no whole number of per cent in binary.
+    let margin = stop.margin.map(|margin| format!("{}%", (margin * 1e8).round() / 1e6));
+    PlanFile {
+        name: at_begin(plan.name.clone()),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        scale: Some(plan.scale),
+        seed: Some(at_begin(plan.seed)),
+        claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
+        factors: plan.factors.iter().map(|(id, levels)| pair(id, texts(levels))).collect(),
+        arms: plan
+            .arms
+            .iter()
+            .map(|arm| {
+                arm.levels
+                    .iter()
+                    .map(|(id, level)| pair(id, text(level)))
+                    .chain([pair("name", text(&arm.name))])
+                    .collect()
+            })
+            .collect(),
+        device: DeviceFile {
+            size: device.size.map(|size| at_begin(bytes(size))),
+            direct_io: Some(device.direct_io),
+            discard: Some(device.discard),
+            other_fs: Some(at_begin(device.other_fs.clone())),
+        },
+        stop: StopFile {
+            blocks: blocks.map(at_begin),
+            budget: stop.budget_s.map(seconds).map(at_begin),
+            max_blocks: most.map(at_begin),
+            margin: margin.map(at_begin),
+        },
+        settle: SettleFile {
+            timeout: Some(at_begin(seconds(settle.timeout_s))),
+            dirty: Some(at_begin(bytes(settle.dirty))),
+            io_pressure_percent: Some(at_begin(settle.io_pressure_percent)),
+        },
+        scales: BTreeMap::new(),
+        published: Default::default(),
+        rounds: vec![],
+        conclusions: vec![],
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|workload| {
+                let settings = workload.settings.0.iter().map(|(id, value)| pair(id, setting(value)));
+                settings.chain([pair("use", text(&workload.name))]).collect()
+            })
+            .collect(),
+        stored: Some(Box::new(plan)),
+    }
+}
+
+/// Of a value that has no place of its own: all of them are where the file begins.
+fn at_begin<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+fn pair(id: &str, value: toml::Value) -> (Spanned<String>, Spanned<toml::Value>) {
+    (at_begin(id.to_string()), at_begin(value))
+}
+
+fn text(text: &str) -> toml::Value {
+    toml::Value::String(text.into())
+}
+
+fn texts(all: &[String]) -> toml::Value {
+    toml::Value::Array(all.iter().map(|one| text(one)).collect())
+}
+
+fn bytes(size: ByteSize) -> String {
+    format!("{} B", size.as_u64())
+}
+
+/// As a plan says a time; what is none stays as it is, and is refused where it is read.
+fn seconds(seconds: f64) -> String {
+    let time = Duration::try_from_secs_f64(seconds);
+    time.map_or_else(|_| seconds.to_string(), |time| humantime::format_duration(time).to_string())
+}
+
+fn setting(value: &Value) -> toml::Value {
+    match value {
+        Value::Bool(value) => toml::Value::Boolean(*value),
+        Value::Int(value) => toml::Value::Integer(*value),
+        Value::Float(value) => toml::Value::Float(*value),
+        Value::Text(value) => text(value),
+        Value::List(values) => toml::Value::Array(values.iter().map(setting).collect()),
+    }
+}
+
+impl Overrides {
+    /// Takes over from a stored plan where it ran, unless the command line says where to run.
+    ///
+    /// # Errors
+    /// Where a device was erased for it: that is for the command line to say, each time.
+    pub fn where_it_ran(&mut self, file: &PlanFile) -> Result<(), PlanError> {
+        let Some(plan) = &file.stored else { return Ok(()) };
+        if self.other_dir.is_none() {
+            self.other_dir.clone_from(&plan.device.other_dir);
+        }
+        if self.backing.is_some() {
+            return Ok(());
+        }
+        self.backing = Some(match plan.device.backing.clone() {
+            Backing::Erase { path, .. } => {
+                let message = format!(
+                    "the run of this plan erased {}; to erase a device again, name it: --erase DEVICE",
+                    path.display()
+                );
+                return Err(PlanError::flag("--erase", message));
+            }
+            // What runs the guest's instructions is found out anew.
+            Backing::Guest(guest) => Backing::Guest(super::GuestPlan { accelerator: None, ..guest }),
+            backing => backing,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::plan_with;
+    use crate::plan::{Accelerator, Emulator, GuestPlan};
+
+    fn parsed(plan: &Plan) -> PlanFile {
+        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap().0
+    }
+
+    #[test]
+    fn a_device_is_erased_only_where_the_command_line_names_it() {
+        let mut plan = plan_with(&[("fs", &["ext4"])]);
+        plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
+        let file = parsed(&plan);
+        let told = Overrides::default().where_it_ran(&file).unwrap_err().to_string();
+        assert!(told.contains("/dev/disk/by-id/x") && told.contains("--erase DEVICE"), "{told}");
+        let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
+        over.where_it_ran(&file).unwrap();
+        assert_eq!(over.backing, Some(Backing::Ram));
+    }
+
+    #[test]
+    fn a_guest_is_one_again() {
+        let mut plan = plan_with(&[("fs", &["ext4"])]);
+        let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
+        plan.device.backing =
+            Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
+        let mut over = Overrides::default();
+        over.where_it_ran(&parsed(&plan)).unwrap();
+        assert_eq!(over.backing, Some(Backing::Guest(guest)));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_where_it_is_read() {
+        assert_eq!((seconds(0.05).as_str(), seconds(5.0).as_str()), ("50ms", "5s"));
+        for none in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(humantime::parse_duration(&seconds(none)).is_err());
+        }
+    }
+}
