@@ -13,6 +13,7 @@ use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::finding::{Finding, Standing};
 use fsarena_stats::matrix::limits::ALPHA;
+use fsarena_stats::table::FIRST_LOOK;
 use words::Speaker;
 
 /// The findings of a run or of a published set (`source`: `run X`, `published:Y`). With `tables` the document
@@ -27,9 +28,9 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
-    for (number, finding) in analysis.findings.iter().enumerate() {
-        document.heading(2, format!("{}. {}{}", number + 1, speaker.title(finding), tag(finding)));
-        document.list(speaker.sentences(finding));
+    for (number, (title, sentences)) in told(matrix, analysis).into_iter().enumerate() {
+        document.heading(2, format!("{}. {title}", number + 1));
+        document.list(sentences);
     }
     if tables {
         tables::add(&mut document, matrix, &analysis.findings);
@@ -37,7 +38,15 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     Page { document, json: json::whole(source, matrix, analysis) }
 }
 
-fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
+/// Each finding: what and where, and its sentences.
+pub(crate) fn told(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<String>)> {
+    let speaker = Speaker { matrix };
+    let title = |finding: &Finding| format!("{}{}", speaker.title(finding), tag(finding));
+    analysis.findings.iter().map(|finding| (title(finding), speaker.sentences(finding))).collect()
+}
+
+/// How many findings there are, in how many cells.
+pub(crate) fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
     let cells = matrix.places().filter(|at| !matrix.arms[at.arm].raw).count();
     let searched = format!(
         "{} of {}: {}, {}, {}",
@@ -57,11 +66,15 @@ fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
 }
 
 /// What the findings stand on.
-fn grounds(analysis: &Analysis) -> String {
+pub(crate) fn grounds(analysis: &Analysis) -> String {
     match analysis.blocks {
         0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
                   tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
             .into(),
+        blocks if blocks < FIRST_LOOK => format!(
+            "Up to {blocks} blocks a cell. Every flag is a range of the blocks' extremes that lies beyond its tolerance: \
+             under {FIRST_LOOK} blocks none is an interval, and nothing is decided."
+        ),
         blocks => format!(
             "Up to {blocks} blocks a cell. Every flag is a 95% interval within blocks that lies beyond its \
              tolerance, not corrected for the {} comparisons made; e-BH at {:.0}% selects {} of them. A finding \

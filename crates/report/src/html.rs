@@ -19,8 +19,8 @@ use crate::plot::{Chart, Variant, svg};
 use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling,
-    tasks, totals,
+    anomalies, answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached,
+    scaling, tasks, totals,
 };
 use askama::Template;
 use base64::Engine;
@@ -157,9 +157,11 @@ fn facts(report: &Report) -> Vec<String> {
 
 fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     let mut first = Document::default();
+    pair::add_answer(&mut first, report);
     for analysis in &report.analyses {
         answer::add(&mut first, report, analysis);
     }
+    anomalies::add(&mut first, report);
     let ranked = Ranking::of(report);
     ranking::add_recommendation(&mut first, report, ranked.as_ref());
     first.text(answer::legend(report));

@@ -1,5 +1,6 @@
 //! The parts that reports for people are made of, one file each.
 
+pub mod anomalies;
 pub mod answer;
 pub mod circumstances;
 pub mod claims;

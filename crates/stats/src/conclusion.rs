@@ -3,7 +3,7 @@
 mod then;
 
 use crate::judge::{judge_all, judge_among};
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least, Trust};
 use fsarena_core::published::Published;
@@ -30,6 +30,10 @@ pub struct Answer {
     pub without: BTreeSet<String>,
     /// Where only some of the claims need to hold: how many do, of how many.
     pub counted: Option<(usize, usize)>,
+    /// What a run says of each of its claims that it can say something of; none of published figures.
+    pub verdicts: Vec<Verdict>,
+    /// Why a run says nothing of it.
+    pub missing: Option<String>,
 }
 
 /// Checks every conclusion of a study's author.
@@ -67,6 +71,7 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
     let ran = |arm: &str| record.arms.iter().any(|known| known.name == arm);
     let answer = |conclusion: &Conclusion| {
         let mut without = BTreeSet::new();
+        let (mut verdicts, mut missing) = (Vec::new(), None);
         let mut outcomes = Vec::new();
         for judged in judged.by_ref().take(conclusion.claims.len()) {
             let rivals = match judged.claim.relation {
@@ -78,10 +83,23 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
             let named = judged.claim.arms().into_iter().chain(rivals.into_iter().flatten());
             without.extend(named.filter(|arm| !ran(arm)).map(String::from));
             outcomes.push(judged.verdict.map(|verdict| verdict.outcome));
+            verdicts.extend(judged.verdict);
+            missing = missing.or(match among_then(&judged.claim, sets) {
+                true => Some("it holds figures of then against each other".into()),
+                false => judged.missing,
+            });
         }
-        combine(conclusion.least, &outcomes, without)
+        let missing = missing.filter(|_| verdicts.is_empty());
+        Answer { verdicts, missing, ..combine(conclusion.least, &outcomes, without) }
     };
     conclusions.list.iter().map(answer).collect()
+}
+
+/// Whether a claim is about arms of published sets, `SET/ARM`.
+fn among_then(claim: &Claim, sets: &[Published]) -> bool {
+    let of_set =
+        |arm: &str| sets.iter().any(|set| arm.split_once('/').is_some_and(|(name, _)| name == set.set));
+    claim.arms().into_iter().any(of_set)
 }
 
 /// The claim with the arms of the run in the parts that the author's arms played, in whichever set.
@@ -126,7 +144,7 @@ fn combine(least: Least, outcomes: &[Option<Outcome>], without: BTreeSet<String>
         () if of - refuted < needed => Some(Outcome::Refuted),
         () => Some(Outcome::Undecided),
     };
-    Answer { outcome, without, counted: (least != Least::All).then_some((held, of)) }
+    Answer { outcome, without, counted: (least != Least::All).then_some((held, of)), ..Answer::default() }
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
     }
     // A filesystem's write of 512 bytes costs more than the bare device's in memory.
     assert!(!found["findings"].as_array().unwrap().is_empty());
+    // That is what the study asks, so every report answers it.
+    for format in ["term", "md", "html"] {
+        let (report, _) = place.expect(0, &["report", "--format", format]);
+        assert!(report.contains("In the way: ext4"), "{format}: {report}");
+    }
     let before = runs(&place);
     let confirmed = json(&place, &["analyse", "--confirm", "--blocks", "1"]);
     let fresh: Vec<String> = runs(&place).difference(&before).cloned().collect();

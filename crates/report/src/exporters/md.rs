@@ -6,8 +6,8 @@ use crate::exporter::Exporter;
 use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
-    answer, circumstances, claims, conclusions, head, normalised, notes, pair, pictures, ranking, reached,
-    scaling, tasks, totals,
+    anomalies, answer, circumstances, claims, conclusions, head, normalised, notes, pair, pictures, ranking,
+    reached, scaling, tasks, totals,
 };
 use std::io::Write;
 
@@ -31,10 +31,12 @@ impl Exporter for Markdown {
         let mut document = Document::default();
         head::add(&mut document, report);
         claims::add(&mut document, report);
+        pair::add_answer(&mut document, report);
         pair::add(&mut document, report);
         for analysis in &report.analyses {
             answer::add(&mut document, report, analysis);
         }
+        anomalies::add(&mut document, report);
         for (at, analysis) in report.analyses.iter().enumerate() {
             tasks::add(&mut document, report, analysis, at == 0);
             tasks::add_medians(&mut document, report, analysis);

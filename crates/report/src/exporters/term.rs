@@ -6,7 +6,7 @@ use crate::exporter::Exporter;
 use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
-    answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling, tasks,
+    anomalies, answer, claims, conclusions, head, normalised, notes, pair, ranking, reached, scaling, tasks,
 };
 use std::io::Write;
 
@@ -44,6 +44,7 @@ impl Exporter for Term {
         for analysis in report.analyses.iter().rev() {
             answer::add(&mut document, report, analysis);
         }
+        anomalies::add(&mut document, report);
         // Who weighs tasks asks for the ranking itself; others for what follows from it.
         let ranked = Ranking::of(report);
         match report.weights.is_empty() {

@@ -25,15 +25,17 @@ pub fn add(document: &mut Document, report: &Report) {
         return;
     }
     let margin = report.margin;
-    let header = [
-        "not decided",
-        "so far, 95% interval",
-        "spread of a block",
-        &format!("blocks that find {}", percent(margin)),
-    ];
+    let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
+    let all = paired::of(&Seen::of(report));
+    let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
+    let so_far = match open.iter().any(|(ratio, _)| ratio.provisional) {
+        true => "so far, extremes seen where there are under 8 blocks, else 95% interval",
+        false => "so far, 95% interval",
+    };
+    let header =
+        ["not decided", so_far, "spread of a block", &format!("blocks that find {}", percent(margin))];
     let mut table = Table::figures(header.map(String::from).to_vec());
-    for series in paired::of(&Seen::of(report)) {
-        let Some(ratio) = Ratio::of(series.d.clone()).filter(|ratio| !ratio.separated()) else { continue };
+    for (ratio, series) in open {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
         let blocks = match sigma {
             None => "at least 3 blocks to tell".to_string(),

@@ -69,17 +69,23 @@ fn left_open(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// `−4.9% [−5.4% to −4.3%]`; from a factor of two on `3.10× [3.02–3.19]`.
+/// The effect of a verdict with its interval.
 pub fn effect(verdict: &Verdict) -> String {
-    let (low, high) = verdict.interval;
-    if verdict.effect >= 1.0 {
-        let ratios = [verdict.effect, low, high].map(|effect| three(1.0 + effect));
-        return format!("{}× [{}–{}]", ratios[0], ratios[1], ratios[2]);
-    }
-    format!("{} [{} to {}]", percent(verdict.effect), percent(low), percent(high))
+    let (value, interval) = lines(verdict.effect, verdict.interval);
+    format!("{value} [{interval}]")
 }
 
-fn percent(fraction: f64) -> String {
+/// `−4.9%` and `−5.4% to −4.3%`; where a factor of two is in it `3.10×` and `3.02–3.19`: nobody reads +3850%.
+pub fn lines(effect: f64, (low, high): (f64, f64)) -> (String, String) {
+    if high >= 1.0 {
+        let [value, low, high] = [effect, low, high].map(|effect| three(1.0 + effect));
+        return (format!("{value}×"), format!("{low}–{high}"));
+    }
+    (percent(effect), format!("{} to {}", percent(low), percent(high)))
+}
+
+/// `−4.9%`, with its sign.
+pub fn percent(fraction: f64) -> String {
     let sign = if fraction < 0.0 { "−" } else { "+" };
     format!("{sign}{}", size(fraction.abs()))
 }

@@ -1,6 +1,8 @@
 //! What the author of the study concluded: held then, held here.
 
-use crate::document::{Document, Table};
+use super::claims::{effect, percent};
+use crate::document::{Cell, Document, Table};
+use crate::number::plural;
 use crate::report::Report;
 use fsarena_stats::conclusion::{Answer, Checked};
 use fsarena_stats::verdict::Outcome;
@@ -13,12 +15,13 @@ pub fn add(document: &mut Document, report: &Report, full: bool) {
         return;
     }
     document.heading(2, "Held then, held here");
-    document.text(summary(checked));
+    document.text(summary(checked, full));
     document.list(surprises(checked));
     if full {
         let mut table = Table::words(["the author's conclusion", "then", "here"].map(String::from).to_vec());
         for one in checked {
-            table.rows.push(vec![one.says.as_str().into(), said(&one.then).into(), said(&one.here).into()]);
+            let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
+            table.rows.push(vec![one.says.as_str().into(), then.into(), here(&one.here)]);
         }
         document.table(table);
     }
@@ -51,18 +54,29 @@ pub fn json(answer: &Answer) -> Value {
     })
 }
 
-fn summary(checked: &[Checked]) -> String {
+fn summary(checked: &[Checked], table: bool) -> String {
     let count = |of: &dyn Fn(&Checked) -> bool| checked.iter().filter(|one| of(one)).count();
     let held = |answer: &Answer| answer.outcome == Some(Outcome::Held);
     format!(
-        "Of the author's {} conclusions {} can be checked on the figures published then, and {} hold there; {} \
-         can be checked here, and {} hold.",
-        checked.len(),
+        "Of the author's {} {} can be checked on the figures published then, and {} there; {} can be checked here{}.",
+        plural(checked.len(), "conclusion"),
         count(&|one| one.then.outcome.is_some()),
-        count(&|one| held(&one.then)),
-        count(&|one| one.here.outcome.is_some()),
-        count(&|one| held(&one.here)),
+        holding(count(&|one| held(&one.then))),
+        match count(&|one| one.here.outcome.is_some()) {
+            0 => "none".to_string(),
+            some => some.to_string(),
+        },
+        match count(&|one| one.here.outcome.is_some()) {
+            0 if table => ", and the table says why".to_string(),
+            0 => " (`fsarena report --format md` says why)".to_string(),
+            _ => format!(", and {}", holding(count(&|one| held(&one.here)))),
+        },
     )
+}
+
+/// `1 holds`, `3 hold`.
+fn holding(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "holds" } else { "hold" })
 }
 
 /// What the data then did not show, and what is otherwise now.
@@ -82,6 +96,28 @@ fn surprises(checked: &[Checked]) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What the run says, and by how much; or why it says nothing.
+fn here(answer: &Answer) -> Cell {
+    if answer.outcome.is_none() {
+        let why = answer.missing.as_deref().unwrap_or("it has too few blocks with values above zero");
+        return Cell::two("–", why);
+    }
+    let blocks = answer.verdicts.iter().map(|verdict| verdict.blocks).max().unwrap_or(0);
+    let effects = || answer.verdicts.iter().map(|verdict| verdict.effect);
+    let told = match answer.verdicts.as_slice() {
+        [] => String::new(),
+        [one] => format!("{}, {}", effect(one), plural(blocks, "block")),
+        several => format!(
+            "{} to {} in {} comparisons, {}",
+            percent(effects().fold(f64::INFINITY, f64::min)),
+            percent(effects().fold(f64::NEG_INFINITY, f64::max)),
+            several.len(),
+            plural(blocks, "block")
+        ),
+    };
+    Cell::two(said(answer), told)
 }
 
 /// `held, without jfs`, `refuted (2 of 21)`.

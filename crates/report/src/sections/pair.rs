@@ -1,15 +1,17 @@
 //! Two arms, B against A: by each metric the difference, and which metric answers cheapest.
 
+use super::claims::lines;
 use crate::difference::{Finding, percent};
 use crate::document::{Cell, Document, Table};
 use crate::exporters::ratio_json;
 use crate::number::{plural, three};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::analyse;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::{dropped, grid};
-use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{blocks_for, spread};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::sequential::Centre;
@@ -24,6 +26,8 @@ const FEW: usize = 4;
 /// One metric of one task, or of all.
 struct Row {
     task: String,
+    /// Whether that is all the work.
+    whole: bool,
     metric: MetricInfo,
     ratio: Ratio,
     finding: Finding,
@@ -31,6 +35,64 @@ struct Row {
     sigma: Option<f64>,
     /// Blocks that find the margin in four of five runs. None where 400 do not.
     blocks: Option<usize>,
+    /// Blocks without a ratio, because a value is zero.
+    excluded: usize,
+}
+
+impl Row {
+    /// `; 2 of 10 blocks left out: a value is zero`.
+    fn left_out(&self) -> String {
+        match self.excluded {
+            0 => String::new(),
+            some => {
+                let all = plural(some + self.ratio.blocks, "block");
+                format!("; {some} of {all} left out: a value is zero")
+            }
+        }
+    }
+}
+
+/// The difference of B over A, and its interval.
+fn difference(row: &Row) -> (String, String) {
+    lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0))
+}
+
+/// What B costs or saves over A, in words, by each metric over all tasks; nothing where the run has not two arms.
+pub fn add_answer(document: &mut Document, report: &Report) {
+    let [a, b] = report.record.arms.as_slice() else { return };
+    let rows = rows(report);
+    let whole: Vec<&Row> = rows.iter().filter(|row| row.whole).collect();
+    if whole.is_empty() {
+        return;
+    }
+    document.heading(2, format!("B, {}, against A, {}, in words", b.name, a.name));
+    document.list(whole.into_iter().map(|row| in_words(row, report.margin)).collect());
+}
+
+fn in_words(row: &Row, margin: f64) -> String {
+    let (value, interval) = difference(row);
+    let told = format!("{value} [{interval}]{}", row.left_out());
+    let up = row.ratio.value > 1.0;
+    let costs = match row.metric.direction {
+        Direction::Lower if up => "it costs more",
+        Direction::Lower => "it costs less",
+        Direction::Higher if up => "it does more",
+        Direction::Higher => "it does less",
+        Direction::Neutral if up => "it has more",
+        Direction::Neutral => "it has less",
+    };
+    let margin = percent(margin);
+    let found = match row.finding {
+        Finding::Different => format!("{costs}: {told}"),
+        Finding::Negligible => format!("{costs}, but by less than the {margin} that matters: {told}"),
+        Finding::Equivalent => format!("the same within {margin}: {told}"),
+        Finding::Undecided => {
+            let blocks = row.blocks.map_or("over 400 blocks".into(), |blocks| plural(blocks, "block"));
+            format!("not decided: {told}; with this spread {blocks} would find {margin}")
+        }
+        Finding::Provisional => format!("provisional, under 8 blocks: {told}"),
+    };
+    format!("By {}: {found}.", row.metric.id)
 }
 
 /// The table, where the run has two arms.
@@ -71,11 +133,6 @@ fn cheapest(rows: &[Row]) -> Option<usize> {
     spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at).filter(|_| rows.len() > 1)
 }
 
-/// A ratio as a difference: `+2.5%`.
-fn signed(ratio: f64) -> String {
-    format!("{}{}%", if ratio > 1.0 { "+" } else { "" }, three(100.0 * (ratio - 1.0)))
-}
-
 fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
     let blocks = match (row.sigma, row.blocks) {
         (None, _) => "–".to_string(),
@@ -83,12 +140,10 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
         (_, Some(blocks)) => blocks.to_string(),
     };
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), |sigma| format!("{}%", three(100.0 * sigma))));
+    let (difference, interval) = difference(row);
     vec![
         format!("{} {}", row.task, row.metric.id).into(),
-        Cell::two(
-            signed(row.ratio.value),
-            format!("{} to {}", signed(row.ratio.low), signed(row.ratio.high)),
-        ),
+        Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin).into(),
         if cheapest { sigma.strong() } else { sigma },
         blocks.into(),
@@ -144,36 +199,45 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
         })
         .map(|(step, values)| (step.id.to_string(), values))
         .collect();
-    let one = |task: String, d: Vec<f64>| row(task, &metric, d, margin);
+    let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let overall_of = analyse(record, id).ok().and_then(|analysis| analysis.overall);
         let adds_up = overall_of.is_some_and(|overall| overall.total.is_some());
-        rows.extend(one(format!("ALL {} tasks", tasks.len()), overall(&tasks, adds_up)));
+        rows.extend(one(format!("ALL {} tasks", tasks.len()), overall(&tasks, adds_up), true));
     }
     if tasks.len() <= FEW {
+        let alone = tasks.len() == 1;
         rows.extend(
-            tasks.iter().filter_map(|(task, values)| one(task.clone(), log_ratios(&values[0], &values[1]).d)),
+            tasks
+                .iter()
+                .filter_map(|(task, values)| one(task.clone(), log_ratios(&values[0], &values[1]), alone)),
         );
     }
     rows
 }
 
 /// The log ratio of all tasks together: of their sum where that means anything, else their mean log ratio.
-fn overall(tasks: &[(String, &Vec<Vec<f64>>)], adds_up: bool) -> Vec<f64> {
+fn overall(tasks: &[(String, &Vec<Vec<f64>>)], adds_up: bool) -> Pairs {
     let values: Vec<&Vec<Vec<f64>>> = tasks.iter().map(|(_, values)| *values).collect();
     if adds_up {
         let sums = fsarena_stats::composite::sums(&values);
-        return log_ratios(&sums[0], &sums[1]).d;
+        return log_ratios(&sums[0], &sums[1]);
     }
     let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
         values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
     };
     let d: Vec<Vec<f64>> = values.iter().map(log).collect();
-    weights::composite(&d, &vec![1.0; d.len()]).into_iter().filter(|d| d.is_finite()).collect()
+    // A block that ran has a number in every task, be it an infinite one.
+    let ran =
+        (0..d.first().map_or(0, Vec::len)).filter(|block| d.iter().all(|d| !d[*block].is_nan())).count();
+    let mean = weights::composite(&d, &vec![1.0; d.len()]);
+    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
+    Pairs { excluded: ran.saturating_sub(d.len()), d }
 }
 
-fn row(task: String, metric: &MetricInfo, d: Vec<f64>, margin: f64) -> Option<Row> {
+fn row((task, whole): (String, bool), metric: &MetricInfo, pairs: Pairs, margin: f64) -> Option<Row> {
+    let Pairs { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
     // A clock that mostly sees no difference at all has no spread to plan with.
     let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
@@ -185,5 +249,39 @@ fn row(task: String, metric: &MetricInfo, d: Vec<f64>, margin: f64) -> Option<Ro
         finding: Finding::of(Some(ratio), Some(narrow), margin),
         sigma,
         blocks: sigma.and_then(|sigma| blocks_for(sigma, margin)),
+        excluded,
+        whole,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::metric;
+
+    fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
+        let def = metric::find(metric).unwrap();
+        let info =
+            MetricInfo { id: metric.into(), unit: def.unit, direction: def.direction, help: def.help.into() };
+        in_words(&row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
+    }
+
+    #[test]
+    fn what_b_costs_is_said_in_words() {
+        let around = |middle: f64, step: f64| -> Vec<f64> {
+            (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
+        };
+        let more = told("elapsed", around(1.1, 0.001), 0);
+        assert!(more.starts_with("By elapsed: it costs more: +10.0% [+9."), "{more}");
+        let less = told("elapsed", around(0.9, 0.001), 1);
+        assert!(less.starts_with("By elapsed: it costs less: −10.0%"), "{less}");
+        assert!(less.ends_with("; 1 of 10 blocks left out: a value is zero."), "{less}");
+        assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: the same within 1%: "));
+        let open = told("elapsed", around(1.0, 0.05), 0);
+        assert!(open.starts_with("By elapsed: not decided: ") && open.ends_with("would find 1%."), "{open}");
+        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, under 8 blocks: "));
+        // Nobody reads +900%.
+        let tenfold = told("elapsed", around(10.0, 0.1), 0);
+        assert!(tenfold.contains("it costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");
+    }
 }

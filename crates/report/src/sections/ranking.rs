@@ -24,7 +24,6 @@ pub fn add(document: &mut Document, report: &Report, ranking: Option<&Ranking>) 
 
 /// The recommendation alone.
 pub fn add_recommendation(document: &mut Document, report: &Report, ranking: Option<&Ranking>) {
-    let ranking = ranking.filter(|ranking| is_worth_a_word(report, ranking));
     document.list(ranking.map(|ranking| recommendation(report, ranking)).into_iter().collect());
 }
 

@@ -2,6 +2,7 @@
 
 use super::{label, matrix};
 use crate::document::Document;
+use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::metric::Reach;
 use fsarena_stats::analyse::{StepMedians, medians};
@@ -14,10 +15,6 @@ const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
 
 /// A line for each label, with the tasks that have it.
 pub fn add(document: &mut Document, report: &Report) {
-    // Where a table has a cell for each block size and thread count, its cells say it.
-    if report.analyses.first().is_some_and(matrix::fits) {
-        return;
-    }
     let Ok(shares) = medians(&report.record, SHARE) else { return };
     let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
     let tasks: Vec<(String, Vec<Option<Reach>>)> =
@@ -27,7 +24,11 @@ pub fn add(document: &mut Document, report: &Report) {
             tasks.iter().filter_map(|(task, of)| named(task, of, reach, &names)).collect();
         (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
     };
-    let lines: Vec<String> = REACHES.into_iter().filter_map(line).collect();
+    // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
+    let lines: Vec<String> = match report.analyses.first().is_some_and(matrix::fits) {
+        true => REACHES.into_iter().filter_map(|reach| counted(&tasks, reach, &names)).collect(),
+        false => REACHES.into_iter().filter_map(line).collect(),
+    };
     if lines.is_empty() {
         return;
     }
@@ -38,6 +39,17 @@ pub fn add(document: &mut Document, report: &Report) {
          moved.",
     );
     document.list(lines);
+}
+
+/// `device: 52 of 54 figures (ext4 26, xfs 26)`.
+fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str]) -> Option<String> {
+    let known = tasks.iter().flat_map(|(_, of)| of.iter().flatten()).count();
+    let of_arm = |arm: usize| tasks.iter().filter(|(_, of)| of[arm] == Some(reach)).count();
+    let arms = names.iter().enumerate().filter(|(arm, _)| of_arm(*arm) > 0);
+    let arms: Vec<String> = arms.map(|(arm, name)| format!("{name} {}", of_arm(arm))).collect();
+    let all: usize = (0..names.len()).map(of_arm).sum();
+    (all > 0)
+        .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), arms.join(", ")))
 }
 
 /// The number of a task, or its name.
@@ -87,6 +99,16 @@ pub fn json(report: &Report) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cells_of_a_matrix_are_counted() {
+        use Reach::{Cache, Device};
+        let tasks = [("a".into(), vec![Some(Device), Some(Cache)]), ("b".into(), vec![Some(Device), None])];
+        let names = ["ext4", "raw"];
+        assert_eq!(counted(&tasks, Device, &names).unwrap(), "device: 2 of 3 figures (ext4 2)");
+        assert_eq!(counted(&tasks, Cache, &names).unwrap(), "cache: 1 of 3 figures (raw 1)");
+        assert_eq!(counted(&tasks, Reach::Mixed, &names), None);
+    }
 
     #[test]
     fn a_task_stands_where_most_arms_are() {

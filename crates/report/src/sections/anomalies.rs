@@ -1,0 +1,88 @@
+//! What stands out in a block-size × threads matrix, and which arm is in the way: what such a run was made to answer.
+
+use crate::document::Document;
+use crate::findings::rows::matrix_of_run;
+use crate::findings::{grounds, summary, told};
+use crate::number::plural;
+use crate::report::Report;
+use fsarena_stats::matrix::cells::Matrix;
+use fsarena_stats::matrix::{Analysis, analyse};
+
+/// Findings that are told here; of more, nobody reads them.
+const MOST: usize = 6;
+
+/// Adds the findings; nothing where the run measured no matrix.
+pub fn add(document: &mut Document, report: &Report) {
+    let Ok(matrix) = matrix_of_run(&report.record) else { return };
+    let analysis = analyse(&matrix, None);
+    document.heading(2, "What is in the way");
+    document.text(in_the_way(&matrix, &analysis));
+    let findings = told(&matrix, &analysis);
+    let rest = findings.len().saturating_sub(MOST);
+    document.list(
+        findings
+            .into_iter()
+            .take(MOST)
+            .map(|(title, words)| format!("{title}. {}", words.join(" ")))
+            .collect(),
+    );
+    if rest > 0 {
+        document.text(format!(
+            "{} more: `fsarena analyse {}` tells them.",
+            plural(rest, "finding"),
+            report.record.id
+        ));
+    }
+    document.text(grounds(&analysis));
+}
+
+/// `In the way: xfs (2 findings), ext4 (1). …`: the arms by how many findings they have, the bare device aside.
+fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
+    let of_arm = |arm: usize| analysis.findings.iter().filter(|finding| finding.arm == arm).count();
+    let mut arms: Vec<usize> =
+        (0..matrix.arms.len()).filter(|arm| !matrix.arms[*arm].raw && of_arm(*arm) > 0).collect();
+    arms.sort_by_key(|arm| std::cmp::Reverse(of_arm(*arm)));
+    let named: Vec<String> = arms
+        .into_iter()
+        .map(|arm| format!("{} ({})", matrix.arms[arm].name, plural(of_arm(arm), "finding")))
+        .collect();
+    let who = match named.is_empty() {
+        true => "No filesystem is seen to be in the way.".to_string(),
+        false => format!("In the way: {}.", named.join(", ")),
+    };
+    format!("{who} {}", summary(matrix, analysis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_stats::matrix::cells::Row;
+
+    #[test]
+    fn the_arm_with_findings_is_in_the_way_and_the_bare_device_never() {
+        let row = |arm: &str, threads: u32, iops: f64| Row {
+            arm: arm.into(),
+            raw: arm == "raw",
+            mode: "rndwr".into(),
+            block_size: 4096,
+            threads,
+            iops: vec![Some(iops)],
+            client_bound: false,
+        };
+        let told = |slow: f64| {
+            let rows = [row("raw", 1, 100.0), row("raw", 2, 190.0), row("xfs", 1, 95.0), row("xfs", 2, slow)];
+            let matrix = Matrix::new(&rows).unwrap();
+            in_the_way(&matrix, &analyse(&matrix, None))
+        };
+        assert!(
+            told(20.0).starts_with("In the way: xfs (1 finding). 1 finding in 2 cells of xfs"),
+            "{}",
+            told(20.0)
+        );
+        assert!(
+            told(185.0).starts_with("No filesystem is seen to be in the way. No anomaly in"),
+            "{}",
+            told(185.0)
+        );
+    }
+}
