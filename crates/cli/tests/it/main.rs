@@ -18,6 +18,7 @@ mod guard;
 mod guest;
 mod guest_failures;
 mod import;
+mod large;
 mod load;
 mod order;
 mod plans;

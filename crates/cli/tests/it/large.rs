@@ -1,0 +1,66 @@
+//! A run that is larger than what a page can hold: it is summed up, in a memory that does not grow with it.
+
+use crate::common::Place;
+use crate::common::stored;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+const ROWS: i64 = 10_000_000;
+/// The most bytes that its page may take in memory, and on disk.
+const MEMORY: u64 = 500 << 20;
+const PAGE: u64 = 2 << 20;
+
+/// Adds rows to a run of a few, as nobody's workload would but a file from elsewhere may have: 999 readings more, and
+/// samples until there are so many values.
+fn enlarge(database: &Path) {
+    let db = rusqlite::Connection::open(database).unwrap();
+    let sql = "
+        PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;
+        CREATE TEMP TABLE first AS SELECT max(id) AS id, count(*) AS count FROM sample;
+        CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT i FROM n;
+        INSERT INTO metric(name, unit, direction, help)
+            SELECT 'reading_' || i, 'count', 'neutral', 'from elsewhere' FROM n
+            LIMIT 1000 - (SELECT count(*) FROM metric);
+        INSERT INTO sample(cell, step, started_at)
+            SELECT cell, step, started_at FROM sample, n LIMIT 10000;
+        INSERT INTO value
+            SELECT sample.id, metric.id, 1e8 + sample.id + metric.id FROM sample, metric
+            WHERE sample.id > (SELECT id FROM first) ORDER BY sample.id, metric.id;";
+    db.execute_batch(sql).unwrap();
+    let rows: i64 = db.query_row("SELECT count(*) FROM value", [], |row| row.get(0)).unwrap();
+    assert!(rows >= ROWS, "{rows}");
+}
+
+/// The most memory of a process so far, in bytes.
+fn peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+#[test]
+fn ten_million_rows_are_summed_up() {
+    let place = Place::new();
+    let run = stored::run(&place.runs());
+    enlarge(&run.database());
+    let page = place.dir.join("page.html");
+    let mut report = place.fsarena(&["report", "--format", "html"]);
+    let out = std::fs::File::create(&page).unwrap();
+    let mut child = report.stdout(out).stderr(Stdio::null()).spawn().unwrap();
+    let mut most = 0;
+    let status = loop {
+        most = most.max(peak(child.id()).unwrap_or(0));
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert!(status.success());
+    assert!((1 << 20..MEMORY).contains(&most), "{} MiB", most >> 20);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!((text.len() as u64) < PAGE, "{} bytes", text.len());
+    assert!(text.contains("Untar the tree of 625 files") && text.trim_end().ends_with("</html>"));
+    // Those of the metrics that everybody knows; a thousand columns nobody could read.
+    assert!(text.contains("10096 samples, one row a step"), "{text}");
+}
