@@ -183,7 +183,12 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     notes::add(&mut method, report);
     notes::add_remarks(&mut method, report);
     circumstances::add(&mut method, report)?;
-    let section = |id, title, document: Document| Section { id, title, parts: shown(document) };
+    let section = |id, title, document: Document| {
+        let mut parts = shown(document);
+        // The page has a heading of its own for them.
+        parts.retain(|shown| !matches!(&shown.part, Part::Heading(_, text) if text == title));
+        Section { id, title, parts }
+    };
     let mut sections = vec![
         section("answer", "The answer", first),
         section("claims", "Claims", claimed),
