@@ -1,6 +1,6 @@
 //! How it was measured: everything needed to repeat the run.
 
-use crate::document::{Document, Part, Table};
+use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::number::three;
 use crate::report::Report;
@@ -24,9 +24,9 @@ pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
         document.table(Table::pairs(["fact", ""], facts));
     }
     let options = options(record);
-    if !options.is_empty() {
+    if !options.rows.is_empty() {
         document.heading(3, "Options, as mkfs and the kernel report them");
-        document.list(options);
+        document.table(options);
     }
     document.heading(3, "Order of the arms in every block");
     document.list(orders(record));
@@ -71,15 +71,21 @@ fn counted(record: &RunRecord, kind: NoteKind) -> String {
     }
 }
 
-/// One line for each arm and step with options, and in how many cells they were so.
-fn options(record: &RunRecord) -> Vec<String> {
+/// One row for each arm and step with options, which may take several lines, and in how many cells they were so.
+fn options(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
         let (arm, step) =
             (note.arm.as_deref().unwrap_or("all arms"), note.step.as_deref().unwrap_or("options"));
         *counted.entry((arm, step, &note.text)).or_default() += 1;
     }
-    counted.iter().map(|((arm, step, text), times)| format!("{arm}, {step}: {text} ({times}×)")).collect()
+    let mut table = Table::words(["arm", "step", "options", "cells"].map(String::from).to_vec());
+    let row = |((arm, step, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
+        let lines = text.lines().map(String::from).collect();
+        vec![(*arm).into(), (*step).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
+    };
+    table.rows = counted.iter().map(row).collect();
+    table
 }
 
 fn orders(record: &RunRecord) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Every figure of a page leads to the samples and commands that it is made of.
 
 use crate::fixture;
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::RunRecord;
 use fsarena_report::exporters;
 use fsarena_report::report::Report;
@@ -63,4 +64,16 @@ fn every_figure_of_many_arms_leads_to_the_log() {
 fn every_figure_of_two_arms_leads_to_the_log() {
     let numbers = assert_all_lead_to_the_log(fixture::run(&["ext4", "xfs"], 3));
     assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-arm=\"1 0\"")), "{numbers:?}");
+}
+
+#[test]
+fn options_keep_their_lines() {
+    let mut record = fixture::run(&["ext4", "xfs"], 3);
+    let note = Note::new(NoteKind::Options, "Block size: 1024\nInode size: 256").arm("ext4").step("mkfs");
+    record.notes.push((Some(0), note));
+    let page = page(record);
+    assert!(
+        page.contains("<span>Block size: 1024</span><span class=\"sub\">Inode size: 256</span>"),
+        "{page}"
+    );
 }
