@@ -81,11 +81,31 @@ fn options(record: &RunRecord) -> Table {
     }
     let mut table = Table::words(["arm", "step", "options", "cells"].map(String::from).to_vec());
     let row = |((arm, step, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
-        let lines = text.lines().map(String::from).collect();
+        let lines = text.lines().flat_map(broken).collect();
         vec![(*arm).into(), (*step).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
     };
     table.rows = counted.iter().map(row).collect();
     table
+}
+
+/// Characters of a list without blanks that stand in one line.
+const LINE: usize = 90;
+
+/// A line as reported, its blanks one each. A list as long as mount options have goes on in another line after a comma:
+/// there is no blank for a reader's program to break it at.
+fn broken(line: &str) -> Vec<String> {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.contains(' ') || line.len() <= LINE {
+        return vec![line];
+    }
+    let mut lines = vec![String::new()];
+    for option in line.split_inclusive(',') {
+        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= LINE) {
+            Some(last) => last.push_str(option),
+            None => lines.push(option.into()),
+        }
+    }
+    lines
 }
 
 fn orders(record: &RunRecord) -> Vec<String> {
@@ -116,4 +136,18 @@ fn shares(record: &RunRecord) -> Vec<(String, String)> {
     let mut rows: Vec<_> = parts.iter().map(|(name, ns)| show(name, *ns)).collect();
     rows.push(show("other", other));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_go_on_after_a_comma() {
+        assert_eq!(broken("Inode size:\t  256"), ["Inode size: 256"]);
+        let options = ["rw"; 60].join(",");
+        let lines = broken(&options);
+        assert_eq!(lines.concat(), options);
+        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= LINE, "{lines:?}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::report::Report;
 /// Every chart, each with its words; where there are no files of them, how to get them.
 pub fn add(document: &mut Document, report: &Report) {
     let Some(folder) = &report.pictures else {
-        if report.record.samples.len() > 0 {
+        if !report.record.samples.is_empty() {
             document.heading(2, "Pictures");
             document.text(format!(
                 "They are files: `fsarena report {} --format md --export svg=charts` draws them into a folder, and this \

@@ -51,6 +51,7 @@ impl Window {
     }
 
     /// Shows the page as on paper so many CSS pixels wide, or with no width on the screen again.
+    #[allow(dead_code)] // the benchmark that shares this file has no paper
     #[track_caller]
     pub fn paper(&self, width: Option<u32>) {
         let own = |cmd: &str, params: Value| {
