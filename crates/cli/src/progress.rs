@@ -3,6 +3,7 @@
 mod claims;
 mod live;
 pub mod screen;
+mod ticker;
 
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
 use fsarena_core::plan::Plan;
@@ -208,7 +209,7 @@ impl Progress {
 
     fn finished(&mut self, why: &str) {
         self.say_unfair();
-        if let View::Live(live) = &self.view {
+        if let View::Live(live) = &mut self.view {
             live.finished();
         }
         if self.timeouts > 0 {

@@ -26,14 +26,27 @@ function say(text) {
   setTimeout(() => said.classList.remove("shown"), 2500);
 }
 
+// Units as people read them: how many of which unit each is.
+const UNITS = {
+  "µs": [1e-6, "s"], ms: [1e-3, "s"], s: [1, "s"], h: [3600, "s"],
+  B: [1, "B"], KiB: [1024, "B"], MiB: [1024 ** 2, "B"], GiB: [1024 ** 3, "B"], TiB: [1024 ** 4, "B"], PiB: [1024 ** 5, "B"],
+  k: [1e3, ""], M: [1e6, ""], G: [1e9, ""], T: [1e12, ""], P: [1e15, ""],
+};
+function unit(name) {
+  const [bare, rate] = name.endsWith("/s") ? [name.slice(0, -2), "/s"] : [name, ""];
+  const [factor, base] = UNITS[bare] ?? [1, bare];
+  return [factor, base + rate];
+}
+
 // A figure as people read it, as a number: "3.92 ms" is less than "0.273 s".
-const FACTORS = { "µs": 1e-6, ms: 1e-3, s: 1, h: 3600, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, k: 1e3, M: 1e6, G: 1e9 };
+const NUMBER = "([-+−]?\\d[\\d.,]*(?:e[-+]?\\d+)?) ?([^\\s\\d[\\]–]*)";
+const BEGINS = new RegExp(`^\\s*${NUMBER}`, "i");
+const ALONE = new RegExp(`^${NUMBER}$`, "i");
+const RANGE = new RegExp(`^${NUMBER}(?:–| to )${NUMBER}$`, "i");
+const scaled = (digits, name) => Number((parseFloat(digits.replace("−", "-").replace(/,/g, "")) * unit(name)[0]).toPrecision(12));
 function number(text) {
-  const found = /^\s*([-+−]?[\d.,]+(?:e[-+]?\d+)?)\s*([^\s\d/[]*)/i.exec(text);
-  if (!found) return NaN;
-  const value = parseFloat(found[1].replace("−", "-").replace(/,/g, ""));
-  const unit = found[2];
-  return value * (FACTORS[unit] ?? FACTORS[unit.charAt(0)] ?? 1);
+  const found = BEGINS.exec(text);
+  return found ? scaled(found[1], found[2]) : NaN;
 }
 
 // Numbers before words, words by the reader's alphabet.
@@ -71,12 +84,60 @@ async function copy(rows) {
   say(`${rows.length - 1} rows copied as CSV`);
 }
 
+// What a cell of figures says, in columns of their own: "1.12 b" over "1.10–1.14" is a value, letters and two ends, and
+// "1.00 a" over "55.6 ms" a value, letters and a median. Units are those without a prefix, so that columns can be reckoned with.
+const PARTS = ["", "unit", "letters", "low", "high", "median", "median unit"];
+function parts(cell) {
+  const lines = [...cell.querySelectorAll("span")].map((line) => line.textContent);
+  const letters = cell.dataset.letters ?? "";
+  let first = lines.shift() ?? cell.textContent;
+  if (letters && first.endsWith(letters)) first = first.slice(0, -letters.length).trim();
+  const told = { letters };
+  const range = (text) => {
+    const found = RANGE.exec(text);
+    if (!found) return false;
+    // "1.10–1.14 s" has the unit of both at its end.
+    told.low = scaled(found[1], found[2] || found[4]);
+    told.high = scaled(found[3], found[4]);
+    told.unit ??= unit(found[4])[1];
+    return true;
+  };
+  const bracket = /^(.*\S) \[(.*)\]$/.exec(first);
+  const alone = ALONE.exec(bracket && range(bracket[2]) ? bracket[1] : first);
+  if (alone) {
+    told[""] = scaled(alone[1], alone[2]);
+    told.unit = unit(alone[2])[1];
+  } else if (!range(first)) {
+    told[""] = first === "–" ? "" : first;
+  }
+  for (const line of lines) {
+    const median = ALONE.exec(line);
+    if (range(line)) continue;
+    if (median) [told.median, told["median unit"]] = [scaled(median[1], median[2]), unit(median[2])[1]];
+    else told[""] = `${told[""] ?? ""} ${line}`.trim();
+  }
+  return told;
+}
+
+// The rows of a table for CSV. Of figures a column takes as many columns as its cells have parts.
+function plain(table, rows) {
+  const words = (cell) => [...cell.querySelectorAll("span")].map((line) => line.textContent).join(" ") || cell.textContent;
+  const head = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  if (!table.classList.contains("figures")) return [head, ...rows.map((row) => [...row.cells].map(words))];
+  const told = rows.map((row) => [...row.cells].map((cell, at) => (at ? parts(cell) : { "": words(cell) })));
+  const columns = head.flatMap((name, at) => {
+    const used = PARTS.filter((part) => !part || told.some((row) => row[at]?.[part]));
+    return used.map((part) => [`${name} ${part}`.trim(), at, part]);
+  });
+  return [columns.map(([name]) => name), ...told.map((row) => columns.map(([, at, part]) => row[at]?.[part] ?? ""))];
+}
+
 // Buttons in the header of a table; `sort(column, ascending)` does the work.
 function sortable(head, sort) {
   [...head.cells].forEach((cell, column) => {
     const label = cell.textContent;
     cell.setAttribute("aria-sort", "none");
-    const button = make("button", { type: "button", title: `Sort by ${label || "this column"}` }, label || "·");
+    const button = make("button", { type: "button", title: `Sort by ${label}` }, ...cell.childNodes);
     button.addEventListener("click", () => {
       const ascending = cell.getAttribute("aria-sort") !== "ascending";
       for (const other of head.cells) other.setAttribute("aria-sort", "none");
@@ -92,8 +153,12 @@ function enhance(scroll) {
   const table = scroll.querySelector("table");
   const body = table.tBodies[0];
   const rows = [...body.rows];
-  if (rows.length < 3) return;
-  const first = (cell) => (cell?.firstElementChild ?? cell)?.textContent ?? "";
+  const button = make("button", { type: "button", class: "button" }, "Copy as CSV");
+  button.addEventListener("click", () => copy(plain(table, rows.filter((row) => !row.hidden))));
+  const bar = make("div", { class: "bar" }, button);
+  scroll.before(bar);
+  if (rows.length < 2) return;
+  const first = (cell) => (cell?.querySelector("span") ?? cell)?.textContent ?? "";
   sortable(table.tHead.rows[0], (column, ascending) => {
     rows.sort((a, b) => compare(first(a.cells[column]), first(b.cells[column])) * (ascending ? 1 : -1));
     body.append(...rows);
@@ -110,43 +175,75 @@ function enhance(scroll) {
     }
     count.textContent = `${shown} of ${rows.length} rows`;
   });
-  const plain = (row) => [...row.cells].map((cell) => [...cell.querySelectorAll("span")].map((s) => s.textContent).join(" ") || cell.textContent);
-  const button = make("button", { type: "button", class: "button" }, "Copy as CSV");
-  button.addEventListener("click", () => copy([table.tHead.rows[0], ...rows.filter((row) => !row.hidden)].map(plain)));
-  scroll.before(make("div", { class: "bar" }, filter, button, count));
+  bar.prepend(filter);
+  bar.append(count);
 }
 
-// A click on a figure shows what it is made of: its samples, and the commands of their cells.
-function explain(step, arm, wanted = null) {
-  byId("log-head").textContent = `${run.steps[step]} — ${run.arms[arm]}`;
-  const parts = [];
-  run.cells.forEach((cell, at) => {
-    if (cell.arm !== arm || (wanted !== null && wanted !== at)) return;
-    const values = run.metrics.map((metric, m) => [metric.name, run.values[m]?.[at]?.[step]]).filter(([, value]) => value != null);
-    if (run.metrics.length && !values.length) return;
-    const shown = values.slice(0, 4).map(([name, value]) => `${name} ${value}`).join(", ");
-    parts.push(make("h3", {}, `Block ${cell.block + 1}${shown ? ": " + shown : ""}`), commands(at, step));
+// What is wider than its place says so, and a picture can be seen whole, if small.
+function wide(box) {
+  const hint = make("p", { class: "hint", hidden: true }, make("span", {}, "More at the side: scroll →"));
+  const narrow = matchMedia("(max-width: 47rem)");
+  const tell = () => { hint.hidden = !(box.scrollWidth > box.clientWidth + 1 || (narrow.matches && box.classList.contains("fitted"))); };
+  if (box.classList.contains("picture")) {
+    const button = make("button", { type: "button", class: "button", "aria-pressed": "false" }, "Whole picture");
+    button.addEventListener("click", () => {
+      const fitted = box.classList.toggle("fitted");
+      button.setAttribute("aria-pressed", String(fitted));
+      hint.firstElementChild.hidden = fitted;
+    });
+    hint.append(button);
+  }
+  // A table has a bar above it already.
+  const bar = box.previousElementSibling?.matches(".bar") ? box.previousElementSibling : null;
+  if (bar) bar.append(hint);
+  else box.before(hint);
+  new ResizeObserver(tell).observe(box);
+}
+
+// A click on a figure shows what it is made of: its samples, and the commands of their cells. That of a ratio is made of
+// both arms; where there is no step, of all of them.
+function explain(step, arms, wanted = null) {
+  const names = arms.map((arm) => run.arms[arm]);
+  byId("log-head").textContent = `${step === null ? "All steps" : run.steps[step]} — ${names.join(", against ")}`;
+  const several = arms.length > 1;
+  const parts = arms.flatMap((arm) => {
+    const blocks = run.cells.flatMap((cell, at) => (cell.arm === arm && (wanted === null || wanted === at) ? block(cell, at, step, several) : []));
+    return several && blocks.length ? [make("h3", {}, run.arms[arm]), ...blocks] : blocks;
   });
   if (!parts.length) parts.push(make("p", {}, run.remark));
   byId("log-body").replaceChildren(...parts);
   byId("log").showModal();
 }
 
+function block(cell, at, step, several) {
+  const of = (m) => (step === null ? run.values[m]?.[at]?.find((value) => value != null) : run.values[m]?.[at]?.[step]);
+  const values = run.metrics.map((metric, m) => [metric.name, of(m)]).filter(([, value]) => value != null);
+  if (run.metrics.length && !values.length) return [];
+  const shown = step === null ? "" : values.slice(0, 4).map(([name, value]) => `${name} ${value}`).join(", ");
+  return [make(several ? "h4" : "h3", {}, `Block ${cell.block + 1}${shown ? ": " + shown : ""}`), commands(at, step)];
+}
+
 function commands(at, step) {
   const lines = run.log[at];
   if (!lines) return make("p", {}, run.remark);
   const list = make("ol");
-  for (const [text, ended, ms, of] of lines) {
-    const line = make("li", {}, make("code", {}, run.texts[text]), ` — ${run.texts[ended]}, ${ms} ms`);
-    if (of === step) {
-      line.classList.add("now");
-      line.append(" (this step)");
-    }
-    list.append(line);
-  }
+  // Those of many cells would take a while, so a list is made when it is opened.
+  const fill = () => list.childElementCount || list.append(...lines.map((line) => command(line, step)));
   const own = lines.filter(([, , , of]) => of === step).length;
-  const details = make("details", { open: own <= 3 && lines.length < 60 }, make("summary", {}, `${lines.length} commands of its cell`), list);
-  return details;
+  const open = step !== null && own <= 3 && lines.length < 60;
+  if (open) fill();
+  return make("details", { open, on: { toggle: fill } }, make("summary", {}, `${lines.length} commands of its cell`), list);
+}
+
+function command([text, ended, ms, of], step) {
+  const line = make("li", {}, make("code", {}, run.texts[text]), ` — ${run.texts[ended]}, ${ms} ms`);
+  if (of == null) return line;
+  if (step === null) line.append(` (${run.steps[of]})`);
+  if (of === step) {
+    line.classList.add("now");
+    line.append(" (this step)");
+  }
+  return line;
 }
 
 // Samples are many: they are in the data and only a page of them is in the document.
@@ -171,7 +268,7 @@ function samples(place) {
     body.replaceChildren(...shown.slice(page * PAGE, (page + 1) * PAGE).map((row) => {
       const [at, step] = row.slice(-2);
       const log = make("button", { type: "button", class: "button", "aria-label": `Commands of ${row[0]}, ${row[1]}, block ${row[2]}` }, "commands");
-      log.addEventListener("click", () => explain(step, run.cells[at].arm, at));
+      log.addEventListener("click", () => explain(step, [run.cells[at].arm], at));
       const cells = row.slice(0, -2).map((value, column) => make(column ? "td" : "th", column ? {} : { scope: "row" }, value === null ? "" : String(value)));
       return make("tr", {}, ...cells, make("td", {}, log));
     }));
@@ -199,7 +296,7 @@ function samples(place) {
     page = 0;
     draw();
   });
-  const table = make("table", { class: "figures" }, make("thead", {}, head), body);
+  const table = make("table", { class: "figures" }, make("caption", { class: "unseen" }, "Samples"), make("thead", {}, head), body);
   place.append(make("div", { class: "bar" }, filter, back, on, button, count), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Samples" }, table));
   draw();
 }
@@ -243,9 +340,10 @@ function whereAmI() {
   document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
 }
 
-for (const cell of document.querySelectorAll("td[data-step]")) {
+for (const cell of document.querySelectorAll("td[data-arm]")) {
   const button = make("button", { type: "button", class: "figure", title: "Samples and commands" }, ...cell.childNodes);
-  button.addEventListener("click", () => explain(Number(cell.dataset.step), Number(cell.dataset.arm)));
+  const step = cell.dataset.step === undefined ? null : Number(cell.dataset.step);
+  button.addEventListener("click", () => explain(step, cell.dataset.arm.split(" ").map(Number)));
   cell.replaceChildren(button);
 }
 document.querySelectorAll("main .scroll").forEach(enhance);
@@ -256,4 +354,5 @@ byId("print").hidden = false;
 byId("print").addEventListener("click", () => window.print());
 addEventListener("beforeprint", () => document.querySelectorAll("details.code").forEach((d) => { d.open = true; }));
 samples(byId("samples"));
+document.querySelectorAll("main .picture, main .scroll").forEach(wide);
 document.documentElement.dataset.ready = "true";

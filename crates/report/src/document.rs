@@ -1,7 +1,10 @@
 //! A report as parts that the terminal and Markdown both can show.
 
 pub mod markdown;
+pub mod source;
 pub mod terminal;
+
+use source::Source;
 
 /// A report for people.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,8 +59,10 @@ pub struct Cell {
     pub lines: Vec<String>,
     /// Whether it stands out: the best of its row.
     pub strong: bool,
-    /// The step and the arm whose samples it sums up, by their numbers in the run.
-    pub source: Option<(usize, usize)>,
+    /// What it is made of, where that are samples of the run.
+    pub source: Option<Source>,
+    /// What its first line ends with and is no part of its number: the letters of arms that were not told apart, and marks.
+    pub letters: String,
     /// Where a click on it leads, on a page that has such an address.
     pub address: Option<String>,
 }
@@ -70,9 +75,14 @@ impl Cell {
         Cell { lines, ..Cell::default() }
     }
 
-    /// The same cell, made of the samples of a step and an arm.
-    pub fn of(self, step: usize, arm: usize) -> Cell {
-        Cell { source: Some((step, arm)), ..self }
+    /// The same cell, made of these samples.
+    pub fn made_of(self, source: Option<Source>) -> Cell {
+        Cell { source, ..self }
+    }
+
+    /// The same cell, whose first line ends with these letters.
+    pub fn letters(self, letters: impl Into<String>) -> Cell {
+        Cell { letters: letters.into(), ..self }
     }
 
     /// The same cell, standing out.

@@ -185,7 +185,8 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     notes::add(&mut method, report);
     notes::add_remarks(&mut method, report);
     circumstances::add(&mut method, report)?;
-    let section = |id, title, document: Document| Section { id, title, parts: shown(document) };
+    let section =
+        |id, title, document: Document| Section { id, title, parts: shown(named_once(document, title)) };
     let mut sections = vec![
         section("answer", "The answer", first),
         section("claims", "Claims", claimed),
@@ -195,6 +196,19 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     ];
     sections.retain(|section| section.id != "claims" || !section.parts.is_empty());
     Ok(sections)
+}
+
+/// A document for a section of this title, which is a heading already: what begins with the same one goes without it,
+/// and what has it further down is what is said of the run itself.
+fn named_once(mut document: Document, title: &str) -> Document {
+    let same = |part: &Part| matches!(part, Part::Heading(_, text) if text == title);
+    if document.parts.first().is_some_and(same) {
+        document.parts.remove(0);
+    }
+    for part in document.parts.iter_mut().filter(|part| same(part)) {
+        *part = Part::Heading(2, "The run".into());
+    }
+    document
 }
 
 /// The parts of a document, its tables named by the heading above them.
@@ -220,7 +234,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::STYLE;
+    use super::{STYLE, named_once};
+    use crate::document::{Document, Part};
     use crate::plot::Colour;
 
     /// A colour of the style sheet, on a light page and on a dark one.
@@ -231,6 +246,16 @@ mod tests {
         let colour = |hex: &str| Colour(part(hex, 1), part(hex, 3), part(hex, 5));
         let (light, dark) = both.split_once(", ").unwrap();
         [colour(light), colour(dark)]
+    }
+
+    #[test]
+    fn a_section_and_its_parts_have_different_headings() {
+        let mut document = Document::default();
+        document.heading(2, "Claims");
+        document.text("one");
+        document.heading(2, "Claims");
+        let parts = named_once(document, "Claims").parts;
+        assert_eq!(parts, [Part::Text("one".into()), Part::Heading(2, "The run".into())]);
     }
 
     #[test]

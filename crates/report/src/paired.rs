@@ -1,6 +1,9 @@
 //! Differences within blocks as series: what strip plots and narrowing intervals show.
 
 use crate::charts::{Seen, over_all, tasks};
+use crate::document::source::Source;
+use crate::sections::claims::made_of;
+use crate::sections::label;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::composite::{means, sums};
@@ -15,6 +18,8 @@ pub struct Paired {
     pub d: Vec<f64>,
     /// The arm above the line of the fraction, by index; none for a claim.
     pub arm: Option<usize>,
+    /// What it is made of: the step, or all, and both arms.
+    pub source: Option<Source>,
     /// Which way is better.
     pub direction: Direction,
 }
@@ -31,6 +36,7 @@ pub fn of(seen: &Seen) -> Vec<Paired> {
             label: judged.claim.text.clone(),
             d: judged.d.clone(),
             arm: None,
+            source: made_of(seen.record(), judged),
             direction: Direction::Neutral,
         })
         .collect();
@@ -44,25 +50,33 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
     let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
     let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };
-    let of = |what: &str, values: &[Vec<f64>], a: usize, b: usize| {
+    let of = |what: &str, values: &[Vec<f64>], step: Option<usize>, a: usize, b: usize| {
         let d = log_ratios(&values[a], &values[b]).d;
-        let label = format!("{} over {}: {what}", seen.name(b), seen.name(a));
-        (!d.is_empty()).then_some(Paired { label, d, arm: Some(b), direction: info.direction })
+        let named = format!("{} over {}: {what}", seen.name(b), seen.name(a));
+        (!d.is_empty()).then_some(Paired {
+            label: named,
+            d,
+            arm: Some(b),
+            source: Source::of(step, [b, a]),
+            direction: info.direction,
+        })
     };
     let mut series = vec![];
     if seen.record().arms.len() == 2 {
         if tasks.len() > 1 {
-            series.extend(of(&over_all(analysis), &whole, 0, 1));
+            series.extend(of(&over_all(analysis), &whole, None, 0, 1));
         }
         if tasks.len() <= FEW {
-            series.extend(
-                tasks.iter().filter_map(|(name, values)| of(&format!("{name}, {}", info.id), values, 0, 1)),
-            );
+            let number = |name: &String| seen.record().steps.iter().position(|step| label(step) == *name);
+            let one = |(name, values): &(String, &Vec<Vec<f64>>)| {
+                of(&format!("{name}, {}", info.id), values, number(name), 0, 1)
+            };
+            series.extend(tasks.iter().filter_map(one));
         }
         return series;
     }
     let comparison = &overall.main().comparison;
     let Some(best) = comparison.best() else { return vec![] };
     let others = comparison.order.iter().skip(1);
-    others.filter_map(|arm| of(&over_all(analysis), &whole, best, *arm)).collect()
+    others.filter_map(|arm| of(&over_all(analysis), &whole, None, best, *arm)).collect()
 }

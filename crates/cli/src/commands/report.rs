@@ -92,6 +92,9 @@ pub fn run(args: Args) -> Outcome {
     for (format, path) in &args.export {
         files::write(&mut report, format, path)?;
     }
+    // What is printed lies nowhere: its charts are where this command has put them, if it has.
+    let drawn = args.export.iter().rev().find(|(format, _)| format == "svg");
+    report.pictures = drawn.map(|(_, folder)| files::link(folder));
     let mut out = BufWriter::new(std::io::stdout().lock());
     exporter.export(&report, &mut out)?;
     out.flush().map_err(printing)?;

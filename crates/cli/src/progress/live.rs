@@ -1,8 +1,9 @@
 //! Bars that move, and above them lines that stay.
 
-use super::screen;
+use super::screen::{self, Place};
+use super::ticker::Ticker;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::time::Duration;
+use std::sync::Arc;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The bar of a block, a line for each arm, and the time.
@@ -12,27 +13,35 @@ pub struct Live {
     /// How the arms compare so far, between the block and the total.
     lines: Vec<ProgressBar>,
     total: ProgressBar,
+    ticker: Ticker,
+    place: Arc<dyn Place>,
 }
 
 impl Live {
     /// Bars on standard error, which is a terminal.
     pub fn new() -> Live {
-        let all = MultiProgress::with_draw_target(screen::target());
+        Live::on(screen::stderr())
+    }
+
+    fn on(place: Arc<dyn Place>) -> Live {
+        let all = MultiProgress::with_draw_target(screen::target(Arc::clone(&place)));
         let total = all.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
-        total.enable_steady_tick(Duration::from_millis(250));
-        Live { all, block: ProgressBar::hidden(), lines: vec![], total }
+        let of = Arc::clone(&place);
+        let ticker = Ticker::of(total.clone(), move || of.size());
+        Live { all, block: ProgressBar::hidden(), lines: vec![], total, ticker, place }
     }
 
     /// Adds to the lines that stay, broken between words.
     pub fn say(&self, line: &str) {
-        drop(self.all.println(wrapped(line, usize::from(screen::size().1.min(screen::WIDEST)))));
+        drop(self.all.println(wrapped(line, usize::from(self.place.size().1.min(screen::WIDEST)))));
     }
 
     /// The bar of the block before begins anew.
     pub fn block_started(&mut self, block: u32, of: String, steps: u64) {
         if self.block.length().is_none() {
             self.block = self.all.insert(0, ProgressBar::new(steps));
+            self.ticker.add(self.block.clone());
             self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
         }
         self.block.reset();
@@ -58,6 +67,7 @@ impl Live {
         while self.lines.len() < lines.len() {
             let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
             line.set_style(style("{wide_msg}"));
+            self.ticker.add(line.clone());
             self.lines.push(line);
         }
         for (bar, line) in self.lines.iter().zip(lines) {
@@ -66,7 +76,8 @@ impl Live {
     }
 
     /// Takes the bars away; what was said stays.
-    pub fn finished(&self) {
+    pub fn finished(&mut self) {
+        self.ticker.stop();
         self.block.finish_and_clear();
         self.lines.iter().for_each(ProgressBar::finish_and_clear);
         self.total.finish_and_clear();
@@ -93,6 +104,64 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Result;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU16, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// A screen that keeps what was drawn last.
+    #[derive(Debug)]
+    struct Kept {
+        columns: AtomicU16,
+        drawn: Mutex<String>,
+    }
+
+    impl Place for Kept {
+        fn size(&self) -> (u16, u16) {
+            (24, self.columns.load(Ordering::SeqCst))
+        }
+
+        fn put(&self, bytes: &[u8]) -> Result<()> {
+            *self.drawn.lock().unwrap() = String::from_utf8_lossy(bytes).into_owned();
+            Ok(())
+        }
+    }
+
+    impl Kept {
+        /// The lines of the last draw without what moves the cursor.
+        fn lines(&self) -> Vec<String> {
+            let drawn = self.drawn.lock().unwrap().replace("\x1b[J", "");
+            drawn.lines().filter(|line| !line.starts_with('\x1b')).map(String::from).collect()
+        }
+    }
+
+    #[test]
+    fn a_screen_of_another_size_is_drawn_anew_without_an_event() {
+        let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut live = Live::on(Arc::clone(&place) as Arc<dyn Place>);
+        let long = "words ".repeat(20);
+        live.block_started(0, "/3".into(), 4);
+        live.block_finished(String::new(), vec![long.clone(), long.clone()]);
+        live.phase(long);
+        let fits = |columns: usize| {
+            let begun = Instant::now();
+            let drawn = || {
+                let lines = place.lines();
+                let widest = lines.iter().map(|line| line.chars().count()).max();
+                lines.len() >= 3 && widest.is_some_and(|widest| (columns - 5..=columns).contains(&widest))
+            };
+            while !drawn() && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert!(drawn(), "{columns}: {:#?}", place.lines());
+        };
+        fits(80);
+        for columns in [50, 72] {
+            place.columns.store(columns, Ordering::SeqCst);
+            fits(usize::from(columns));
+        }
+        live.finished();
+    }
 
     #[test]
     fn lines_break_between_words_and_hang() {

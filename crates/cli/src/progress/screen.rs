@@ -7,7 +7,7 @@
 use indicatif::{ProgressDrawTarget, TermLike};
 use std::fmt::Write as _;
 use std::io::{Result, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use textwrap::core::display_width;
 
 /// Nobody reads lines longer than this.
@@ -15,9 +15,47 @@ pub const WIDEST: u16 = 100;
 /// Draws a second.
 const DRAWS: u8 = 20;
 
-/// Standard error as a place for bars.
-pub fn target() -> ProgressDrawTarget {
-    ProgressDrawTarget::term_like_with_hz(Box::new(Screen::default()), DRAWS)
+/// Where bytes go that move lines about.
+pub trait Place: std::fmt::Debug + Send + Sync {
+    /// Its rows and columns.
+    fn size(&self) -> (u16, u16);
+
+    /// Shows these bytes.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    fn put(&self, bytes: &[u8]) -> Result<()>;
+}
+
+/// Standard error.
+#[derive(Debug)]
+struct Stderr;
+
+impl Place for Stderr {
+    fn size(&self) -> (u16, u16) {
+        let known = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+        known
+            .map(|size| (size.ws_row, size.ws_col))
+            .filter(|(rows, columns)| *rows > 1 && *columns > 0)
+            .unwrap_or((24, 80))
+    }
+
+    fn put(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = std::io::stderr().lock();
+        out.write_all(bytes)?;
+        out.flush()
+    }
+}
+
+/// Standard error.
+pub fn stderr() -> Arc<dyn Place> {
+    Arc::new(Stderr)
+}
+
+/// A place for bars.
+pub fn target(place: Arc<dyn Place>) -> ProgressDrawTarget {
+    let screen = Screen { frame: Mutex::default(), place };
+    ProgressDrawTarget::term_like_with_hz(Box::new(screen), DRAWS)
 }
 
 /// Whether standard error can show lines that change.
@@ -26,17 +64,11 @@ pub fn is_there() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
-/// Rows and columns of standard error.
-pub fn size() -> (u16, u16) {
-    let known = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-    known
-        .map(|size| (size.ws_row, size.ws_col))
-        .filter(|(rows, columns)| *rows > 1 && *columns > 0)
-        .unwrap_or((24, 80))
+#[derive(Debug)]
+struct Screen {
+    frame: Mutex<Frame>,
+    place: Arc<dyn Place>,
 }
-
-#[derive(Debug, Default)]
-struct Screen(Mutex<Frame>);
 
 /// What is drawn, and what is drawn next. The cursor waits in the row below.
 #[derive(Debug, Default)]
@@ -84,18 +116,18 @@ impl Frame {
 
 impl Screen {
     fn frame(&self) -> MutexGuard<'_, Frame> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TermLike for Screen {
     fn width(&self) -> u16 {
-        size().1.min(WIDEST)
+        self.place.size().1.min(WIDEST)
     }
 
     fn height(&self) -> u16 {
         // One is for the cursor.
-        size().0 - 1
+        self.place.size().0 - 1
     }
 
     // To clear what is stale is all that it moves for.
@@ -131,10 +163,8 @@ impl TermLike for Screen {
     }
 
     fn flush(&self) -> Result<()> {
-        let bytes = self.frame().draw(usize::from(size().1));
-        let mut out = std::io::stderr().lock();
-        out.write_all(bytes.as_bytes())?;
-        out.flush()
+        let bytes = self.frame().draw(usize::from(self.place.size().1));
+        self.place.put(bytes.as_bytes())
     }
 }
 

@@ -26,6 +26,9 @@ fn pages_of_every_study_work_in_a_browser() {
         page::is_whole(&window, path, charts);
         page::sorts_and_filters(&window);
         explained += usize::from(page::explains(&window, path));
+        page::explains_every_figure(&window, path);
+        page::copies(&window, path);
+        page::prints(&window, path);
         page::turns_dark(&window);
         switched += usize::from(page::switches_measure(&window));
     }
@@ -40,6 +43,7 @@ fn pages_of_every_study_work_in_a_browser() {
     for (path, _) in &pages {
         page::open(&telephone, path);
         page::is_dark_and_narrow(&telephone, path);
+        page::says_what_is_wider(&telephone, path);
     }
     drop(telephone);
     studies.iter().for_each(|made| made.place.assert_clean());
@@ -62,5 +66,6 @@ fn served_runs_are_found_compared_and_watched_in_a_browser() {
         assert!(running.wait().unwrap().success());
     }
     drop(window);
+    served.lists_on_a_telephone(&driver.window(Screen::Telephone));
     assert_eq!(driver.console(), Vec::<String>::new(), "nothing is wrong on any page");
 }

@@ -26,8 +26,25 @@ fn charts_are_files_of_their_formats() {
         let png = std::fs::read(place.dir.join(format!("painted/{name}.png"))).unwrap();
         assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n", "{name}");
     }
-    // A folder that is there already is written to again.
+    // A folder that is there already is written to again, and others are made with what they lie in.
     place.expect(0, &["report", "--format", "csv", "--export", "svg=drawn"]);
+    place.expect(0, &["report", "--format", "csv", "--export", "svg=a/b/drawn"]);
+    assert_eq!(names("a/b/drawn", ".svg"), drawn);
+}
+
+/// Markdown on standard output refers to the charts of the same command, and without them says how to get some.
+#[test]
+fn printed_markdown_refers_to_the_charts_drawn_with_it() {
+    let place = Place::new();
+    stored::run(&place.dir.join("runs"));
+    let (text, _) = place.expect(0, &["report", "--format", "md", "--export", "svg=a/b c"]);
+    let links: Vec<&str> = text.split("](").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
+    assert!(!links.is_empty(), "{text}");
+    for link in links {
+        assert!(place.dir.join(link.replace("%20", " ")).is_file(), "{link}");
+    }
+    let (text, _) = place.expect(0, &["report", "--format", "md", "--export", "md=report.md"]);
+    assert!(!text.contains("](") && text.contains("--export svg=charts"), "{text}");
 }
 
 /// A database from elsewhere, damaged or only its beginning: one error that names it, and no half of a page.

@@ -2,7 +2,7 @@
 
 use crate::charts::Seen;
 use crate::difference::percent;
-use crate::document::{Document, Table};
+use crate::document::{Document, Table, source};
 use crate::number::three;
 use crate::paired;
 use crate::report::Report;
@@ -41,12 +41,13 @@ pub fn add(document: &mut Document, report: &Report) {
             None => "at least 3 blocks to tell".to_string(),
             Some(sigma) => blocks_for(sigma, margin).map_or("over 400".into(), |blocks| blocks.to_string()),
         };
-        table.rows.push(vec![
+        let cells = vec![
             series.label.into(),
             crate::sections::answer::interval(ratio).into(),
             sigma.map_or("–".into(), |sigma| format!("{}%", three(100.0 * sigma))).into(),
             blocks.into(),
-        ]);
+        ];
+        table.rows.push(source::row(series.source.as_ref(), cells));
     }
     if !table.rows.is_empty() {
         document.heading(2, "What would decide the rest");

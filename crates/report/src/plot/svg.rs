@@ -16,7 +16,8 @@ const IDLE: [&str; 5] =
 /// # Errors
 /// Where the renderer refuses.
 pub fn inline(chart: &Chart) -> Result<String, Error> {
-    element(chart, "", 0)
+    // The page has the words of a chart below it, and its figures in tables: a reader would hear them twice.
+    element(chart, &panels(chart), "", 0)
 }
 
 /// The chart as a file. On a dark page it is dark.
@@ -25,7 +26,7 @@ pub fn inline(chart: &Chart) -> Result<String, Error> {
 /// Where the renderer refuses.
 pub fn file(chart: &Chart) -> Result<String, Error> {
     let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark());
-    let text = element(chart, &format!("{dark}{}", paper()), MARGIN)?;
+    let text = element(chart, &chart.about, &format!("{dark}{}", paper()), MARGIN)?;
     Ok(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n"))
 }
 
@@ -34,7 +35,7 @@ pub fn file(chart: &Chart) -> Result<String, Error> {
 /// # Errors
 /// Where the renderer refuses.
 pub(super) fn plain(chart: &Chart) -> Result<String, Error> {
-    element(chart, &paper(), MARGIN)
+    element(chart, &chart.about, &paper(), MARGIN)
 }
 
 /// Room around a chart that stands alone, in CSS pixels.
@@ -49,14 +50,14 @@ fn paper() -> String {
     )
 }
 
-fn element(chart: &Chart, before: &str, margin: u32) -> Result<String, Error> {
+fn element(chart: &Chart, about: &str, before: &str, margin: u32) -> Result<String, Error> {
     let (mut body, (width, height)) = draw(chart)?;
     for idle in IDLE {
         body = body.replace(idle, "");
     }
     let (width, height) = (width + 2 * margin, height + 2 * margin);
     let from = -((margin * FINE) as i32);
-    let (id, title, about) = (&chart.id, escaped(&chart.title), escaped(&chart.about));
+    let (id, title, about) = (&chart.id, escaped(&chart.title), escaped(about));
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{from} {from} {} {}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"{id}-title {id}-about\" font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\
@@ -64,6 +65,21 @@ fn element(chart: &Chart, before: &str, margin: u32) -> Result<String, Error> {
         width * FINE,
         height * FINE,
     ))
+}
+
+/// What a chart is of, in a line: its panels, or its axes where it has one.
+fn panels(chart: &Chart) -> String {
+    let titles: Vec<&str> =
+        chart.panels.iter().map(|panel| panel.title.as_str()).filter(|title| !title.is_empty()).collect();
+    let keys: Vec<&str> = chart.legend.iter().map(|key| key.label.as_str()).collect();
+    let list =
+        |what: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
+    let told = [
+        list("Panels", titles),
+        list("Shown", keys),
+        Some("The figures are in the tables of the page.".into()),
+    ];
+    told.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Rules that turn the colours for a dark page.
@@ -128,6 +144,16 @@ mod tests {
             });
             assert!(names.count() > 20);
         }
+    }
+
+    #[test]
+    fn a_page_does_not_say_its_caption_twice() {
+        let mut chart = chart("untar");
+        chart.about = "What is to be seen.".into();
+        assert!(file(&chart).unwrap().contains("What is to be seen."));
+        let inline = inline(&chart).unwrap();
+        assert!(!inline.contains("What is to be seen.") && inline.contains("<title"), "{inline}");
+        assert!(inline.contains("Panels: untar. Shown: untar."), "{inline}");
     }
 
     #[test]

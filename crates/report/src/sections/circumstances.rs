@@ -1,6 +1,6 @@
 //! How it was measured: everything needed to repeat the run.
 
-use crate::document::{Document, Part, Table};
+use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::number::three;
 use crate::report::Report;
@@ -24,9 +24,9 @@ pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
         document.table(Table::pairs(["fact", ""], facts));
     }
     let options = options(record);
-    if !options.is_empty() {
+    if !options.rows.is_empty() {
         document.heading(3, "Options, as mkfs and the kernel report them");
-        document.list(options);
+        document.table(options);
     }
     document.heading(3, "Order of the arms in every block");
     document.list(orders(record));
@@ -71,15 +71,41 @@ fn counted(record: &RunRecord, kind: NoteKind) -> String {
     }
 }
 
-/// One line for each arm and step with options, and in how many cells they were so.
-fn options(record: &RunRecord) -> Vec<String> {
+/// One row for each arm and step with options, which may take several lines, and in how many cells they were so.
+fn options(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
         let (arm, step) =
             (note.arm.as_deref().unwrap_or("all arms"), note.step.as_deref().unwrap_or("options"));
         *counted.entry((arm, step, &note.text)).or_default() += 1;
     }
-    counted.iter().map(|((arm, step, text), times)| format!("{arm}, {step}: {text} ({times}×)")).collect()
+    let mut table = Table::words(["arm", "step", "options", "cells"].map(String::from).to_vec());
+    let row = |((arm, step, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
+        let lines = text.lines().flat_map(broken).collect();
+        vec![(*arm).into(), (*step).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
+    };
+    table.rows = counted.iter().map(row).collect();
+    table
+}
+
+/// Characters of a list without blanks that stand in one line.
+const LINE: usize = 90;
+
+/// A line as reported, its blanks one each. A list as long as mount options have goes on in another line after a comma:
+/// there is no blank for a reader's program to break it at.
+fn broken(line: &str) -> Vec<String> {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.contains(' ') || line.len() <= LINE {
+        return vec![line];
+    }
+    let mut lines = vec![String::new()];
+    for option in line.split_inclusive(',') {
+        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= LINE) {
+            Some(last) => last.push_str(option),
+            None => lines.push(option.into()),
+        }
+    }
+    lines
 }
 
 fn orders(record: &RunRecord) -> Vec<String> {
@@ -110,4 +136,18 @@ fn shares(record: &RunRecord) -> Vec<(String, String)> {
     let mut rows: Vec<_> = parts.iter().map(|(name, ns)| show(name, *ns)).collect();
     rows.push(show("other", other));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_go_on_after_a_comma() {
+        assert_eq!(broken("Inode size:\t  256"), ["Inode size: 256"]);
+        let options = ["rw"; 60].join(",");
+        let lines = broken(&options);
+        assert_eq!(lines.concat(), options);
+        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= LINE, "{lines:?}");
+    }
 }

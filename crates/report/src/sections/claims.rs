@@ -1,9 +1,12 @@
 //! What was claimed, and what became of it.
 
+use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::number::{plural, three};
 use crate::report::Report;
+use fsarena_core::cell::StepInfo;
 use fsarena_core::claim::Relation;
+use fsarena_core::record::RunRecord;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
@@ -18,7 +21,7 @@ pub fn add(document: &mut Document, report: &Report) {
     let mut table = Table::words(header);
     for judged in &report.claims {
         let verdict = Cell::from(judged.outcome().name());
-        let told = Cell { lines: told(judged), ..Cell::default() };
+        let told = Cell { lines: told(judged), ..Cell::default() }.made_of(made_of(&report.record, judged));
         table.rows.push(vec![
             judged.claim.text.as_str().into(),
             if judged.open() { verdict } else { verdict.strong() },
@@ -29,6 +32,26 @@ pub fn add(document: &mut Document, report: &Report) {
     let stopped = &report.record.status.why;
     document
         .list(as_family(&report.claims).into_iter().chain([format!("Why it stopped: {stopped}.")]).collect());
+}
+
+/// The arms that were compared for a claim, in its step or in all of them.
+pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
+    judged.verdict.as_ref()?;
+    let subject = match &judged.claim.relation {
+        Relation::Pair(pair) => &pair.left,
+        Relation::Extreme(extreme) => &extreme.arm,
+    };
+    let asked = &judged.claim.subject;
+    let step = |step: &StepInfo| asked.step.as_ref().is_some_and(|name| *name == step.id.name);
+    let own = |at: &usize| {
+        let params = &record.steps[*at].id.params;
+        asked.params.iter().all(|(key, value)| params.get(key) == Some(value))
+    };
+    let mut steps = (0..record.steps.len()).filter(|at| step(&record.steps[*at])).filter(own);
+    // Of several steps that it is about, all.
+    let step = steps.next().filter(|_| steps.next().is_none());
+    let arms = std::iter::once(subject).chain(&judged.rival);
+    Source::of(step, arms.filter_map(|name| record.arms.iter().position(|arm| arm.name == *name)))
 }
 
 /// What is known of one claim, line by line: the effect first.

@@ -1,6 +1,7 @@
 //! Steps told apart by block size and threads, as tables: one for each mode, a row for each block size and
 //! arm, a column for each number of threads. One row a step would be some hundred of them.
 
+use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{plural, with_unit};
@@ -77,7 +78,8 @@ fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: 
         Unit::PerSecond => iops(own.value),
         unit => with_unit(own.value, unit),
     };
-    let cell = Cell { source: own.step.map(|step| (step, arm)), ..format!("{shown}{}", own.mark).into() };
+    let source = own.step.and_then(|step| Source::of(Some(step), [arm]));
+    let cell = Cell { source, letters: own.mark.trim().into(), ..format!("{shown}{}", own.mark).into() };
     let alone = here().count() == 1;
     if !alone && !here().any(|other| other.arm != arm && better(other.value, own.value)) {
         cell.strong()

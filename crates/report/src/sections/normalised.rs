@@ -2,6 +2,7 @@
 //! best one, and as a share of the best filesystem under the same.
 
 use super::label;
+use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::number::three;
 use crate::report::Report;
@@ -21,15 +22,14 @@ pub fn add(document: &mut Document, report: &Report) {
     for step in analysis.tasks() {
         let values = crossed.values(step);
         let name = label(&step.step);
-        for (title, shares) in [
-            ("to each filesystem's best scheduler", to_best_of_rows(&values, analysis.metric.direction)),
-            ("to the best filesystem under each scheduler", {
-                transposed(&to_best_of_rows(&transposed(&values), analysis.metric.direction))
-            }),
-        ] {
-            document.text(format!("{name}: {title}."));
-            document.table(crossed.table(&shares));
-        }
+        let number = report.record.steps.iter().position(|known| known.id == step.step.id);
+        let shares = to_best_of_rows(&values, analysis.metric.direction);
+        document.text(format!("{name}: to each filesystem's best scheduler."));
+        document.table(crossed.table(&shares, &sources(&crossed.at, &shares, number)));
+        let shares = to_best_of_rows(&transposed(&values), analysis.metric.direction);
+        let sources = sources(&transposed(&crossed.at), &shares, number);
+        document.text(format!("{name}: to the best filesystem under each scheduler."));
+        document.table(crossed.table(&transposed(&shares), &transposed(&sources)));
     }
     document.text(
         "Shares of medians; 1.00 is the best of its row in the first table of each pair and of its column in the \
@@ -86,15 +86,16 @@ impl Crossed {
         self.at.iter().map(|row| row.iter().map(median).collect()).collect()
     }
 
-    fn table(&self, shares: &[Vec<Option<f64>>]) -> Table {
+    fn table(&self, shares: &[Vec<Option<f64>>], sources: &[Vec<Option<Source>>]) -> Table {
         let mut table =
             Table::figures(std::iter::once(String::new()).chain(self.schedulers.iter().cloned()).collect());
-        for (name, row) in self.names.iter().zip(shares) {
-            let cells = row.iter().map(|share| match share {
-                None => "–".into(),
-                Some(share) if *share == 1.0 => Cell::from("1.00").strong(),
-                Some(share) => three(*share).into(),
-            });
+        let shown = |share: &Option<f64>| match share {
+            None => "–".into(),
+            Some(share) if *share == 1.0 => Cell::from("1.00").strong(),
+            Some(share) => three(*share).into(),
+        };
+        for ((name, row), sources) in self.names.iter().zip(shares).zip(sources) {
+            let cells = row.iter().zip(sources).map(|(share, source)| shown(share).made_of(source.clone()));
             table.rows.push(std::iter::once(name.as_str().into()).chain(cells).collect());
         }
         table
@@ -113,14 +114,35 @@ fn to_best_of_rows(values: &[Vec<Option<f64>>], direction: Direction) -> Vec<Vec
     values.iter().map(share).collect()
 }
 
-fn transposed(values: &[Vec<Option<f64>>]) -> Vec<Vec<Option<f64>>> {
+/// What each share of its row is made of: its arm, and the best of the row.
+fn sources(
+    arms: &[Vec<Option<usize>>],
+    shares: &[Vec<Option<f64>>],
+    step: Option<usize>,
+) -> Vec<Vec<Option<Source>>> {
+    let row = |(arms, shares): (&Vec<Option<usize>>, &Vec<Option<f64>>)| -> Vec<Option<Source>> {
+        let best = shares.iter().position(|share| *share == Some(1.0)).and_then(|at| arms[at]);
+        let known = |arm: &Option<usize>| Source::of(step, std::iter::once((*arm)?).chain(best));
+        arms.iter().map(known).collect()
+    };
+    arms.iter().zip(shares).map(row).collect()
+}
+
+fn transposed<T: Clone>(values: &[Vec<T>]) -> Vec<Vec<T>> {
     let columns = values.first().map_or(0, Vec::len);
-    (0..columns).map(|at| values.iter().map(|row| row[at]).collect()).collect()
+    (0..columns).map(|at| values.iter().map(|row| row[at].clone()).collect()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_made_of_its_arm_and_of_the_best_of_its_row() {
+        let made = sources(&[vec![Some(4), Some(7), None]], &[vec![Some(0.5), Some(1.0), None]], Some(2));
+        let arms = |at: usize| made[0][at].as_ref().map(Source::arms);
+        assert_eq!([arms(0), arms(1), arms(2)], [Some("4 7".into()), Some("7".into()), None]);
+    }
 
     #[test]
     fn shares_of_the_best_of_rows_and_columns() {

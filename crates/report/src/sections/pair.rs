@@ -2,6 +2,7 @@
 
 use super::claims::lines;
 use crate::difference::{Finding, percent};
+use crate::document::source::{self, Source};
 use crate::document::{Cell, Document, Table};
 use crate::exporters::ratio_json;
 use crate::number::{plural, three};
@@ -108,8 +109,10 @@ pub fn add(document: &mut Document, report: &Report) {
     let header = ["what", "B − A", "verdict", "σ", &blocks];
     let mut table = Table::figures(header.map(String::from).to_vec());
     let cheapest = cheapest(&rows);
-    table.rows =
-        rows.iter().enumerate().map(|(at, row)| cells(row, report.margin, cheapest == Some(at))).collect();
+    let cells = |(at, row): (usize, &Row)| {
+        source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
+    };
+    table.rows = rows.iter().enumerate().map(cells).collect();
     document.table(table);
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
         true => "the extremes seen where there are under 8 blocks, else 95% intervals",
@@ -120,6 +123,11 @@ pub fn add(document: &mut Document, report: &Report) {
          within blocks; with it a difference of {margin} is found in four of five runs of so many blocks. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
+}
+
+/// Both arms, B first, in the task of the row or in all of them.
+fn made_of(record: &RunRecord, row: &Row) -> Option<Source> {
+    Source::of(record.steps.iter().position(|step| step.id.to_string() == row.task), [1, 0])
 }
 
 fn answer(row: &Row) -> String {

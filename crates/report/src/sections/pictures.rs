@@ -4,9 +4,19 @@ use crate::charts;
 use crate::document::{Document, Image, Part};
 use crate::report::Report;
 
-/// Every chart, each with its words.
+/// Every chart, each with its words; where there are no files of them, how to get them.
 pub fn add(document: &mut Document, report: &Report) {
-    let Some(folder) = &report.pictures else { return };
+    let Some(folder) = &report.pictures else {
+        if !report.record.samples.is_empty() {
+            document.heading(2, "Pictures");
+            document.text(format!(
+                "They are files: `fsarena report {} --format md --export svg=charts` draws them into a folder, and this \
+                 text refers to them.",
+                report.record.id
+            ));
+        }
+        return;
+    };
     let charts = charts::all(report);
     if charts.is_empty() {
         return;

@@ -1,6 +1,7 @@
 //! The ranking of all arms, and a recommendation where the data can carry one.
 
 use super::either;
+use crate::document::source::{self, Source};
 use crate::document::{Cell, Document, Table};
 use crate::exporters::ratio_json;
 use crate::number::{plural, three};
@@ -42,14 +43,17 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
         Some((first, last)) => format!("{first}–{last}"),
     };
     let range = |(low, high): (f64, f64)| format!("{}–{}", three(low), three(high));
-    vec![
+    let cells = vec![
         name.into(),
         result.ratio.map_or("1.00".to_string(), interval).into(),
         letters.into(),
         ranks.into(),
         ranked.without_one.map_or("–".to_string(), range).into(),
         ranked.probability_best.map_or("–".to_string(), |p| format!("{}%", three(100.0 * p))).into(),
-    ]
+    ];
+    // What is said of an arm is said of it beside the best.
+    let made_of = Source::of(None, std::iter::once(ranked.arm).chain(ranking.comparison.best()));
+    source::row(made_of.as_ref(), cells)
 }
 
 /// `every task weighing the same`, `untar weighing 3, the others 1`.

@@ -1,6 +1,7 @@
 //! Where the load ran with several numbers of clients: the law that each arm follows, where it saturates and peaks.
 
 use crate::document::Document;
+use crate::document::source::{self, Source};
 use crate::report::Report;
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, overview, words};
@@ -10,7 +11,11 @@ pub fn add(document: &mut Document, report: &Report) {
     let Some(run) = Curves::shown(&report.record) else { return };
     let curves = run.analysed(report.record.plan.seed);
     document.heading(2, format!("How {} scales with clients", run.metric.id));
-    document.table(overview(curves.iter().map(|(_, one)| one)));
+    let mut table = overview(curves.iter().map(|(_, one)| one));
+    for (row, (arm, _)) in table.rows.iter_mut().zip(&curves) {
+        *row = source::row(Source::of(None, [*arm]).as_ref(), std::mem::take(row));
+    }
+    document.table(table);
     let misfit =
         |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());

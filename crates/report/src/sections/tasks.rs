@@ -1,6 +1,7 @@
 //! The tables of tasks: each arm's ratio to the best, its interval and letters.
 
 use super::{label, matrix, typical};
+use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
@@ -24,26 +25,18 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
     }
     let mut table = Table::figures(header(record, "task"));
     for step in analysis.tasks() {
-        table.rows.push(sourced(
-            record,
-            step,
-            row(label(&step.step), &step.comparison, analysis.metric.unit),
-        ));
+        table.rows.push(task(record, step, analysis.metric.unit));
     }
     if let Some(overall) = &analysis.overall {
         if let Some(total) = &overall.total {
             let title = format!("TOTAL of {}", plural(overall.steps, "task"));
-            table.rows.push(row(title, &total.comparison, analysis.metric.unit));
+            table.rows.push(row(title, &total.comparison, analysis.metric.unit, None));
         }
         let title = format!("GEOMETRIC MEAN of {}", plural(overall.steps, "task"));
-        table.rows.push(row(title, &overall.geometric.comparison, analysis.metric.unit));
+        table.rows.push(row(title, &overall.geometric.comparison, analysis.metric.unit, None));
     }
     for step in analysis.steps.iter().filter(|step| !step.step.in_composite) {
-        table.rows.push(sourced(
-            record,
-            step,
-            row(label(&step.step), &step.comparison, analysis.metric.unit),
-        ));
+        table.rows.push(task(record, step, analysis.metric.unit));
     }
     if first {
         table.rows.extend(usable_space(record));
@@ -63,20 +56,22 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
     let (record, unit) = (&report.record, analysis.metric.unit);
     let Some((_, rows)) = record.metric(&analysis.metric.id) else { return };
     let grid = grid(record, &rows, &dropped(record));
-    let titled = |title: String, values: &[Vec<f64>]| -> Vec<Cell> {
-        std::iter::once(title.into()).chain(values.iter().map(|blocks| typical::cell(blocks, unit))).collect()
+    let titled = |title: String, values: &[Vec<f64>], step: Option<usize>| -> Vec<Cell> {
+        let figure =
+            |(arm, blocks): (usize, &Vec<f64>)| typical::cell(blocks, unit).made_of(Source::of(step, [arm]));
+        std::iter::once(title.into()).chain(values.iter().enumerate().map(figure)).collect()
     };
     let mut table = Table::figures(header(record, "task"));
     let mut tasks = vec![];
     for step in &analysis.steps {
         let Some(at) = record.steps.iter().position(|known| known.id == step.step.id) else { continue };
-        table.rows.push(sourced(record, step, titled(label(&step.step), &grid.values[at])));
+        table.rows.push(titled(label(&step.step), &grid.values[at], Some(at)));
         if step.step.in_composite {
             tasks.push(&grid.values[at]);
         }
     }
     if analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
-        table.rows.push(titled("TOTAL".into(), &sums(&tasks)));
+        table.rows.push(titled("TOTAL".into(), &sums(&tasks), None));
     }
     if !table.rows.is_empty() {
         document.heading(3, format!("{}: medians over blocks", analysis.metric.id));
@@ -90,20 +85,18 @@ pub fn header(record: &RunRecord, first: &str) -> Vec<String> {
     std::iter::once(first.to_string()).chain(record.arms.iter().map(|arm| arm.name.clone())).collect()
 }
 
-fn row(title: String, comparison: &Comparison, unit: Unit) -> Vec<Cell> {
-    let mut row = vec![title.into()];
-    row.extend((0..comparison.arms.len()).map(|arm| cell(comparison, arm, unit)));
-    row
+fn task(record: &RunRecord, step: &StepAnalysis, unit: Unit) -> Vec<Cell> {
+    let number = record.steps.iter().position(|known| known.id == step.step.id);
+    row(label(&step.step), &step.comparison, unit, number)
 }
 
-/// A row whose figures know the samples they sum up.
-fn sourced(record: &RunRecord, step: &StepAnalysis, row: Vec<Cell>) -> Vec<Cell> {
-    let Some(number) = record.steps.iter().position(|known| known.id == step.step.id) else { return row };
-    let figure = |(column, cell): (usize, Cell)| match column {
-        0 => cell,
-        column => cell.of(number, column - 1),
+/// A row of one step, or of all: each figure is made of its arm's samples and, as a ratio, of those of the best.
+fn row(title: String, comparison: &Comparison, unit: Unit, step: Option<usize>) -> Vec<Cell> {
+    let figure = |arm: usize| {
+        let best = comparison.best().filter(|_| comparison.arms[arm].ratio.is_some());
+        cell(comparison, arm, unit).made_of(Source::of(step, std::iter::once(arm).chain(best)))
     };
-    row.into_iter().enumerate().map(figure).collect()
+    std::iter::once(title.into()).chain((0..comparison.arms.len()).map(figure)).collect()
 }
 
 /// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.
@@ -111,7 +104,8 @@ fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
     let result = &comparison.arms[arm];
     let letters = if comparison.provisional() { "?" } else { &result.letters };
     if comparison.best() == Some(arm) && comparison.order.len() > 1 {
-        return Cell::two(format!("1.00 {letters}"), absolute(result.median, unit)).strong();
+        let shown = Cell::two(format!("1.00 {letters}"), absolute(result.median, unit));
+        return shown.letters(letters).strong();
     }
     match result.ratio {
         Some(ratio) => {
@@ -119,7 +113,7 @@ fn cell(comparison: &Comparison, arm: usize, unit: Unit) -> Cell {
             let interval = number::interval(ratio.low, ratio.high);
             // One block has no extremes.
             let interval = if ratio.blocks > 1 { interval } else { String::new() };
-            Cell::two(format!("{} {letters}", three(ratio.value)), interval)
+            Cell::two(format!("{} {letters}", three(ratio.value)), interval).letters(letters)
         }
         None => absolute(result.median, unit).into(),
     }
@@ -134,9 +128,11 @@ pub fn absolute(value: Option<f64>, unit: Unit) -> String {
 fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
     let analysis = analyse(record, "usable_space").ok()?;
     let step = analysis.steps.first()?;
+    let number = record.steps.iter().position(|known| known.id == step.step.id);
     let mut row: Vec<Cell> = vec!["Usable space, of the device".into()];
     for (arm, result) in step.comparison.arms.iter().enumerate() {
-        let cell = Cell::from(absolute(result.median, analysis.metric.unit));
+        let shown: Cell = absolute(result.median, analysis.metric.unit).into();
+        let cell = shown.made_of(Source::of(number, [arm]));
         row.push(if step.comparison.best() == Some(arm) { cell.strong() } else { cell });
     }
     Some(row)

@@ -2,6 +2,7 @@
 
 use super::tasks::header;
 use super::typical;
+use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::report::Report;
 use fsarena_core::metric::{Lookup, reading};
@@ -38,7 +39,9 @@ pub fn add(document: &mut Document, report: &Report) {
     let mut table = Table::figures(header(record, "over all tasks"));
     for Total { id, unit, values } in of(record, &SHOWN) {
         let mut row: Vec<Cell> = vec![id.into()];
-        row.extend(values.iter().map(|blocks| typical::cell(blocks, unit)));
+        let figure =
+            |(arm, blocks): (usize, &Vec<f64>)| typical::cell(blocks, unit).made_of(Source::of(None, [arm]));
+        row.extend(values.iter().enumerate().map(figure));
         table.rows.push(row);
     }
     if !table.rows.is_empty() {

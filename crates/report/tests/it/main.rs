@@ -6,5 +6,6 @@ mod findings;
 mod fixture;
 mod hostile;
 mod import;
+mod logs;
 mod ranking;
 mod snapshots;

@@ -21,7 +21,7 @@ impl Live {
     /// A line; hidden where it is not wanted, and on anything but a terminal.
     pub fn new(quiet: bool) -> Live {
         let bar = match !quiet && screen::is_there() {
-            true => ProgressBar::with_draw_target(None, screen::target()),
+            true => ProgressBar::with_draw_target(None, screen::target(screen::stderr())),
             false => ProgressBar::hidden(),
         };
         bar.set_style(ProgressStyle::with_template("{elapsed} {wide_msg}").expect("a fixed template"));

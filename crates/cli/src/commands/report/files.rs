@@ -26,7 +26,7 @@ pub fn write(report: &mut Report, format: &str, path: &Path) -> Result<(), Failu
             pictures::find("svg").expect("a format of ours"),
             &path.with_file_name(&folder),
         )?;
-        report.pictures = Some(link(&folder));
+        report.pictures = Some(link(Path::new(&folder)));
     }
     let file = std::fs::File::create(path).map_err(Failure::file(path))?;
     let mut out = BufWriter::new(file);
@@ -46,12 +46,7 @@ pub fn say_what_lacks(exporter: &dyn Exporter, report: &Report) {
 }
 
 fn write_charts(report: &Report, format: &pictures::Format, folder: &Path) -> Result<(), Failure> {
-    match std::fs::create_dir(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(Failure::file(folder)(error));
-        }
-        _ => {}
-    }
+    std::fs::create_dir_all(folder).map_err(Failure::file(folder))?;
     for chart in charts::all(report) {
         let path = folder.join(format!("{}.{}", chart.id, format.id));
         std::fs::write(&path, (format.file)(&chart)?).map_err(Failure::file(&path))?;
@@ -59,10 +54,11 @@ fn write_charts(report: &Report, format: &pictures::Format, folder: &Path) -> Re
     Ok(())
 }
 
-/// The name of a file as a link in Markdown.
-fn link(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    name.bytes()
+/// A path as a link in Markdown.
+pub fn link(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    path.to_string_lossy()
+        .bytes()
         .map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
@@ -95,7 +91,8 @@ mod tests {
 
     #[test]
     fn links_hold_whatever_a_file_is_called() {
-        assert_eq!(link("a b)(<>-charts"), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(link(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(link(Path::new("out/drawn")), "out/drawn");
     }
 
     #[test]

@@ -107,6 +107,88 @@ pub fn explains(window: &Window, page: &Path) -> bool {
     window.ask(commands) == json!(true)
 }
 
+/// Every number of the tables of figures leads to commands by a button, and that of a total to those of all its arms.
+pub fn explains_every_figure(window: &Window, page: &Path) {
+    let without = "return [...document.querySelectorAll('main table.figures td')]
+        .filter(cell => /\\d/.test(cell.textContent) && !cell.closest('tr').querySelector(':scope > td > button.button') && !cell.querySelector('button'))
+        .map(cell => cell.textContent)";
+    assert_eq!(window.ask(without), json!([]), "{}: figures without a log", page.display());
+    let of_all = "return [...document.querySelectorAll('td[data-arm]:not([data-step]) button')].map(button => {
+                      button.click();
+                      const head = document.getElementById('log-head').textContent;
+                      const blocks = document.querySelectorAll('#log-body :is(h3, h4)').length;
+                      document.getElementById('log').close();
+                      const arms = button.parentElement.dataset.arm.split(' ').map(arm => run.arms[arm]);
+                      return blocks > 0 && head.startsWith('All steps') && arms.every(arm => head.includes(arm));
+                  })";
+    let told: Vec<bool> = serde_json::from_value(window.ask(of_all)).unwrap();
+    assert!(!told.is_empty() && told.iter().all(|told| *told), "{}: {told:?}", page.display());
+}
+
+/// Every table can be copied. Of figures a number, its unit, its letters and the ends of its interval have columns each.
+pub fn copies(window: &Window, page: &Path) {
+    let shown = page.display();
+    let without = "return [...document.querySelectorAll('main table')].map(table => {
+                       const before = table.closest('.scroll').previousElementSibling;
+                       return before.textContent.includes('Copy as CSV');
+                   }).filter(has => !has).length";
+    assert_eq!(window.ask(without), json!(0), "{shown}: tables that cannot be copied");
+    let copied = "const clipboard = { writeText: async (text) => { window.copied = text; } };
+                  Object.defineProperty(navigator, 'clipboard', { value: clipboard, configurable: true });
+                  const scroll = document.querySelector('#data .scroll:has(td[data-arm] .sub)');
+                  const bar = scroll.previousElementSibling;
+                  [...bar.querySelectorAll('button')].find(button => button.textContent === 'Copy as CSV').click();
+                  return window.copied";
+    let copied = window.ask(copied);
+    let mut reader = csv::Reader::from_reader(copied.as_str().expect("it was copied").as_bytes());
+    let names = reader.headers().unwrap().clone();
+    for part in [" low", " high"] {
+        assert!(names.iter().any(|name| name.ends_with(part)), "{shown}: {names:?}");
+    }
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let ends = names.iter().zip(0..).filter(|(name, _)| name.ends_with(" low") || name.ends_with(" high"));
+    for (name, at) in ends {
+        let bare = |row: &csv::StringRecord| row[at].is_empty() || row[at].parse::<f64>().is_ok();
+        assert!(rows.iter().all(bare), "{shown}: {name} of {rows:?}");
+    }
+}
+
+/// On paper all tables fit, and both measures are printed.
+pub fn prints(window: &Window, page: &Path) {
+    window.paper(Some(718));
+    let beyond = "return [...document.querySelectorAll('main table, figure svg')]
+                      .filter(one => one.getBoundingClientRect().right > innerWidth + 1)
+                      .map(one => one.caption?.textContent ?? one.closest('figure').id)";
+    let (beyond, figures) = (
+        window.ask(beyond),
+        window.ask("return [...document.querySelectorAll('figure')].filter(f => !f.offsetHeight).length"),
+    );
+    window.paper(None);
+    assert_eq!(beyond, json!([]), "{}: what runs off the paper", page.display());
+    assert_eq!(figures, json!(0), "{}: pictures that are not printed", page.display());
+}
+
+/// What is wider than the telephone says so, and a picture can be seen whole.
+pub fn says_what_is_wider(window: &Window, page: &Path) {
+    let shown = page.display();
+    let silent = "return [...document.querySelectorAll('main .picture, main .scroll')]
+                      .filter(box => box.scrollWidth > box.clientWidth + 1 && ![box.previousElementSibling, box.previousElementSibling.querySelector('.hint')].some(one => one?.matches('.hint') && one.offsetHeight > 0))
+                      .map(box => box.getAttribute('aria-label'))";
+    assert_eq!(window.ask(silent), json!([]), "{shown}: wider without a hint");
+    let small = "const svg = document.querySelector('figure:not([hidden]) svg');
+                 const scale = svg.getBoundingClientRect().width / svg.width.baseVal.value;
+                 return Math.min(...[...svg.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) / 4 * scale))";
+    assert!(window.ask(small).as_f64() >= Some(8.9), "{shown}: {} px", window.ask(small));
+    let whole = "const box = document.querySelector('figure:not([hidden]) .picture');
+                 box.previousElementSibling.querySelector('button').click();
+                 return box.scrollWidth <= box.clientWidth + 1";
+    assert_eq!(window.ask(whole), json!(true), "{shown}: the whole picture");
+    let cut =
+        "return [...document.querySelectorAll('#claims table.words')].filter(t => t.rows[0].cells.length < 4)
+                   .filter(t => t.getBoundingClientRect().right > innerWidth).length";
+    assert_eq!(window.ask(cut), json!(0), "{shown}: the last column is cut off");
+}
+
 /// The colours of the page and of text in a chart.
 const COLOURS: &str = "const f = document.querySelector('figure svg text');
                        return [getComputedStyle(document.body).backgroundColor, getComputedStyle(f).fill]";

@@ -42,6 +42,18 @@ impl Served {
         assert!(said.as_str().unwrap().contains("ext3"), "{said}");
     }
 
+    /// The list on a telephone: all that is said of a run is on the screen.
+    pub fn lists_on_a_telephone(&self, window: &Window) {
+        window.goto(&format!("{}/", self.url));
+        window.wait_for("#runs tbody tr");
+        let off = "return [...document.querySelectorAll('#runs tbody :is(th, td)')]
+                       .filter(cell => cell.getBoundingClientRect().right > innerWidth || cell.getBoundingClientRect().left < 0)
+                       .map(cell => cell.textContent)";
+        assert_eq!(window.ask(off), json!([]));
+        let named = "return [...document.querySelectorAll('#runs tbody td[data-label]')].map(cell => getComputedStyle(cell, '::before').content)";
+        assert!(window.ask(named).to_string().contains("Answer"), "{}", window.ask(named));
+    }
+
     /// A run in progress: it is in the list, its blocks are told one by one until it ends, and its report opens.
     pub fn watches(&self, window: &Window) {
         // The list keeps itself up to date only while something in it changes; this run may not have begun.

@@ -1,4 +1,5 @@
-//! A window of a browser: a session of WebDriver (<https://www.w3.org/TR/webdriver2/>), of which tests need five commands.
+//! A window of a browser: a session of WebDriver (<https://www.w3.org/TR/webdriver2/>), of which tests need five commands,
+//! and one of Chromium's own.
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -46,6 +47,24 @@ impl Window {
         while self.ask(&there) != json!(true) {
             assert!(begun.elapsed() < HANGING, "waited in vain for {selector}");
             std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Shows the page as on paper so many CSS pixels wide, or with no width on the screen again.
+    #[allow(dead_code)] // the benchmark that shares this file has no paper
+    #[track_caller]
+    pub fn paper(&self, width: Option<u32>) {
+        let own = |cmd: &str, params: Value| {
+            self.command("goog/cdp/execute", &json!({"cmd": cmd, "params": params}));
+        };
+        let media = if width.is_some() { "print" } else { "" };
+        own("Emulation.setEmulatedMedia", json!({"media": media}));
+        match width {
+            Some(width) => own(
+                "Emulation.setDeviceMetricsOverride",
+                json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false}),
+            ),
+            None => own("Emulation.clearDeviceMetricsOverride", json!({})),
         }
     }
 
