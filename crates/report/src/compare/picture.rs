@@ -61,7 +61,7 @@ impl Picture<'_> {
                          line is 1, no difference: an interval that crosses it tells nothing apart."
                 .to_string();
         if figures.iter().any(|figure| figure.then.is_some()) {
-            about.push_str(" Rings are the same ratios in the published figures, which have no interval.");
+            about.push_str(" Rings are the same ratios in the published figures, which have no interval. What is best here has no row.");
         }
         if left_out > 0 {
             about.push_str(&format!(
@@ -201,9 +201,17 @@ fn range(figures: &[&Figure]) -> (f64, f64) {
 fn axis(label: &str, (low, high): (f64, f64)) -> Axis {
     let mut axis = Axis::changes(label, low, high);
     for (at, words) in &mut axis.ticks {
-        *words = trimmed(at.exp());
+        *words = ratio_words(at.exp());
     }
     axis
+}
+
+/// A ratio on an axis; near 1 with the digits that tell it from 1.
+fn ratio_words(ratio: f64) -> String {
+    if (0.9..1.1).contains(&ratio) {
+        return format!("{ratio:.4}").trim_end_matches('0').trim_end_matches('.').to_string();
+    }
+    trimmed(ratio)
 }
 
 fn side_colours(sides: &[String]) -> Vec<Colour> {
@@ -270,6 +278,14 @@ mod tests {
             let cut = panel.marks.iter().any(|mark| matches!(mark, Mark::Across { open: true, .. }));
             assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
+    }
+
+    #[test]
+    fn ticks_near_1_are_told_from_it() {
+        assert_eq!(
+            [0.2, 0.995, 1.0, 1.005, 1.25, 100.0].map(ratio_words),
+            ["0.2", "0.995", "1", "1.005", "1.25", "100"]
+        );
     }
 
     #[test]

@@ -163,15 +163,15 @@ impl Known<'_> {
         let mut words = conclusions(rows, total);
         words.extend(self.left_out());
         compared.say(words);
+        compared.answer.text(
+            "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often \
+             the size of the work differ. The author gave no spread, so any of his differences may be chance.",
+        );
         let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
         compared.data.table(order::table(["first then".into(), "first here".into()], all));
         compared.data.text(order::LEGEND);
         compared.method.heading(2, "How it was compared");
         compared.method.table(self.circumstances());
-        compared.method.text(
-            "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often \
-             the size of the work differ. The author gave no spread, so any of his differences may be chance.",
-        );
         compared
     }
 
@@ -250,7 +250,10 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> V
         some => format!("{some} changes of place are told apart here: {named}{more}."),
     });
     if open > 0 {
-        items.push(format!("{open} more may be chance: those two are not told apart here."));
+        items.push(format!(
+            "{} more of filesystems that are not told apart here: that may be chance.",
+            if open == 1 { "One".into() } else { open.to_string() }
+        ));
     }
     items
 }

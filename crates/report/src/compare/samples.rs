@@ -186,24 +186,39 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
 /// The most names that are told.
 const NAMED: usize = 5;
 
-/// What one file has and is not compared.
-fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Option<String> {
+/// What one file has and is not compared: what the other lacks, and the metrics that nobody asked for.
+fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
     let used: Vec<&Series> = used.collect();
     let is_used = |series: &&Series| used.iter().any(|other| std::ptr::eq(*other, *series));
-    let names: Vec<String> = all
-        .series
-        .iter()
-        .filter(|series| !is_used(series))
-        .map(|series| format!("{} {}", series.name, series.metric).trim().to_string())
-        .collect();
-    let more = if names.len() > NAMED { ", …" } else { "" };
-    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| {
-        format!(
-            "Not compared, for it was not asked for or is not in both: {} of {letter} ({named}{more}).",
-            names.len()
-        )
-    })
+    let compared = |metric: &str| used.iter().any(|other| other.metric == metric);
+    let (mut lacking, mut metrics): (Vec<&str>, Vec<&str>) = (vec![], vec![]);
+    for series in all.series.iter().filter(|series| !is_used(series)) {
+        if compared(&series.metric) {
+            lacking.push(&series.name);
+        } else if !metrics.contains(&series.metric.as_str()) {
+            metrics.push(&series.metric);
+        }
+    }
+    let told = |names: &[&str]| {
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        format!("{}{more}", names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", "))
+    };
+    let mut items = vec![];
+    if !lacking.is_empty() {
+        items.push(format!(
+            "Not compared, for only {letter} has values: {} ({}).",
+            plural(lacking.len(), "row"),
+            told(&lacking)
+        ));
+    }
+    if !metrics.is_empty() {
+        items.push(format!(
+            "Not compared: {} of {letter} ({}); --metric asks for one that both have.",
+            plural(metrics.len(), "other metric"),
+            told(&metrics)
+        ));
+    }
+    items
 }
 
 /// What the lack of blocks costs. The rates are those of docs/statistics.md.
@@ -299,6 +314,18 @@ mod tests {
         assert_eq!(page(&csv(1.0, true), &csv(1.0, true))["rows"][0]["verdict"], "equivalent");
         assert_eq!(page(&csv(1.0, true), &csv(1.002, true))["rows"][0]["verdict"], "negligible");
         assert_eq!(page("x\n1\n2\n", "x\n1\n2\n")["rows"][0]["verdict"], "provisional");
+    }
+
+    #[test]
+    fn what_is_not_compared_is_said() {
+        let answer = |a: &str, b: &str| page(a, b)["answer"].to_string();
+        let said = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
+        assert!(said.contains("only A has values: 1 row (rm)") && said.contains("1 row (mv)"), "{said}");
+        assert!(
+            said.contains("1 other metric of A (y)") && said.contains("1 other metric of B (z)"),
+            "{said}"
+        );
+        assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
     }
 
     #[test]
