@@ -196,6 +196,16 @@ mod tests {
             xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
+        let answer = page.json["answer"].to_string();
+        assert!(
+            answer.contains("In all, of 18 figures") && answer.contains("jfs over xfs, of 3 figures"),
+            "{answer}"
+        );
+        assert_eq!(
+            page.chart.as_ref().expect("a picture").panels.len(),
+            6,
+            "one for each pair of four services"
+        );
         assert_eq!(page.json["recomputed"]["do_not_follow"].as_array().unwrap().len(), 2);
         let outcome = |words: &str| {
             let all = page.json["conclusions"].as_array().unwrap();
