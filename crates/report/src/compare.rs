@@ -2,8 +2,11 @@
 //! requests cost on several services.
 
 mod all;
+mod answer;
+mod compared;
 mod cost;
 mod order;
+mod picture;
 mod proxies;
 mod published;
 mod runs;
@@ -14,6 +17,7 @@ use crate::error::Error;
 use fsarena_core::record::RunRecord;
 
 pub use all::compare_all;
+pub use compared::{Compared, FORMATS};
 pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;

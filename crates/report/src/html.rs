@@ -4,11 +4,13 @@
 //! commands through a JSON block (`data`) that the page's one script reads as data. A Content-Security-Policy allows
 //! that script and that style sheet by their hashes, and nothing else.
 
+mod comparison;
 mod data;
 mod decide;
 mod fragment;
 mod policy;
 
+pub use comparison::{NO_SAMPLES, comparison, comparison_body, script};
 pub use fragment::fragment;
 
 use crate::charts;

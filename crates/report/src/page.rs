@@ -1,4 +1,4 @@
-//! A result that is not the report of one run: comparisons and published figures.
+//! A result that is not the report of one run: published figures, findings, histories. Comparisons have pictures too.
 
 use crate::document::{Document, markdown, terminal};
 use crate::error::Error;

@@ -31,14 +31,22 @@ pub struct Runs {
 #[derive(Template)]
 #[template(path = "compare.html")]
 pub struct Compare {
+    /// What is compared with what.
+    pub title: String,
     /// Their ids.
     pub runs: Vec<String>,
+    /// The published figures that the run is beside, where it is.
+    pub published: Option<String>,
+    /// Published figures that the first could be beside.
+    pub known: Vec<String>,
     /// By what they are compared.
     pub metric: String,
     /// By what else they could be.
     pub metrics: Vec<String>,
     /// The comparison, HTML.
     pub body: String,
+    /// What the script of reports reads, JSON.
+    pub data: &'static str,
 }
 
 /// A metric over runs.

@@ -3,11 +3,13 @@
 use crate::args::Runs;
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
+use crate::terminal;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{compare_all, compare_published, compare_samples, compare_services, is_watch};
+use fsarena_report::compare::{
+    Compared, FORMATS, compare_all, compare_published, compare_samples, compare_services, is_watch,
+};
 use fsarena_report::import;
-use fsarena_report::page::Page;
 use fsarena_store::RunDir;
 use std::path::Path;
 
@@ -16,7 +18,8 @@ use std::path::Path;
 /// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
 /// Against published figures it says who won then, who wins here, and where the order changed. Two files are
 /// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
-/// output. They are paired by block where both have blocks. Of more than two runs each is compared with the first. Of watches (`fsarena watch`), however many, it says
+/// output. They are paired by block where both have blocks. Of more than two runs each is compared with the first, all
+/// in one table. Of watches (`fsarena watch`), however many, it says
 /// what a request costs on each: all that was spent over all that was served, whether there is a fixed overhead,
 /// and pair by pair how the costs compare.
 #[derive(Debug, clap::Args)]
@@ -40,8 +43,8 @@ pub struct Args {
     /// Of files: their format, where it is not recognised
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<String>,
-    /// The format on standard output: term, md, json
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    /// The format on standard output: term, md, html, json; html is one page with a picture, which needs no network
+    #[arg(long, default_value = "term", value_parser = FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,
@@ -63,19 +66,21 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares.
 pub fn run(args: Args) -> Outcome {
-    let page = match &args.with {
+    let compared = match &args.with {
         None => alone(&args.run)?,
         Some(with) => match several(&args, with)? {
             Some(records) => compare_all(&records, args.metric())?,
             None => two(&args, with)?,
         },
     };
-    report::print_page(&page, &args.format)?;
+    let mut out = Vec::new();
+    compared.write(&args.format, terminal::width(), terminal::colour(), &mut out)?;
+    report::print(&out)?;
     Ok(ExitCode::Done)
 }
 
 /// Published samples are compared among themselves.
-fn alone(name: &str) -> Result<Page, Failure> {
+fn alone(name: &str) -> Result<Compared, Failure> {
     match name.strip_prefix("published:") {
         Some(name) => Ok(compare_services(&show::published(name)?)?),
         None => Err(Failure::new(
@@ -85,7 +90,7 @@ fn alone(name: &str) -> Result<Page, Failure> {
     }
 }
 
-fn two(args: &Args, with: &str) -> Result<Page, Failure> {
+fn two(args: &Args, with: &str) -> Result<Compared, Failure> {
     match (is_file(&args.run), is_file(with)) {
         (true, true) => of_files(args, with),
         (false, false) => of_runs(args, with),
@@ -115,13 +120,13 @@ fn is_file(name: &str) -> bool {
     Path::new(name).is_file()
 }
 
-fn of_files(args: &Args, with: &str) -> Result<Page, Failure> {
+fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     let read = |name: &str| import::read(Path::new(name), args.from.as_deref());
     let (a, b) = (read(&args.run)?, read(with)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin)?)
 }
 
-fn of_runs(args: &Args, with: &str) -> Result<Page, Failure> {
+fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
     let metric = args.metric();
     if let Some(name) = with.strip_prefix("published:") {

@@ -86,6 +86,42 @@ fn runs_are_compared_as_the_command_line_does() {
 }
 
 #[test]
+fn a_comparison_has_its_answer_a_picture_and_the_script_of_reports() {
+    let (place, [one, two], web) = served(&[]);
+    let page = web.page(&format!("/compare?run={one}&run={two}"));
+    let (printed, _) = place.expect(0, &["compare", &one, &two, "--format", "json"]);
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let (file, _) = place.expect(0, &["compare", &one, &two, "--format", "html"]);
+    for page in [&page, &file] {
+        let answer = page.find(printed["answer"][0].as_str().unwrap()).expect("the answer");
+        assert!(answer < page.find("<svg").expect("a picture"), "{page}");
+        assert_eq!(page.matches("id=\"method\"").count(), 1, "{page}");
+    }
+    assert!(page.contains("src=\"/assets/report.js\"") && file.contains("Content-Security-Policy"));
+    assert!(web.get("/assets/report.js").body.contains("Copy as CSV"));
+}
+
+#[test]
+fn a_run_is_put_beside_published_figures() {
+    let (place, [one, two], web) = served(&[]);
+    let page = web.page(&format!("/compare?run={one}&run=published:piszcz-II"));
+    let (printed, _) = place.expect(0, &["compare", &one, "published:piszcz-II", "--format", "json"]);
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert!(page.contains(printed["answer"][0].as_str().unwrap()) && page.contains("first then"), "{page}");
+    // The page says which others there are.
+    assert!(page.contains("<option>published:piszcz-I</option>"), "{page}");
+    let status = |query: &str| web.get(&format!("/compare?{query}")).status;
+    assert_eq!(status(&format!("run={one}&run=published:none")), 404);
+    assert_eq!(status(&format!("run=published:piszcz-II&run={one}")), 400);
+    assert_eq!(status(&format!("run={one}&run={two}&run=published:piszcz-II")), 400);
+    assert_eq!(status(&format!("run={one}&run=published:piszcz-II&metric=iops")), 422);
+    let hostile = web.get(&format!("/compare?run={one}&run=published:%3Cscript%3E&metric=%3Cscript%3E"));
+    assert!(hostile.status == 404 && !hostile.body.contains("<script>"), "{hostile:?}");
+    // It is a name and never a path.
+    assert_eq!(status(&format!("run={one}&run=published:../../secret")), 404);
+}
+
+#[test]
 fn a_history_has_a_picture_and_says_what_changed() {
     let (place, [one, two], web) = served(&[]);
     let page = web.page("/history?study=example&arm=xfs&metric=elapsed");

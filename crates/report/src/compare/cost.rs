@@ -1,7 +1,12 @@
 //! What a request costs, service by service: the tables that watches and published proxies share.
 
+use super::Compared;
+use super::answer::{self, Figure};
+use super::picture::Picture;
+use crate::difference::Finding;
 use crate::document::{Cell, Document, Table};
 use crate::number::{self, plural, three};
+use fsarena_core::sample::Direction;
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
 use fsarena_stats::cost::line::Line;
 use fsarena_stats::cost::per_request::PerRequest;
@@ -195,6 +200,60 @@ pub fn verdict(pair: &Pair) -> String {
         Answer::Ratio { ratio, .. } if ratio.high < 1.0 => format!("{} costs less", pair.b),
         Answer::Ratio { .. } => "not told apart".into(),
     }
+}
+
+/// The answer over all pairs of services, and its picture.
+pub fn answer(compared: &mut Compared, pairs: &[Pair]) {
+    let mut sides: Vec<String> = vec![];
+    let mut figures = vec![];
+    for pair in pairs {
+        let name = format!("{} over {}", pair.b, pair.a);
+        let side = sides.iter().position(|known| *known == name).unwrap_or_else(|| {
+            sides.push(name);
+            sides.len() - 1
+        });
+        figures.extend(figure(pair, side));
+    }
+    let (sides, terms) = (&sides[..], ["cheaper", "dearer"]);
+    let mut words = answer::Answer { figures: &figures, sides, margin: None, terms }.words();
+    let refused = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Refused(_)));
+    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Unknown));
+    let name = |pair: &Pair| format!("{} of {} over {}", pair.resource.title, pair.b, pair.a);
+    let reasons = [
+        (refused.map(name).collect::<Vec<_>>(), "the loads have too little in common"),
+        (unknown.map(name).collect::<Vec<_>>(), "the cost is not told from nothing"),
+    ];
+    words.extend(reasons.into_iter().filter(|(names, _)| !names.is_empty()).map(|(names, why)| {
+        let more = if names.len() > NAMED { "; …" } else { "" };
+        let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        format!("Not compared, for {why}: {} ({named}{more}).", names.len())
+    }));
+    compared.say(words);
+    let (title, axis) = ("Cost of a request, ratios with 95% intervals".into(), "cost of a request".into());
+    compared.chart = Picture { figures: &figures, sides, title, axis, terms }.chart();
+}
+
+/// The most names that are told.
+const NAMED: usize = 5;
+
+fn figure(pair: &Pair, side: usize) -> Option<Figure> {
+    let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
+    let finding = match (provisional, ratio.excludes(1.0)) {
+        (true, _) => Finding::Provisional,
+        (_, true) => Finding::Different,
+        _ => Finding::Undecided,
+    };
+    let (what, direction) = (pair.resource.title.clone(), Direction::Lower);
+    Some(Figure {
+        what,
+        arm: String::new(),
+        side,
+        ratio: Some(ratio),
+        finding,
+        direction,
+        over_all: false,
+        then: None,
+    })
 }
 
 /// All of it for programs.

@@ -1,6 +1,6 @@
 //! Where two orders of the same arms differ.
 
-use crate::document::Table;
+use crate::document::{Cell, Table};
 use crate::number::three;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
@@ -77,7 +77,7 @@ impl Orders<'_> {
     }
 
     /// The pairs that changed places: former better, former worse, and whether both orders are sure of it.
-    fn changes(&self) -> Vec<(&str, &str, bool)> {
+    pub fn changes(&self) -> Vec<(&str, &str, bool)> {
         let sure = |i, j| self.then.told_apart(i, j) && self.here.told_apart(i, j);
         let pairs = swapped(&self.then.values, &self.here.values).into_iter();
         pairs.map(|(i, j)| (self.names[i], self.names[j], sure(i, j))).collect()
@@ -124,6 +124,31 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
         ]);
     }
     table
+}
+
+/// One table of the orders of several runs beside those of the first, whose letter is the first. None where the
+/// first's own orders are not the same in all: its runs have not the same arms or tasks in common with it.
+pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Table> {
+    let (first, others) = pairs.split_first()?;
+    let of_first = |pair: &[(&str, &Orders)]| -> Vec<(String, String)> {
+        pair.iter().map(|(title, orders)| (title.to_string(), orders.firsts().0)).collect()
+    };
+    if others.is_empty() || others.iter().any(|other| of_first(other) != of_first(first)) {
+        return None;
+    }
+    let mut table = Table::words(vec!["task".into(), format!("first in {}", letters[0])]);
+    for letter in &letters[1..] {
+        table.header.extend([format!("first in {letter}"), format!("changes of place in {letter}")]);
+    }
+    for (at, (title, orders)) in first.iter().enumerate() {
+        let mut row = vec![Cell::from(*title), orders.firsts().0.into()];
+        for pair in pairs {
+            let orders = pair[at].1;
+            row.extend([Cell::from(orders.firsts().1), orders.changes_in_words().into()]);
+        }
+        table.rows.push(row);
+    }
+    Some(table)
 }
 
 /// What the signs in [`table`] mean.

@@ -1,10 +1,10 @@
 //! Published samples of services: what a request cost on each, and what its author concluded from that.
 
+use super::Compared;
 use super::cost::{self, Resource, Service};
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;
 use crate::number::{self, three};
-use crate::page::Page;
 use crate::published::samples;
 use crate::sections::conclusions;
 use fsarena_core::conclusion;
@@ -21,42 +21,43 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// Where the figures are no samples of services, or the study has a fault.
-pub fn compare_services(published: &Published) -> Result<Page, Error> {
+pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     if published.derived.is_empty() {
         return Err(Error::Watch {
             run: format!("published:{}", published.name()),
             what: "has no samples of services; give a run to compare it with".into(),
         });
     }
-    let mut document = Document::default();
-    document.heading(1, format!("published:{}", published.name()));
-    document.text("The author's table, worked out again from its raw columns.");
-    let recomputed = recompute(published);
-    published.derived.iter().for_each(|made| again(&mut document, published, made));
-    samples::check(&mut document, &recomputed);
-
+    let mut compared = Compared { title: format!("published:{}", published.name()), ..Compared::default() };
     let alone = without_summaries(published);
     let services: Vec<Service> = alone.arms().into_iter().map(|arm| service(&alone, arm)).collect();
     let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
-    cost::tables(&mut document, &services, &resources);
-    let pairs = cost::pairs(&services, &resources);
-    cost::pair_table(&mut document, &pairs);
-    let paired = paired(&alone);
-    paired_table(&mut document, &paired);
-    let concluded = concluded(&alone)?;
-    conclusions::add_then(&mut document, &concluded);
-    document.text(format!(
+    let (pairs, paired) = (cost::pairs(&services, &resources), paired(&alone));
+    let (recomputed, concluded) = (recompute(published), concluded(&alone)?);
+    compared.json = cost::json(&services, &resources, &pairs);
+    compared.json["published"] = json!(published.name());
+    compared.json["recomputed"] = samples::json(&recomputed);
+    compared.json["paired"] = paired.iter().map(Paired::json).collect();
+    compared.json["conclusions"] = conclusions::json_then(&concluded);
+    compared.facts = services.iter().map(|service| service.name.clone()).collect();
+    cost::answer(&mut compared, &pairs);
+
+    let document = &mut compared.data;
+    document.text("The author's table, worked out again from its raw columns.");
+    published.derived.iter().for_each(|made| again(document, published, made));
+    samples::check(document, &recomputed);
+    cost::tables(document, &services, &resources);
+    cost::pair_table(document, &pairs);
+    paired_table(document, &paired);
+    conclusions::add_then(document, &concluded);
+    compared.method.heading(2, "How it was compared");
+    compared.method.text(format!(
         "Each of the {} samples is a block: the services were sampled at the same times, so what the time of day did \
          to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
          what the machines themselves differed by is in every figure.",
         alone.samples().len()
     ));
-    let mut json = cost::json(&services, &resources, &pairs);
-    json["published"] = json!(published.name());
-    json["recomputed"] = samples::json(&recomputed);
-    json["paired"] = paired.iter().map(Paired::json).collect();
-    json["conclusions"] = conclusions::json_then(&concluded);
-    Ok(Page { document, json })
+    Ok(compared)
 }
 
 /// One of the author's tables: sample by service.
@@ -195,6 +196,16 @@ mod tests {
             xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
+        let answer = page.json["answer"].to_string();
+        assert!(
+            answer.contains("In all, of 18 figures") && answer.contains("jfs over xfs, of 3 figures"),
+            "{answer}"
+        );
+        assert_eq!(
+            page.chart.as_ref().expect("a picture").panels.len(),
+            6,
+            "one for each pair of four services"
+        );
         assert_eq!(page.json["recomputed"]["do_not_follow"].as_array().unwrap().len(), 2);
         let outcome = |words: &str| {
             let all = page.json["conclusions"].as_array().unwrap();

@@ -1,14 +1,18 @@
 //! A run beside published figures: who won then, who wins here.
 
+use super::Compared;
+use super::answer::{Figure, estimate};
 use super::order::{self, Order, Orders};
-use crate::document::Document;
+use super::picture::Picture;
+use crate::difference::Finding;
+use crate::document::{Part, Table};
 use crate::error::Error;
-use crate::page::Page;
-use crate::sections::label;
+use crate::number::plural;
+use crate::sections::{head, label};
 use fsarena_core::factor;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
-use fsarena_stats::analyse::analyse;
+use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::{Value, json};
 
@@ -17,7 +21,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// Where the metric is unknown on either side, or fewer than two filesystems or no task are in both.
-pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Page, Error> {
+pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Compared, Error> {
     super::ranks(record)?;
     if !published.metrics().contains(&metric) {
         return Err(Error::NotPublished {
@@ -37,9 +41,10 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     if pairs.len() < 2 {
         return Err(nothing("two arms"));
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for task in analysis.tasks() {
         let then = |arm: &str| published.figure(&task.step.id, arm, metric).map(|figure| figure.value);
+        figures.extend(drawn(&pairs, &task.comparison, then, &label(&task.step), &analysis));
         rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.step), orders)));
     }
     if rows.is_empty() {
@@ -51,7 +56,8 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
         let orders = orders(&pairs, here, |arm| published.total(arm, metric).filter(|_| sums))?;
         Some((format!("TOTAL of {} tasks", overall.steps), orders))
     });
-    Ok(page(record, published, metric, analysis.provisional(), &rows, total.as_ref()))
+    let known = Known { record, published, metric, analysis: &analysis, pairs: &pairs };
+    Ok(known.compared(&rows, total.as_ref(), &figures))
 }
 
 /// The arm that is this filesystem: the one of this name, or else the only one made with it.
@@ -88,45 +94,139 @@ fn orders<'a>(
     })
 }
 
-fn page(
-    record: &RunRecord,
-    published: &Published,
-    metric: &str,
-    provisional: bool,
-    rows: &[(String, Orders)],
-    total: Option<&(String, Orders)>,
-) -> Page {
-    let mut document = Document::default();
-    document.heading(1, format!("run {} beside published:{}, by {metric}", record.id, published.name()));
-    document.text(
-        "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often the \
-         size of the work differ. The author gave no spread, so any of his differences may be chance.",
-
-    );
-    if provisional {
-        document.parts.push(crate::document::Part::Loud(
-            "PROVISIONAL: this run has too few blocks to tell anything apart.".into(),
-        ));
-    }
-    let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
-    document.table(order::table(["first then".into(), "first here".into()], all));
-    document.text(order::LEGEND);
-    document.list(conclusions(rows, total));
-    let task = |(title, orders): &(String, Orders)| -> Value {
-        let mut value = orders.json();
-        value["task"] = json!(title);
-        value
+/// The ratios to the best here, with what they were then. None where the best here has no figure.
+fn drawn(
+    pairs: &[(&str, usize)],
+    comparison: &Comparison,
+    then: impl Fn(&str) -> Option<f64>,
+    what: &str,
+    analysis: &Analysis,
+) -> Vec<Figure> {
+    let best = comparison.best().and_then(|best| pairs.iter().find(|(_, arm)| *arm == best));
+    let Some((best, least)) = best.and_then(|pair| Some((pair, then(pair.0)?))) else { return vec![] };
+    let figure = |(name, arm): &(&str, usize)| {
+        let ratio = comparison.arms[*arm].ratio?;
+        let finding = match (ratio.provisional, ratio.separated()) {
+            (true, _) => Finding::Provisional,
+            (_, true) => Finding::Different,
+            _ => Finding::Undecided,
+        };
+        Some(Figure {
+            what: what.into(),
+            arm: name.to_string(),
+            side: 0,
+            ratio: Some(estimate(&ratio)),
+            finding,
+            direction: analysis.metric.direction,
+            over_all: false,
+            then: Some(then(name)? / least),
+        })
     };
-    let json = json!({
-        "run": record.id,
-        "published": published.name(),
-        "metric": metric,
-        "provisional": provisional,
-        "tasks": rows.iter().map(task).collect::<Vec<_>>(),
-        "total": total.map(task),
-    });
-    Page { document, json }
+    pairs.iter().filter(|pair| *pair != best).filter_map(figure).collect()
 }
+
+/// What is compared.
+struct Known<'a> {
+    record: &'a RunRecord,
+    published: &'a Published,
+    metric: &'a str,
+    analysis: &'a Analysis,
+    pairs: &'a [(&'a str, usize)],
+}
+
+impl Known<'_> {
+    fn compared(
+        &self,
+        rows: &[(String, Orders)],
+        total: Option<&(String, Orders)>,
+        figures: &[Figure],
+    ) -> Compared {
+        let Known { record, published, metric, analysis, .. } = self;
+        let sides = [format!("{} beside the best here", record.id)];
+        let terms = ["better", "behind"];
+        let (title, axis) = (
+            format!("{metric}, ratios to the filesystem that is best here"),
+            format!("{metric} over the best here"),
+        );
+        let chart = Picture { figures, sides: &sides, title, axis, terms }.chart();
+        let mut compared = Compared {
+            title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
+            facts: vec![plural(analysis.blocks.len(), "block"), plural(self.pairs.len(), "filesystem")],
+            chart,
+            json: self.json(rows, total),
+            ..Compared::default()
+        };
+        if analysis.provisional() {
+            let words = "PROVISIONAL: this run has too few blocks to tell anything apart.";
+            compared.answer.parts.push(Part::Loud(words.into()));
+        }
+        let mut words = conclusions(rows, total);
+        words.extend(self.left_out());
+        compared.say(words);
+        compared.answer.text(
+            "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often \
+             the size of the work differ. The author gave no spread, so any of his differences may be chance.",
+        );
+        let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
+        compared.data.table(order::table(["first then".into(), "first here".into()], all));
+        compared.data.text(order::LEGEND);
+        compared.method.heading(2, "How it was compared");
+        compared.method.table(self.circumstances());
+        compared
+    }
+
+    /// What is on one side only.
+    fn left_out(&self) -> Vec<String> {
+        let known = |name: &&str| !self.pairs.iter().any(|(other, _)| other == name);
+        let then: Vec<&str> = self.published.arms().into_iter().filter(known).collect();
+        let arms = self.record.arms.iter().enumerate();
+        let here: Vec<&str> = arms
+            .filter(|(at, _)| !self.pairs.iter().any(|(_, arm)| arm == at))
+            .map(|(_, arm)| arm.name.as_str())
+            .collect();
+        let only = |names: Vec<&str>, where_: &str| {
+            (!names.is_empty()).then(|| format!("Not compared, for only {where_}: {}.", names.join(", ")))
+        };
+        [only(then, "published"), only(here, "in this run")].into_iter().flatten().collect()
+    }
+
+    /// The run, beside what is known of the figures.
+    fn circumstances(&self) -> Table {
+        let record = self.record;
+        let hosts: Vec<String> =
+            record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
+        let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
+        let rows = [
+            ("run", record.id.clone()),
+            ("figures", format!("published:{}", self.published.name())),
+            ("machine", hosts.join("; ")),
+            ("filesystems on", head::backing(&record.plan.device.backing)),
+            ("scale", record.plan.scale.name().to_string()),
+            ("blocks", self.analysis.blocks.len().to_string()),
+            ("compared", filesystems.join(", ")),
+        ];
+        Table::pairs(["", "what"], rows.map(|(key, value)| (key.to_string(), value)))
+    }
+
+    fn json(&self, rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Value {
+        let task = |(title, orders): &(String, Orders)| -> Value {
+            let mut value = orders.json();
+            value["task"] = json!(title);
+            value
+        };
+        json!({
+            "run": self.record.id,
+            "published": self.published.name(),
+            "metric": self.metric,
+            "provisional": self.analysis.provisional(),
+            "tasks": rows.iter().map(task).collect::<Vec<_>>(),
+            "total": total.map(task),
+        })
+    }
+}
+
+/// The most changes that are named.
+const NAMED: usize = 5;
 
 fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Vec<String> {
     let same = rows.iter().filter(|(_, orders)| orders.same_first()).count();
@@ -134,6 +234,26 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> V
     if let Some((_, orders)) = total {
         let (then, here) = orders.firsts();
         items.push(format!("Over all tasks: first then {then}, first here {here}."));
+    }
+    let all =
+        || rows.iter().flat_map(|(title, orders)| orders.changes().into_iter().map(move |c| (title, c)));
+    let sure: Vec<String> = all()
+        .filter(|(_, (.., sure))| *sure)
+        .map(|(title, (former, later, _))| format!("{later} passed {former} ({title})"))
+        .collect();
+    let open = all().count() - sure.len();
+    let more = if sure.len() > NAMED { "; …" } else { "" };
+    let named = sure.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    items.push(match sure.len() {
+        0 => "No two filesystems changed places in a way that is told apart here.".into(),
+        1 => format!("One change of place is told apart here: {named}."),
+        some => format!("{some} changes of place are told apart here: {named}{more}."),
+    });
+    if open > 0 {
+        items.push(format!(
+            "{} more of filesystems that are not told apart here: that may be chance.",
+            if open == 1 { "One".into() } else { open.to_string() }
+        ));
     }
     items
 }

@@ -1,26 +1,27 @@
-//! Two runs side by side.
+//! Runs beside a first one.
 
-use super::order::{self, Order, Orders};
-use crate::document::{Cell, Document, Part, Table};
+mod circumstances;
+mod shown;
+
+use super::Compared;
+use super::order::{Order, Orders};
 use crate::error::Error;
-use crate::exporters::ratio_json;
-use crate::number::{self, three};
-use crate::page::Page;
 use crate::sections::label;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite;
 use fsarena_stats::grid::{dropped, grid};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
-use serde_json::{Value, json};
 
 /// What is compared on one task: b over a for each common arm, and the two orders.
 struct Task<'a> {
     title: String,
     ratios: Vec<Option<Ratio>>,
     orders: Option<Orders<'a>>,
+    /// Whether it sums up others.
+    over_all: bool,
 }
 
 /// One run with its analysis and its values.
@@ -31,26 +32,52 @@ struct Side<'a> {
     values: Vec<Vec<Vec<f64>>>,
 }
 
-/// Compares run `b` with run `a`, arm by arm and task by task: the ratio b/a, estimated from two
+/// A run beside the first.
+struct Pair<'a> {
+    a: &'a Side<'a>,
+    b: &'a Side<'a>,
+    /// The arms that are in both.
+    arms: Vec<(usize, usize)>,
+    tasks: Vec<Task<'a>>,
+}
+
+/// Compares run `b` with run `a`; see [`compare_several`].
+///
+/// # Errors
+/// Those of [`compare_several`].
+pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
+    compare_several(&[a, b], metric)
+}
+
+/// Compares runs with the first of them, arm by arm and task by task: the ratios to it, estimated from two
 /// independent samples (see [`fsarena_stats::shift`]), and where the order of the arms changed.
 ///
 /// # Errors
-/// Where a run does not know the metric, or the runs have no arm or no step in common.
-pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Page, Error> {
-    comparable(a, b)?;
-    let nothing = |what| Error::NothingInCommon { a: a.id.clone(), b: b.id.clone(), what };
-    let (a, b) = (side(a, metric)?, side(b, metric)?);
+/// Where a run does not know the metric, or has no arm or no step in common with the first.
+pub(super) fn compare_several(records: &[&RunRecord], metric: &str) -> Result<Compared, Error> {
+    let [first, others @ ..] = records else { return Ok(Compared::default()) };
+    others.iter().try_for_each(|other| comparable(first, other))?;
+    let sides = records.iter().map(|record| side(record, metric)).collect::<Result<Vec<_>, Error>>()?;
+    let pairs = sides[1..].iter().map(|other| pair(&sides[0], other)).collect::<Result<Vec<_>, Error>>()?;
+    if pairs.is_empty() {
+        return Ok(Compared::default());
+    }
+    Ok(shown::compared(&sides, &pairs))
+}
+
+fn pair<'a>(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
+    let nothing = |what| Error::NothingInCommon { a: a.record.id.clone(), b: b.record.id.clone(), what };
     let arms: Vec<(usize, usize)> = common(&a.record.arms, &b.record.arms, |arm| &arm.name);
     if arms.is_empty() {
         return Err(nothing("arm"));
     }
     let steps: Vec<(usize, usize)> = common(&a.record.steps, &b.record.steps, |step| &step.id);
-    let mut tasks: Vec<Task> = steps.iter().filter_map(|(i, j)| task(&a, &b, &arms, *i, *j)).collect();
+    let mut tasks: Vec<Task> = steps.iter().filter_map(|(i, j)| task(a, b, &arms, *i, *j)).collect();
     if tasks.is_empty() {
         return Err(nothing("step"));
     }
-    tasks.extend(total(&a, &b, &arms, &steps));
-    Ok(page(&a, &b, &arms, &tasks))
+    tasks.extend(total(a, b, &arms, &steps));
+    Ok(Pair { a, b, arms, tasks })
 }
 
 /// Figures of one executor only, and of one that can rank.
@@ -80,7 +107,7 @@ fn task<'a>(a: &'a Side, b: &'a Side, arms: &[(usize, usize)], i: usize, j: usiz
         side.analysis.steps.iter().find(|step| step.step.id == info.id).map(|step| &step.comparison)
     };
     let orders = orders(a.record, of(a)?, of(b)?, arms);
-    ratios.iter().any(Option::is_some).then(|| Task { title: label(info), ratios, orders })
+    ratios.iter().any(Option::is_some).then(|| Task { title: label(info), ratios, orders, over_all: false })
 }
 
 /// The sum over the composite's tasks that are in both.
@@ -113,6 +140,7 @@ fn total<'a>(
         title: format!("TOTAL of {} tasks", steps.len()),
         ratios: ratios(&first, &second, arms),
         orders,
+        over_all: true,
     })
 }
 
@@ -134,102 +162,5 @@ fn orders<'a>(
         names: first.iter().map(|arm| record.arms[*arm].name.as_str()).collect(),
         then: Order::of_arms(a, &first)?,
         here: Order::of_arms(b, &second)?,
-    })
-}
-
-fn page(a: &Side, b: &Side, arms: &[(usize, usize)], tasks: &[Task]) -> Page {
-    let metric = &a.analysis.metric;
-    let names: Vec<&str> = arms.iter().map(|(arm, _)| a.record.arms[*arm].name.as_str()).collect();
-    let provisional =
-        tasks.iter().flat_map(|task| task.ratios.iter().flatten()).any(|ratio| ratio.provisional);
-    let mut document = Document::default();
-    document.heading(1, format!("run {} beside run {}, by {}", b.record.id, a.record.id, metric.id));
-    document.text(
-        "These are different runs: no block pairs their values, so whatever else changed between them (load, \
-         temperature, free space) is in these ratios, and the intervals know only the spread inside each run. To \
-         compare two settings with certainty, make them arms of one run.",
-    );
-    document.list(differences(a.record, b.record));
-    if provisional {
-        document
-            .parts
-            .push(Part::Loud("PROVISIONAL where marked ?: fewer than 8 blocks on one side.".into()));
-    }
-    document.heading(2, format!("{} in {} over {} in {}", metric.id, b.record.id, metric.id, a.record.id));
-    document.table(ratio_table(&names, tasks));
-    document.text(
-        "Ratio (Hodges–Lehmann, two samples) over its 95% Mann–Whitney interval, for each arm and task, not \
-         corrected for their number. * marks those that exclude 1.",
-    );
-    document.heading(2, "Order of the arms");
-    let orders = tasks.iter().filter_map(|task| Some((task.title.as_str(), task.orders.as_ref()?)));
-    document.table(order::table([&a.record.id, &b.record.id].map(|id| format!("first in {id}")), orders));
-    document.text(order::LEGEND);
-    Page { document, json: as_json(a.record, b.record, metric, &names, tasks) }
-}
-
-/// What differs between the runs besides the time.
-fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
-    let mut items = Vec::new();
-    let mut differ = |what: &str, x: String, y: String| {
-        if x != y {
-            items.push(format!("{what} differs: {x} in {}, {y} in {}", a.id, b.id));
-        }
-    };
-    let of = |record: &RunRecord, fact: fn(&fsarena_core::host::Host) -> &String| {
-        record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
-    };
-    differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
-    differ("The machine", of(a, |host| &host.hostname), of(b, |host| &host.hostname));
-    differ("The kernel", of(a, |host| &host.kernel), of(b, |host| &host.kernel));
-    differ(
-        "What carries the filesystems",
-        crate::sections::head::backing(&a.plan.device.backing),
-        crate::sections::head::backing(&b.plan.device.backing),
-    );
-    if a.plan.workloads != b.plan.workloads {
-        items.push("The settings of the workload differ: the work is not the same.".into());
-    }
-    items
-}
-
-fn ratio_table(names: &[&str], tasks: &[Task]) -> Table {
-    let mut table = Table::figures(vec!["task".into()]);
-    table.header.extend(names.iter().map(|name| name.to_string()));
-    for task in tasks {
-        let mut row: Vec<Cell> = vec![task.title.as_str().into()];
-        row.extend(task.ratios.iter().map(|ratio| ratio.as_ref().map_or("–".into(), ratio_cell)));
-        table.rows.push(row);
-    }
-    table
-}
-
-fn ratio_cell(ratio: &Ratio) -> Cell {
-    let mark = if ratio.provisional {
-        " ?"
-    } else if ratio.separated() {
-        " *"
-    } else {
-        ""
-    };
-    Cell::two(format!("{}{mark}", three(ratio.value)), number::interval(ratio.low, ratio.high))
-}
-
-fn as_json(a: &RunRecord, b: &RunRecord, metric: &MetricInfo, names: &[&str], tasks: &[Task]) -> Value {
-    let task = |task: &Task| {
-        let ratios: serde_json::Map<String, Value> = names
-            .iter()
-            .zip(&task.ratios)
-            .map(|(name, ratio)| (name.to_string(), ratio.as_ref().map_or(Value::Null, ratio_json)))
-            .collect();
-        json!({"task": task.title, "ratio_b_to_a": ratios, "order": task.orders.as_ref().map(Orders::json)})
-    };
-    json!({
-        "a": a.id,
-        "b": b.id,
-        "metric": metric,
-        "paired": false,
-        "differences": differences(a, b),
-        "tasks": tasks.iter().map(task).collect::<Vec<_>>(),
     })
 }

@@ -1,12 +1,14 @@
 //! Samples of any tool beside other samples of it.
 
-use crate::difference::Finding;
-use crate::document::{Cell, Document, Part, Table};
+use super::Compared;
+use super::answer::{Answer, Figure, estimate};
+use super::picture::Picture;
+use crate::difference::{Finding, percent};
+use crate::document::{Cell, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
 use crate::import::{Samples, Series};
 use crate::number::{self, plural, three};
-use crate::page::Page;
 use fsarena_stats::comparison::median;
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
@@ -30,7 +32,12 @@ struct Row<'a> {
 ///
 /// # Errors
 /// Where nothing of that metric is in both.
-pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f64) -> Result<Page, Error> {
+pub fn compare_samples(
+    a: &Samples,
+    b: &Samples,
+    metric: Option<&str>,
+    margin: f64,
+) -> Result<Compared, Error> {
     let asked = |series: &Series| metric.is_none_or(|metric| series.metric == metric);
     let common: Vec<(&Series, &Series)> =
         couples(a, b).into_iter().filter(|(series, _)| asked(series)).collect();
@@ -47,7 +54,7 @@ pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f
             what: "benchmark and metric",
         });
     }
-    Ok(Page { document: document(a, b, &rows, margin), json: as_json(a, b, &rows, margin) })
+    Ok(compared(a, b, &rows, margin))
 }
 
 /// What has the same name and metric in both. Where each file knows one name only, that is what is compared:
@@ -107,21 +114,111 @@ impl Row<'_> {
     }
 }
 
-fn document(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Document {
-    let mut document = Document::default();
-    document.heading(1, format!("{} (B) beside {} (A)", b.origin, a.origin));
+fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
+    let (figures, sides, terms) = (figures(rows), ["B beside A".to_string()], ["better", "worse"]);
+    let (title, axis) = ("B over A, ratios with 95% intervals".to_string(), "B over A".to_string());
+    let mut compared = Compared {
+        title: format!("{} (B) beside {} (A)", b.origin, a.origin),
+        facts: vec![
+            format!("A: {} ({})", a.origin, a.format),
+            format!("B: {} ({})", b.origin, b.format),
+            format!("equivalent within {}", percent(margin)),
+        ],
+        chart: Picture { figures: &figures, sides: &sides, title, axis, terms }.chart(),
+        json: as_json(a, b, rows, margin),
+        ..Compared::default()
+    };
     let unpaired = rows.iter().filter(|row| !row.paired).count();
     if unpaired > 0 {
-        document.parts.push(Part::Loud(unpaired_costs(unpaired, rows.len())));
+        compared.answer.parts.push(Part::Loud(unpaired_costs(unpaired, rows.len())));
     }
+    let mut words = Answer { figures: &figures, sides: &sides, margin: Some(margin), terms }.words();
+    words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
+    words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
+    compared.say(words);
     let mut table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"].map(String::from).to_vec());
     table.rows.extend(rows.iter().map(|row| cells(row, margin)));
-    document.table(table);
-    document.text(
+    compared.data.table(table);
+    compared.data.text(
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a block where both files have \
          blocks, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
-    document
+    compared.method.heading(2, "How it was compared");
+    let of = |samples: &Samples| {
+        let values: usize = samples.series.iter().map(|series| series.values.len()).sum();
+        format!(
+            "{}, read as {}: {} series, {}",
+            samples.origin,
+            samples.format,
+            samples.series.len(),
+            plural(values, "value")
+        )
+    };
+    let paired = rows.len() - unpaired;
+    compared.method.table(Table::pairs(
+        ["", "what"],
+        [
+            ("A".to_string(), of(a)),
+            ("B".to_string(), of(b)),
+            ("paired by block".to_string(), format!("{paired} of {}", plural(rows.len(), "row"))),
+            ("machine, kernel".to_string(), "files of samples do not say".to_string()),
+        ],
+    ));
+    compared
+}
+
+fn figures(rows: &[Row]) -> Vec<Figure> {
+    let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
+    let figure = |row: &Row| Figure {
+        what: row.label(),
+        // Each metric has a panel of its own.
+        arm: if several { row.a.metric.clone() } else { String::new() },
+        side: 0,
+        ratio: row.ratio.as_ref().map(estimate),
+        finding: row.finding,
+        direction: row.a.direction,
+        over_all: false,
+        then: None,
+    };
+    rows.iter().map(figure).collect()
+}
+
+/// The most names that are told.
+const NAMED: usize = 5;
+
+/// What one file has and is not compared: what the other lacks, and the metrics that nobody asked for.
+fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
+    let used: Vec<&Series> = used.collect();
+    let is_used = |series: &&Series| used.iter().any(|other| std::ptr::eq(*other, *series));
+    let compared = |metric: &str| used.iter().any(|other| other.metric == metric);
+    let (mut lacking, mut metrics): (Vec<&str>, Vec<&str>) = (vec![], vec![]);
+    for series in all.series.iter().filter(|series| !is_used(series)) {
+        if compared(&series.metric) {
+            lacking.push(&series.name);
+        } else if !metrics.contains(&series.metric.as_str()) {
+            metrics.push(&series.metric);
+        }
+    }
+    let told = |names: &[&str]| {
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        format!("{}{more}", names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", "))
+    };
+    let mut items = vec![];
+    if !lacking.is_empty() {
+        items.push(format!(
+            "Not compared, for only {letter} has values: {} ({}).",
+            plural(lacking.len(), "row"),
+            told(&lacking)
+        ));
+    }
+    if !metrics.is_empty() {
+        items.push(format!(
+            "Not compared: {} of {letter} ({}); --metric asks for one that both have.",
+            plural(metrics.len(), "other metric"),
+            told(&metrics)
+        ));
+    }
+    items
 }
 
 /// What the lack of blocks costs. The rates are those of docs/statistics.md.
@@ -217,6 +314,18 @@ mod tests {
         assert_eq!(page(&csv(1.0, true), &csv(1.0, true))["rows"][0]["verdict"], "equivalent");
         assert_eq!(page(&csv(1.0, true), &csv(1.002, true))["rows"][0]["verdict"], "negligible");
         assert_eq!(page("x\n1\n2\n", "x\n1\n2\n")["rows"][0]["verdict"], "provisional");
+    }
+
+    #[test]
+    fn what_is_not_compared_is_said() {
+        let answer = |a: &str, b: &str| page(a, b)["answer"].to_string();
+        let said = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
+        assert!(said.contains("only A has values: 1 row (rm)") && said.contains("1 row (mv)"), "{said}");
+        assert!(
+            said.contains("1 other metric of A (y)") && said.contains("1 other metric of B (z)"),
+            "{said}"
+        );
+        assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
     }
 
     #[test]

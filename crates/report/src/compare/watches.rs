@@ -1,10 +1,10 @@
 //! Watches beside each other: what a request costs on each.
 
+use super::Compared;
 use super::cost::{self, Resource, Service};
-use crate::document::{Document, Part};
+use crate::document::{Part, Table};
 use crate::error::Error;
 use crate::number::{plural, with_unit};
-use crate::page::Page;
 use fsarena_core::metric::reading;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
@@ -37,13 +37,12 @@ pub fn is_watch(record: &RunRecord) -> bool {
 ///
 /// # Errors
 /// Where one of them is no watch, or has fewer than two windows whose requests are known.
-pub fn compare_watches(records: &[RunRecord]) -> Result<Page, Error> {
-    let mut document = Document::default();
-    document.heading(1, "What a request costs");
+pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
+    let mut compared = Compared { title: "What a request costs".into(), ..Compared::default() };
     let mut services = vec![];
     for (number, record) in records.iter().enumerate() {
         services.push(service(record, number, records)?);
-        left_out(&mut document, record, &services[number]);
+        compared.answer.parts.extend(left_out(record, &services[number]));
     }
     let has = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
     let kept: Vec<usize> = (0..READINGS.len()).filter(has).collect();
@@ -51,14 +50,42 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Page, Error> {
         service.spent = kept.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
     }
     let resources: Vec<Resource> = kept.iter().map(|at| resource(READINGS[*at])).collect();
-    cost::tables(&mut document, &services, &resources);
     let pairs = cost::pairs(&services, &resources);
+    compared.json = cost::json(&services, &resources, &pairs);
+    compared.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
+    compared.facts = records
+        .iter()
+        .zip(&services)
+        .map(|(record, service)| format!("{}: {}", service.name, record.id))
+        .collect();
     if services.len() > 1 {
-        cost::pair_table(&mut document, &pairs);
+        cost::answer(&mut compared, &pairs);
+        cost::pair_table(&mut compared.data, &pairs);
     }
-    let mut json = cost::json(&services, &resources, &pairs);
-    json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
-    Ok(Page { document, json })
+    cost::tables(&mut compared.data, &services, &resources);
+    compared.method.heading(2, "How it was compared");
+    compared.method.table(machines(records, &services));
+    Ok(compared)
+}
+
+/// What each watch ran on.
+fn machines(records: &[RunRecord], services: &[Service]) -> Table {
+    let heads = ["service", "run", "begun", "machine", "windows", "left out"].map(String::from);
+    let mut table = Table::words(heads.to_vec());
+    for (record, service) in records.iter().zip(services) {
+        let begun = record.started.chars().take(16).collect::<String>().replace('T', " ");
+        let hosts: Vec<String> =
+            record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
+        table.rows.push(vec![
+            service.name.as_str().into(),
+            record.id.as_str().into(),
+            begun.into(),
+            hosts.join("; ").into(),
+            service.load.len().to_string().into(),
+            dropped(record).len().to_string().into(),
+        ]);
+    }
+    table
 }
 
 fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
@@ -102,11 +129,11 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
 }
 
 /// What was not used, and why: never by what was measured.
-fn left_out(document: &mut Document, record: &RunRecord, service: &Service) {
+fn left_out(record: &RunRecord, service: &Service) -> Option<Part> {
     let spoilt = dropped(record).len();
     let unknown = service.load.iter().filter(|load| !load.is_finite()).count();
     if spoilt + unknown == 0 {
-        return;
+        return None;
     }
     let text = format!(
         "{}: {} left out because something disturbed them, {} because their requests are not known; \
@@ -116,5 +143,5 @@ fn left_out(document: &mut Document, record: &RunRecord, service: &Service) {
         plural(unknown, "window"),
         record.id
     );
-    document.parts.push(Part::Loud(text));
+    Some(Part::Loud(text))
 }

@@ -5,7 +5,8 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{compare_published, compare_runs};
+use fsarena_report::compare::{Compared, compare_all, compare_published, compare_runs, compare_samples};
+use fsarena_report::import::parse as parse_samples;
 use fsarena_report::page::Page;
 use fsarena_report::report::Report;
 use fsarena_report::{exporters, published};
@@ -22,6 +23,12 @@ fn export(record: RunRecord, format: &str, metrics: &[&str]) -> String {
 fn shown(page: &Page, format: &str) -> String {
     let mut out = Vec::new();
     page.write(format, None, false, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn said(compared: &Compared, format: &str) -> String {
+    let mut out = Vec::new();
+    compared.write(format, None, false, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -149,18 +156,81 @@ fn two_runs_side_by_side() {
     b.id = "2026-11-22-piszcz".into();
     b.hosts[0].kernel = "6.19.0".into();
     let page = compare_runs(&a, &b, "elapsed").unwrap();
-    insta::assert_snapshot!("runs_term", shown(&page, "term"));
-    insta::assert_snapshot!("runs_json", shown(&page, "json"));
+    insta::assert_snapshot!("runs_term", said(&page, "term"));
+    insta::assert_snapshot!("runs_json", said(&page, "json"));
     let error = compare_runs(&a, &fixture::run(&["jfs"], 8), "elapsed").unwrap_err().to_string();
     assert!(error.contains("they have no arm in common"), "{error}");
 }
 
 #[test]
+fn three_runs_in_one_table() {
+    let mut records = vec![fixture::run(&FIVE[..3], 8)];
+    for (id, arms) in [("second", &["ext4", "ext2"][..]), ("third", &["ext2", "ext3", "ext4"])] {
+        let record = RunRecord { id: id.into(), ..fixture::run(arms, 8) };
+        records.push(record);
+    }
+    let compared = compare_all(&records, "elapsed").unwrap();
+    let text = said(&compared, "term");
+    insta::assert_snapshot!("three_runs_term", text);
+    // One row for each task and arm, with both of the others in it.
+    let row = text.lines().find(|line| line.contains("009 Untar the tree, ext4")).unwrap();
+    assert_eq!(row.matches('.').count(), 2, "{row}");
+    assert_eq!(compared.json["comparisons"].as_array().unwrap().len(), 2);
+    assert_eq!(compared.chart.unwrap().legend.len(), 2);
+}
+
+#[test]
+fn comparisons_as_pages() {
+    let (a, b) = (fixture::run(&FIVE[..3], 8), fixture::run(&FIVE[..3], 8));
+    let runs = compare_runs(&a, &b, "elapsed").unwrap();
+    let published = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "elapsed").unwrap();
+    let read = |name: &str, text: &str| parse_samples(name, text.as_bytes(), None).unwrap();
+    let files = [read("a.csv", "block,x\n1,1\n2,2\n3,3\n"), read("b.csv", "block,x\n1,2\n2,3\n3,5\n")];
+    let samples = compare_samples(&files[0], &files[1], None, 0.01).unwrap();
+    for compared in [runs, published, samples] {
+        let html = said(&compared, "html");
+        let at = |words: &str| html.find(words).unwrap_or_else(|| panic!("{words} in {html}"));
+        // The answer first, then the picture, the tables, and how it was done.
+        assert!(at("id=\"answer\"") < at("<svg") && at("<svg") < at("id=\"data\""), "{html}");
+        assert!(at("id=\"data\"") < at("id=\"method\"") && html.contains("Content-Security-Policy"));
+        for format in ["term", "md", "html"] {
+            let words = said(&compared, format).split_whitespace().collect::<Vec<_>>().join(" ");
+            let first = compared.json["answer"][0].as_str().unwrap();
+            assert!(words.contains(first), "{first} in {words}");
+        }
+    }
+}
+
+#[test]
+fn hostile_names_do_no_harm_in_a_comparison() {
+    let evil = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&";
+    let mut a = fixture::run(&["ext4", evil], 8);
+    (a.id, a.plan.name, a.hosts[0].hostname) = (evil.into(), evil.into(), evil.into());
+    a.notes.push((None, Note::new(NoteKind::Fairness, evil).arm(evil)));
+    let b = RunRecord { id: "b".into(), ..a.clone() };
+    let runs = [a.clone(), b, a];
+    let csv = format!("name,block,x\n{evil},1,1\nother,1,2\n").replace(['"', '\''], "");
+    let file = parse_samples(evil, csv.as_bytes(), None).unwrap();
+    let pages = [
+        compare_all(&runs[..2], "elapsed").unwrap(),
+        compare_all(&runs, "elapsed").unwrap(),
+        compare_samples(&file, &file, None, 0.01).unwrap(),
+    ];
+    for compared in pages {
+        let html = said(&compared, "html");
+        // The page's own data and script are all the script there is.
+        assert_eq!(html.matches("<script").count(), 2, "{html}");
+        assert!(html.contains("&#60;script&#62;") && html.contains("&lt;script&gt;"), "{html}");
+        assert!(html.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}')));
+    }
+}
+
+#[test]
 fn a_run_beside_published_figures() {
     let page = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "elapsed").unwrap();
-    insta::assert_snapshot!("published_term", shown(&page, "term"));
-    insta::assert_snapshot!("published_md", shown(&page, "md"));
-    insta::assert_snapshot!("published_json", shown(&page, "json"));
+    insta::assert_snapshot!("published_term", said(&page, "term"));
+    insta::assert_snapshot!("published_md", said(&page, "md"));
+    insta::assert_snapshot!("published_json", said(&page, "json"));
     let error = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "durable").unwrap_err().to_string();
     assert_eq!(error, "published:old-I has no metric `durable`; it has elapsed, cpu_utilization");
 }

@@ -1,4 +1,4 @@
-//! Two runs or more beside each other, as `fsarena compare` does it.
+//! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
 
 use super::{Answer, all, find, impossible};
 use crate::folder::Found;
@@ -8,15 +8,19 @@ use crate::templates::{self, Message};
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse};
+use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::compare_all;
-use fsarena_report::html::fragment;
+use fsarena_core::study::STUDIES;
+use fsarena_report::compare::{Compared, compare_all, compare_published};
+use fsarena_report::html::comparison_body;
 use std::sync::Arc;
 
 /// The most runs that are compared at once.
 const MOST: usize = 12;
+/// What names of published figures begin with. They are a part of the program: no file is read for them.
+const PUBLISHED: &str = "published:";
 
-/// `?run=A&run=B…&metric=M`: the first is what the others are compared with.
+/// `?run=A&run=B…&metric=M`: the first is what the others are compared with; B alone may be `published:NAME`.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
     let mut ids: Vec<String> = vec![];
     for id in all(&query, "run") {
@@ -28,30 +32,73 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
         let words = format!("Choose two to {MOST} runs of the list to compare; these are {}.", ids.len());
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
     }
+    let published = published(&mut ids)?;
     let mut runs = vec![];
     for id in ids {
         runs.push(find(&state, id).await?);
     }
     let metric = all(&query, "metric").next().map(String::from);
     let states: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
-    let (shows, bytes) =
-        (format!("compare {states:?} {metric:?}"), runs.iter().map(|found| found.stamp.bytes()).sum());
+    let name = published.as_ref().map(Published::name);
+    let (shows, bytes) = (
+        format!("compare {states:?} {name:?} {metric:?}"),
+        runs.iter().map(|found| found.stamp.bytes()).sum(),
+    );
     let shared = state.0.clone();
-    let page =
-        state.renderer.page(&shows, bytes, move || make(&shared, &runs, metric)).await.map_err(impossible)?;
+    let make = move || make(&shared, &runs, published.as_ref(), metric);
+    let page = state.renderer.page(&shows, bytes, make).await.map_err(impossible)?;
     Ok(Html(page).into_response())
 }
 
-fn make(shared: &Arc<Shared>, runs: &[Found], metric: Option<String>) -> Made {
+/// Takes published figures out of what is to be compared.
+fn published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
+    let Some(at) = ids.iter().position(|id| id.starts_with(PUBLISHED)) else { return Ok(None) };
+    if ids.len() != 2 || at != 1 {
+        let words = "Published figures are compared with one run, which comes first.";
+        return Err(Message::new(StatusCode::BAD_REQUEST, words));
+    }
+    let name = ids.remove(at);
+    let mut sets = sets().map_err(impossible)?;
+    match sets.iter().position(|set| set.name() == name[PUBLISHED.len()..]) {
+        Some(at) => Ok(Some(sets.swap_remove(at))),
+        None => {
+            let known: Vec<String> = sets.iter().map(Published::name).collect();
+            let words = format!("There are no such published figures; there are {}.", known.join(", "));
+            Err(Message::new(StatusCode::NOT_FOUND, words))
+        }
+    }
+}
+
+/// All that ships with the program, but samples of services, which are compared with no run.
+fn sets() -> Result<Vec<Published>, String> {
+    let mut sets = vec![];
+    for study in STUDIES {
+        sets.extend(study.published().map_err(|error| error.to_string())?);
+    }
+    sets.retain(|set| set.samples().is_empty());
+    Ok(sets)
+}
+
+fn make(shared: &Arc<Shared>, runs: &[Found], published: Option<&Published>, metric: Option<String>) -> Made {
     let read = |found: &Found| fsarena_store::read(&found.run).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
     let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));
-    let page = compare_all(&records, &metric).map_err(|error| error.to_string())?;
-    let body = fragment(page.document).map_err(|error| error.to_string())?;
+    let compared: Compared = match published {
+        Some(published) => compare_published(&records[0], published, &metric),
+        None => compare_all(&records, &metric),
+    }
+    .map_err(|error| error.to_string())?;
+    let mut known: Vec<String> = sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
+    let published = published.map(|set| format!("{PUBLISHED}{}", set.name()));
+    known.retain(|name| published.as_ref() != Some(name));
     templates::render(&templates::Compare {
+        title: compared.title.clone(),
         runs: runs.iter().map(|found| found.id.clone()).collect(),
+        published,
+        known,
         metrics: templates::metrics(&metric),
         metric,
-        body,
+        body: comparison_body(&compared).map_err(|error| error.to_string())?,
+        data: fsarena_report::html::NO_SAMPLES,
     })
 }

@@ -40,6 +40,36 @@ impl Served {
         window.wait_for("#comparison table");
         let said = window.ask("return document.getElementById('comparison').textContent");
         assert!(said.as_str().unwrap().contains("ext3"), "{said}");
+        Served::sorts_a_comparison(window);
+    }
+
+    /// The comparison has its picture; its table sorts, filters, and has a button for CSV.
+    fn sorts_a_comparison(window: &Window) {
+        window.wait_for("html[data-ready]");
+        assert_eq!(window.ask("return !!document.querySelector('#comparison figure svg desc')"), json!(true));
+        let column = "[...document.querySelectorAll('#data table tbody')][0].rows";
+        let click = format!(
+            "document.querySelector('#data thead').rows[0].cells[0].querySelector('button').click();
+             return [...{column}].map(row => row.cells[0].textContent)"
+        );
+        let names = |value: serde_json::Value| -> Vec<String> { serde_json::from_value(value).unwrap() };
+        let (up, down) = (names(window.ask(&click)), names(window.ask(&click)));
+        assert!(up.len() > 2 && up.iter().rev().eq(&down) && up != down, "{up:?} {down:?}");
+        let type_in = format!(
+            "const f = document.querySelector('#data .bar input'); f.value = 'untar'; f.dispatchEvent(new Event('input'));
+             return [...{column}].filter(row => !row.hidden).length"
+        );
+        assert_eq!(window.ask(&type_in), json!(1));
+        let csv = "return document.querySelector('#data .bar button').textContent";
+        assert_eq!(window.ask(csv), json!("Copy as CSV"));
+        window.ask(
+            "document.getElementById('published').value = 'published:piszcz-II';
+                    document.getElementById('published').form.submit()",
+        );
+        window.wait_for("#comparison svg");
+        window.wait_for("html[data-ready]");
+        let said = window.ask("return document.querySelector('h1').textContent");
+        assert!(said.as_str().unwrap().contains("beside published:piszcz-II"), "{said}");
     }
 
     /// The list on a telephone: all that is said of a run is on the screen.

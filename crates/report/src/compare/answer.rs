@@ -1,0 +1,282 @@
+//! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
+
+use crate::difference::{Finding, percent};
+use crate::number::{self, three};
+use fsarena_core::sample::Direction;
+use fsarena_stats::cost::Estimate;
+use fsarena_stats::ratio::Ratio;
+
+/// The most differences that are named each way.
+const NAMED: usize = 3;
+
+/// One ratio of a comparison.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// What was measured: a task, a resource.
+    pub what: String,
+    /// On what; empty where that says nothing.
+    pub arm: String,
+    /// Which of the sides it belongs to.
+    pub side: usize,
+    /// How many times as much, with its 95% interval. None where one of the two has no values.
+    pub ratio: Option<Estimate>,
+    /// What that says.
+    pub finding: Finding,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Whether it sums up others.
+    pub over_all: bool,
+    /// What the same ratio was in published figures.
+    pub then: Option<f64>,
+}
+
+/// What a figure counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Told apart, and better.
+    Better,
+    /// Told apart, and worse.
+    Worse,
+    /// Told apart, of what is neither good nor bad.
+    Other,
+    /// Told apart, by less than matters.
+    Negligible,
+    /// The same within the margin.
+    Equivalent,
+    /// Not told apart.
+    Undecided,
+    /// Of too few values.
+    Few,
+}
+
+impl Figure {
+    /// What it counts as.
+    pub fn class(&self) -> Class {
+        let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
+        match (self.finding, self.direction) {
+            (Finding::Different, Direction::Neutral) => Class::Other,
+            (Finding::Different, Direction::Higher) if up => Class::Better,
+            (Finding::Different, Direction::Lower) if !up => Class::Better,
+            (Finding::Different, _) => Class::Worse,
+            (Finding::Negligible, _) => Class::Negligible,
+            (Finding::Equivalent, _) => Class::Equivalent,
+            (Finding::Undecided, _) => Class::Undecided,
+            (Finding::Provisional, _) => Class::Few,
+        }
+    }
+
+    fn distance(&self) -> f64 {
+        self.ratio.map_or(0.0, |ratio| ratio.value.ln().abs())
+    }
+}
+
+/// The interval of a ratio, with the ratio.
+pub fn estimate(ratio: &Ratio) -> Estimate {
+    Estimate { value: ratio.value, low: ratio.low, high: ratio.high }
+}
+
+/// Figures and what they are called.
+pub struct Answer<'a> {
+    /// All of them.
+    pub figures: &'a [Figure],
+    /// What the figures of each side compare: `B beside A`.
+    pub sides: &'a [String],
+    /// The difference that matters, where one is known.
+    pub margin: Option<f64>,
+    /// What better and worse are called.
+    pub terms: [&'a str; 2],
+}
+
+impl Answer<'_> {
+    /// The answer, most important first.
+    pub fn words(&self) -> Vec<String> {
+        let single = self.counted(|_| true);
+        let mut items: Vec<String> = vec![];
+        if self.sides.len() > 1 && !single.is_empty() {
+            items.push(format!("In all, of {}: {}.", figures(single.len()), self.tally(&single)));
+        }
+        for (at, side) in self.sides.iter().enumerate() {
+            let of_side = self.counted(|figure| figure.side == at);
+            if !of_side.is_empty() {
+                items.push(format!("{side}, of {}: {}.", figures(of_side.len()), self.tally(&of_side)));
+            }
+        }
+        items.extend(self.over_all());
+        items.extend(self.largest());
+        items
+    }
+
+    /// The figures that are compared, without those that sum up others.
+    fn counted(&self, of: impl Fn(&Figure) -> bool) -> Vec<&Figure> {
+        self.figures
+            .iter()
+            .filter(|figure| !figure.over_all && figure.ratio.is_some() && of(figure))
+            .collect()
+    }
+
+    fn tally(&self, figures: &[&Figure]) -> String {
+        let count = |class: Class| figures.iter().filter(|figure| figure.class() == class).count();
+        if count(Class::Few) == figures.len() {
+            return "none can be decided, there are too few values".into();
+        }
+        let [better, worse] = self.terms;
+        let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
+        // What may be expected is said even where there is none of it.
+        let all = [
+            (Class::Better, better.to_string(), true),
+            (Class::Worse, worse.to_string(), true),
+            (Class::Other, "with more or less".into(), false),
+            (Class::Negligible, format!("different, but{within}"), false),
+            (Class::Equivalent, format!("equivalent{within}"), self.margin.is_some()),
+            (Class::Undecided, "undecided".into(), true),
+            (Class::Few, "with too few values".into(), false),
+        ];
+        let said = all.into_iter().filter(|(class, _, always)| *always || count(*class) > 0);
+        said.map(|(class, words, _)| format!("{} {words}", count(class))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The totals, a sentence each.
+    fn over_all(&self) -> Vec<String> {
+        let mut titles: Vec<&str> = vec![];
+        for figure in self.figures.iter().filter(|figure| figure.over_all && figure.ratio.is_some()) {
+            if !titles.contains(&figure.what.as_str()) {
+                titles.push(&figure.what);
+            }
+        }
+        let sentence = |title: &str| {
+            let of = self.figures.iter().filter(|figure| figure.over_all && figure.what == title);
+            let each: Vec<String> = of
+                .filter_map(|figure| {
+                    let name = [figure.arm.as_str(), &self.in_side(figure)].concat();
+                    Some(format!("{name} {}, {}", times(figure.ratio?), self.verdict(figure)))
+                })
+                .collect();
+            format!("{title}: {}.", each.join("; "))
+        };
+        titles.into_iter().map(sentence).collect()
+    }
+
+    /// What differs most, each way.
+    fn largest(&self) -> Vec<String> {
+        let [better, worse] = self.terms;
+        let ways = [(Class::Worse, worse), (Class::Better, better), (Class::Other, "different")];
+        let mut items: Vec<String> = ways
+            .into_iter()
+            .filter_map(|(class, word)| self.most(class, &format!("Largest differences, {word}")))
+            .collect();
+        if items.is_empty() {
+            let open = [Class::Undecided, Class::Few];
+            items.extend(open.into_iter().find_map(|class| {
+                let words =
+                    "Nothing was told apart by more than matters. The largest ratio, which may be chance";
+                self.most(class, words)
+            }));
+        }
+        items
+    }
+
+    fn most(&self, class: Class, words: &str) -> Option<String> {
+        let mut of = self.counted(|figure| figure.class() == class);
+        of.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
+        let open = matches!(class, Class::Undecided | Class::Few);
+        let named = of.iter().take(if open { 1 } else { NAMED }).filter_map(|figure| {
+            let arm = if figure.arm.is_empty() { String::new() } else { format!(", {}", figure.arm) };
+            Some(format!("{}{arm}{}: {}", figure.what, self.in_side(figure), times(figure.ratio?)))
+        });
+        let named: Vec<String> = named.collect();
+        (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
+    }
+
+    fn in_side(&self, figure: &Figure) -> String {
+        if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
+    }
+
+    fn verdict(&self, figure: &Figure) -> String {
+        let [better, worse] = self.terms;
+        match figure.class() {
+            Class::Better => better.into(),
+            Class::Worse => worse.into(),
+            Class::Other => "different".into(),
+            Class::Negligible => "different, but by less than matters".into(),
+            Class::Equivalent => "equivalent".into(),
+            Class::Undecided => "undecided".into(),
+            Class::Few => "of too few values".into(),
+        }
+    }
+}
+
+fn figures(count: usize) -> String {
+    number::plural(count, "figure")
+}
+
+/// `1.10 times (1.09–1.11)`.
+fn times(ratio: Estimate) -> String {
+    format!("{} times ({})", three(ratio.value), number::interval(ratio.low, ratio.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(what: &str, finding: Finding, value: f64) -> Figure {
+        let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
+        let (arm, direction) = ("xfs".into(), Direction::Lower);
+        Figure { what: what.into(), arm, side: 0, ratio, finding, direction, over_all: false, then: None }
+    }
+
+    fn words(figures: &[Figure], sides: &[&str]) -> Vec<String> {
+        let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
+        Answer { figures, sides: &sides, margin: Some(0.01), terms: ["better", "worse"] }.words()
+    }
+
+    #[test]
+    fn every_figure_is_counted_once_and_the_largest_are_named() {
+        let total = Figure { over_all: true, ..figure("TOTAL", Finding::Different, 1.5) };
+        let figures = [
+            figure("cp", Finding::Different, 1.2),
+            figure("rm", Finding::Different, 2.0),
+            figure("tar", Finding::Different, 0.5),
+            figure("cat", Finding::Equivalent, 1.0),
+            figure("ls", Finding::Undecided, 1.3),
+            figure("mv", Finding::Negligible, 1.004),
+            figure("ln", Finding::Provisional, 9.0),
+            Figure { ratio: None, ..figure("none", Finding::Provisional, 1.0) },
+            total,
+        ];
+        assert_eq!(
+            words(&figures, &["B beside A"]),
+            [
+                "B beside A, of 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
+                 1 undecided, 1 with too few values.",
+                "TOTAL: xfs 1.50 times (1.35–1.65), worse.",
+                "Largest differences, worse: rm, xfs: 2.00 times (1.80–2.20); cp, xfs: 1.20 times (1.08–1.32).",
+                "Largest differences, better: tar, xfs: 0.500 times (0.450–0.550).",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_more_is_better_where_that_is_the_direction() {
+        let more = Figure { direction: Direction::Higher, ..figure("iops", Finding::Different, 2.0) };
+        let neutral = Figure { direction: Direction::Neutral, ..more.clone() };
+        assert_eq!((more.class(), neutral.class()), (Class::Better, Class::Other));
+    }
+
+    #[test]
+    fn several_sides_have_a_line_each_and_are_named() {
+        let other = Figure { side: 1, ..figure("cp", Finding::Different, 3.0) };
+        let said = words(&[figure("cp", Finding::Undecided, 1.0), other], &["B", "C"]);
+        assert!(said[0].starts_with("In all, of 2 figures: 0 better, 1 worse"), "{said:?}");
+        assert!(
+            said[1].starts_with("B, of 1 figure: ") && said[2].starts_with("C, of 1 figure: "),
+            "{said:?}"
+        );
+        assert!(said[3].contains("cp, xfs (C): 3.00 times"), "{said:?}");
+    }
+
+    #[test]
+    fn few_values_decide_nothing() {
+        let said = words(&[figure("cp", Finding::Provisional, 1.4)], &["B"]);
+        assert!(said[0].contains("none can be decided") && said[1].contains("may be chance: cp"), "{said:?}");
+    }
+}

@@ -1,0 +1,308 @@
+//! The ratios of a comparison as a picture: a panel for each arm, a row for each task.
+
+use super::answer::{Class, Figure};
+use crate::number::plural;
+use crate::plot::axis::trimmed;
+use crate::plot::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
+use crate::plot::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign};
+
+/// The most rows of one panel; of more, those that differ most.
+const MOST: usize = 40;
+/// Intervals that reach beyond so many times the largest ratio, on the logarithm, end there.
+const REACH: f64 = 1.6;
+/// Half a factor that an axis shows at least.
+const LEAST: f64 = 0.02;
+
+/// What is drawn.
+pub struct Picture<'a> {
+    /// The ratios.
+    pub figures: &'a [Figure],
+    /// What the figures of each side compare.
+    pub sides: &'a [String],
+    /// What stands above.
+    pub title: String,
+    /// What the axis measures: `elapsed, B over A`.
+    pub axis: String,
+    /// What better and worse are called.
+    pub terms: [&'a str; 2],
+}
+
+impl Picture<'_> {
+    /// The chart. None where there is no ratio.
+    pub fn chart(&self) -> Option<Chart> {
+        let figures: Vec<&Figure> = self.figures.iter().filter(|figure| drawn(figure).is_some()).collect();
+        if figures.is_empty() {
+            return None;
+        }
+        let groups = unique(figures.iter().map(|figure| self.group(figure)));
+        let range = range(&figures);
+        let mut left_out = 0;
+        let panels: Vec<Panel> = groups
+            .iter()
+            .map(|group| {
+                let of: Vec<&Figure> =
+                    figures.iter().copied().filter(|figure| self.group(figure) == *group).collect();
+                let (rows, more) = rows(&of);
+                left_out += more;
+                self.panel(if groups.len() > 1 { group } else { "" }, &of, &rows, range)
+            })
+            .collect();
+        Some(Chart {
+            columns: if panels.len() > 1 { 2 } else { 1 },
+            panels,
+            legend: self.legend(&figures),
+            ..Chart::new("ratios", &self.title, self.about(left_out, &figures))
+        })
+    }
+
+    fn about(&self, left_out: usize, figures: &[&Figure]) -> String {
+        let mut about =
+            "Every point is a ratio with its 95% interval (under 8 values the extremes seen). The upright \
+                         line is 1, no difference: an interval that crosses it tells nothing apart."
+                .to_string();
+        if figures.iter().any(|figure| figure.then.is_some()) {
+            about.push_str(" Rings are the same ratios in the published figures, which have no interval. What is best here has no row.");
+        }
+        if left_out > 0 {
+            about.push_str(&format!(
+                " {} that differ less are left out here and stand in the table.",
+                plural(left_out, "row")
+            ));
+        }
+        about
+    }
+
+    /// The panel of a figure: that of its arm, or that of its side where there is no arm.
+    fn group<'f>(&'f self, figure: &'f Figure) -> &'f str {
+        if figure.arm.is_empty() {
+            self.sides.get(figure.side).map_or("", String::as_str)
+        } else {
+            &figure.arm
+        }
+    }
+
+    /// Whether sides stand beside each other within a row.
+    fn beside(&self, figures: &[&Figure]) -> bool {
+        self.sides.len() > 1 && figures.iter().any(|figure| !figure.arm.is_empty())
+    }
+
+    fn panel(&self, title: &str, figures: &[&Figure], rows: &[String], range: (f64, f64)) -> Panel {
+        let series = if self.beside(figures) { self.sides.len() } else { 1 };
+        let colours = side_colours(self.sides);
+        let mut marks = vec![Mark::Line {
+            points: vec![(0.0, -(rows.len() as f64)), (0.0, 0.0)],
+            colour: theme::INK,
+            width: 1.5,
+        }];
+        for figure in figures {
+            let Some(at) = rows.iter().position(|row| *row == figure.what) else { continue };
+            let (offset, sign) = if series > 1 {
+                let step = 0.72 / series as f64;
+                let offset = 0.36 - step * (figure.side as f64 + 0.5);
+                (offset, (colours[figure.side], Shape::of_series(figure.side)))
+            } else {
+                (0.0, sign(figure.class()))
+            };
+            marks.extend(point(figure, Axis::slot(at) + offset, sign, range));
+        }
+        Panel {
+            title: title.into(),
+            x: axis(&self.axis, range),
+            y: Axis::names(rows),
+            marks,
+            height: 66 + (rows.len() * (12 * series).max(19)) as u32,
+        }
+    }
+
+    fn legend(&self, figures: &[&Figure]) -> Vec<Key> {
+        let mut legend: Vec<Key> = if self.beside(figures) {
+            let colours = side_colours(self.sides);
+            let key = |(at, side): (usize, &String)| Key {
+                label: side.clone(),
+                colour: colours[at],
+                sign: Sign::Point(Shape::of_series(at)),
+            };
+            self.sides.iter().enumerate().map(key).collect()
+        } else {
+            let [better, worse] = self.terms;
+            let classes = [
+                (Class::Better, better),
+                (Class::Worse, worse),
+                (Class::Other, "different"),
+                (Class::Negligible, "different, but by less than matters"),
+                (Class::Equivalent, "equivalent"),
+                (Class::Undecided, "undecided"),
+                (Class::Few, "too few values"),
+            ];
+            let there = |class: Class| figures.iter().any(|figure| figure.class() == class);
+            let key = |(class, words): (Class, &str)| {
+                let (colour, shape) = sign(class);
+                Key { label: words.into(), colour, sign: Sign::Point(shape) }
+            };
+            classes.into_iter().filter(|(class, _)| there(*class)).map(key).collect()
+        };
+        if figures.iter().any(|figure| figure.then.is_some()) {
+            legend.push(Key {
+                label: "then, as published".into(),
+                colour: theme::INK,
+                sign: Sign::Point(Shape::Ring),
+            });
+        }
+        legend
+    }
+}
+
+/// The ratio of a figure, where it can be drawn on a logarithmic axis.
+fn drawn(figure: &Figure) -> Option<f64> {
+    figure.ratio.map(|ratio| ratio.value).filter(|value| value.is_finite() && *value > 0.0)
+}
+
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut unique: Vec<String> = vec![];
+    for name in names {
+        if !unique.iter().any(|known| known == name) {
+            unique.push(name.into());
+        }
+    }
+    unique
+}
+
+/// The rows of a panel, and how many are left out.
+fn rows(figures: &[&Figure]) -> (Vec<String>, usize) {
+    let rows = unique(figures.iter().map(|figure| figure.what.as_str()));
+    if rows.len() <= MOST {
+        return (rows, 0);
+    }
+    let far = |row: &String| {
+        let of = figures.iter().filter(|figure| figure.what == *row).filter_map(|figure| drawn(figure));
+        of.map(|value| value.ln().abs()).fold(0.0, f64::max)
+    };
+    let mut by_distance: Vec<&String> = rows.iter().collect();
+    by_distance.sort_by(|a, b| far(b).total_cmp(&far(a)));
+    by_distance.truncate(MOST);
+    let kept: Vec<String> = rows.iter().filter(|row| by_distance.contains(row)).cloned().collect();
+    let left_out = rows.len() - kept.len();
+    (kept, left_out)
+}
+
+/// From and to, by logarithm.
+fn range(figures: &[&Figure]) -> (f64, f64) {
+    let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then.filter(|then| *then > 0.0)]);
+    let furthest = values.flatten().map(|value| value.ln().abs()).fold(LEAST, f64::max);
+    let limit = REACH * furthest;
+    let ends = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then]).flatten();
+    let all = ends.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
+    let (low, high) = all.fold((-LEAST, LEAST), |(low, high), end| (low.min(end), high.max(end)));
+    (low.max(-limit), high.min(limit))
+}
+
+/// Changes as ratios: 1 is no difference.
+fn axis(label: &str, (low, high): (f64, f64)) -> Axis {
+    let mut axis = Axis::changes(label, low, high);
+    for (at, words) in &mut axis.ticks {
+        *words = ratio_words(at.exp());
+    }
+    axis
+}
+
+/// A ratio on an axis; near 1 with the digits that tell it from 1.
+fn ratio_words(ratio: f64) -> String {
+    if (0.9..1.1).contains(&ratio) {
+        return format!("{ratio:.4}").trim_end_matches('0').trim_end_matches('.').to_string();
+    }
+    trimmed(ratio)
+}
+
+fn side_colours(sides: &[String]) -> Vec<Colour> {
+    of_names(&sides.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn sign(class: Class) -> (Colour, Shape) {
+    match class {
+        Class::Better => (GREEN, Shape::Triangle),
+        Class::Worse => (VERMILLION, Shape::Diamond),
+        Class::Other => (BLUE, Shape::Diamond),
+        Class::Negligible | Class::Equivalent => (BLUE, Shape::Square),
+        Class::Undecided | Class::Few => (theme::SOFT, Shape::Disc),
+    }
+}
+
+fn point(figure: &Figure, y: f64, (colour, shape): (Colour, Shape), (low, high): (f64, f64)) -> Vec<Mark> {
+    let mut marks = vec![];
+    let Some(ratio) = figure.ratio else { return marks };
+    let ends = (ratio.low.max(f64::MIN_POSITIVE).ln(), ratio.high.ln());
+    if ends.0.is_finite() && !ends.1.is_nan() {
+        let x = (ends.0.max(low), ends.1.min(high));
+        marks.push(Mark::Across { x, y, open: ends.1 > high });
+        if ends.0 < low {
+            let (at, text) = ((low, y), "◂".to_string());
+            let (colour, anchor) = (theme::INK, Anchor::End);
+            marks.push(Mark::Words { at, shift: (3, 0), text, colour, anchor, strong: false });
+        }
+    }
+    if let Some(then) = figure.then.filter(|then| *then > 0.0) {
+        marks.push(Mark::Dot { at: (then.ln(), y), colour: theme::INK, shape: Shape::Ring });
+    }
+    marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour, shape });
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::Finding;
+    use fsarena_core::sample::Direction;
+    use fsarena_stats::cost::Estimate;
+
+    fn figure(what: String, arm: &str, side: usize, value: f64) -> Figure {
+        let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
+        let (finding, direction) = (Finding::Undecided, Direction::Lower);
+        Figure { what, arm: arm.into(), side, ratio, finding, direction, over_all: false, then: None }
+    }
+
+    fn chart(figures: &[Figure], sides: &[&str]) -> Option<Chart> {
+        let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
+        let (title, axis, terms) = ("t".into(), "B over A".into(), ["better", "worse"]);
+        Picture { figures, sides: &sides, title, axis, terms }.chart()
+    }
+
+    #[test]
+    fn a_panel_for_each_arm_and_1_is_on_every_axis() {
+        let figures: Vec<Figure> =
+            ["ext4", "xfs"].iter().map(|arm| figure("cp".into(), arm, 0, 1.5)).collect();
+        let chart = chart(&figures, &["B"]).unwrap();
+        assert_eq!((chart.panels.len(), chart.columns), (2, 2));
+        for panel in &chart.panels {
+            assert!(panel.x.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x.ticks);
+            let cut = panel.marks.iter().any(|mark| matches!(mark, Mark::Across { open: true, .. }));
+            assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
+        }
+    }
+
+    #[test]
+    fn ticks_near_1_are_told_from_it() {
+        assert_eq!(
+            [0.2, 0.995, 1.0, 1.005, 1.25, 100.0].map(ratio_words),
+            ["0.2", "0.995", "1", "1.005", "1.25", "100"]
+        );
+    }
+
+    #[test]
+    fn of_many_rows_those_that_differ_most_are_drawn() {
+        let figures: Vec<Figure> =
+            (0..100).map(|at| figure(at.to_string(), "xfs", 0, 1.0 + f64::from(at))).collect();
+        let chart = chart(&figures, &["B"]).unwrap();
+        assert_eq!(chart.panels[0].y.ticks.len(), MOST);
+        assert!(chart.panels[0].y.ticks.iter().any(|(_, name)| name == "99"));
+        assert!(chart.about.contains("60 rows that differ less"), "{}", chart.about);
+    }
+
+    #[test]
+    fn several_runs_stand_beside_each_other_in_a_row() {
+        let figures: Vec<Figure> = (0..2).map(|side| figure("cp".into(), "xfs", side, 1.5)).collect();
+        let chart = chart(&figures, &["B", "C"]).unwrap();
+        assert_eq!(chart.legend.iter().map(|key| key.label.as_str()).collect::<Vec<_>>(), ["B", "C"]);
+        assert!(self::chart(&[], &["B"]).is_none());
+    }
+}

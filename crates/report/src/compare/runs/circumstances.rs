@@ -1,0 +1,137 @@
+//! What the runs of a comparison are, what differs between them, and what their readers should know.
+
+use super::{Pair, Side};
+use crate::document::{Cell, Document, Table};
+use crate::number::plural;
+use crate::sections::{head, notes};
+use fsarena_core::event::NoteKind;
+use fsarena_core::record::RunRecord;
+
+/// The most runs that are columns; more are rows.
+const COLUMNS: usize = 4;
+/// The most names that are told of what is on one side only.
+const NAMED: usize = 5;
+
+/// The runs, their differences and their warnings. `letters` are what they are called.
+pub fn add(document: &mut Document, sides: &[Side], pairs: &[Pair], letters: &[String]) {
+    document.heading(2, "How it was compared");
+    document.table(machines(sides, letters));
+    let warnings: Vec<String> =
+        sides.iter().zip(letters).flat_map(|(side, letter)| warnings(side.record, letter)).collect();
+    if !warnings.is_empty() {
+        document.heading(2, "Warnings");
+        document.list(warnings);
+    }
+    for pair in pairs {
+        let (a, b, metric) = (pair.a.record, pair.b.record, &pair.a.analysis.metric.id);
+        let differences = differences(a, b);
+        // The title names the two already where there are no more, and the answer what differs.
+        if pairs.len() > 1 {
+            document.heading(2, format!("run {} beside run {}, by {metric}", b.id, a.id));
+            document.list(differences.clone());
+        }
+        if differences.is_empty() {
+            document
+                .text("Nothing that was recorded differs between them: machine, kernel, scale, settings.");
+        }
+    }
+}
+
+/// Facts of each run.
+fn machines(sides: &[Side], letters: &[String]) -> Table {
+    let names =
+        ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "blocks", "ended", "fsarena"];
+    let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
+    for (side, letter) in sides.iter().zip(letters) {
+        let record = side.record;
+        let begun = record.started.chars().take(16).collect::<String>().replace('T', " ");
+        let hosts = |fact: fn(&fsarena_core::host::Host) -> &String| {
+            record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
+        };
+        let ended = if record.status.complete { "complete".to_string() } else { record.status.why.clone() };
+        rows.push(vec![
+            format!("{letter}: {}", record.id).into(),
+            record.plan.name.as_str().into(),
+            begun.into(),
+            hosts(|host| &host.hostname).into(),
+            hosts(|host| &host.kernel).into(),
+            head::backing(&record.plan.device.backing).into(),
+            record.plan.scale.name().into(),
+            side.analysis.blocks.len().to_string().into(),
+            ended.into(),
+            record.version.as_str().into(),
+        ]);
+    }
+    if sides.len() <= COLUMNS {
+        let columns = names.len();
+        rows = (0..columns).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect();
+    }
+    let heads = rows.remove(0).iter().map(|cell| cell.lines.concat()).collect();
+    Table { rows, ..Table::words(heads) }
+}
+
+/// What a reader of a run should know.
+fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
+    let mut items = notes::gathered(record, NoteKind::ArmFailed);
+    items.extend(notes::gathered(record, NoteKind::Fairness));
+    let count = |kind: NoteKind| record.notes.iter().filter(|(_, note)| note.kind == kind).count();
+    let counted = [
+        (count(NoteKind::Dropped), "block", "dropped because something disturbed them"),
+        (count(NoteKind::SettleTimeout), "step", "begun before the machine had settled"),
+    ];
+    let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
+    items.extend(counted.map(|(count, what, why)| format!("{} {why}", plural(count, what))));
+    items.into_iter().map(|item| format!("{letter}: {item}")).collect()
+}
+
+/// What is in one of two runs only, and so is not compared.
+pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
+    let arms = |record: &RunRecord| record.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
+    let tasks = |side: &Side| {
+        side.analysis.steps.iter().map(|step| crate::sections::label(&step.step)).collect::<Vec<_>>()
+    };
+    let mut items = vec![];
+    let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
+        let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
+        if !only.is_empty() {
+            let mut named = only.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if only.len() > NAMED {
+                named.push_str(", …");
+            }
+            items.push(format!(
+                "Not compared, for only {letter} has values: {} ({named}).",
+                plural(only.len(), what)
+            ));
+        }
+    };
+    for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
+        only("arm", arms(these.record), arms(others.record), letter);
+        only("step", tasks(these), tasks(others), letter);
+    }
+    items
+}
+
+/// What differs between the runs besides the time.
+pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
+    let mut items = Vec::new();
+    let mut differ = |what: &str, x: String, y: String| {
+        if x != y {
+            items.push(format!("{what} differs: {x} in {}, {y} in {}", a.id, b.id));
+        }
+    };
+    let of = |record: &RunRecord, fact: fn(&fsarena_core::host::Host) -> &String| {
+        record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
+    };
+    differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
+    differ("The machine", of(a, |host| &host.hostname), of(b, |host| &host.hostname));
+    differ("The kernel", of(a, |host| &host.kernel), of(b, |host| &host.kernel));
+    differ(
+        "What carries the filesystems",
+        head::backing(&a.plan.device.backing),
+        head::backing(&b.plan.device.backing),
+    );
+    if a.plan.workloads != b.plan.workloads {
+        items.push("The settings of the workload differ: the work is not the same.".into());
+    }
+    items
+}
