@@ -6,5 +6,6 @@ mod findings;
 mod fixture;
 mod hostile;
 mod import;
+mod pictures;
 mod ranking;
 mod snapshots;
