@@ -1,12 +1,16 @@
 //! Every kind of chart, one file each: from an analysed run to plain data for the renderer. A kind draws nothing that
 //! the run does not carry: where it has no data it makes no chart.
 
-use crate::plot::colour::{Colour, of_arms};
-use crate::plot::{Chart, Key, Shape, Sign};
+use crate::number::plural;
+use crate::plot::colour::{Colour, of_arms, variants};
+use crate::plot::{Chart, Dash, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::grid::{Grid, dropped, grid};
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::table;
+use fsarena_stats::walsh::Walsh;
 
 mod bars;
 mod clients;
@@ -65,12 +69,16 @@ pub struct Seen<'a> {
     pub report: &'a Report,
     /// The colour of each arm.
     pub colours: Vec<Colour>,
+    /// The line of each arm.
+    pub dashes: Vec<Dash>,
 }
 
 impl<'a> Seen<'a> {
     /// A report and the colours of its arms.
     pub fn of(report: &'a Report) -> Seen<'a> {
-        Seen { report, colours: of_arms(&report.record.arms) }
+        let arms = &report.record.arms;
+        let dashes = variants(arms).into_iter().map(Dash::of_variant).collect();
+        Seen { report, colours: of_arms(arms), dashes }
     }
 
     /// The run.
@@ -89,14 +97,57 @@ impl<'a> Seen<'a> {
         Some((info, grid(self.record(), &rows, &dropped(self.record()))))
     }
 
-    /// The legend of some arms, with the shapes of their points where they have some.
+    /// The names of all arms but some.
+    pub fn others(&self, arms: &[usize]) -> Vec<String> {
+        let all = 0..self.record().arms.len();
+        all.filter(|arm| !arms.contains(arm)).map(|arm| self.name(arm).to_string()).collect()
+    }
+
+    /// The legend of some arms, with their lines and the shapes of their points where they have some.
     pub fn legend(&self, arms: impl IntoIterator<Item = usize>, shapes: bool) -> Vec<Key> {
         let key = |arm: usize| Key {
             label: self.name(arm).to_string(),
             colour: self.colours[arm],
-            sign: if shapes { Sign::Point(Shape::of_series(arm)) } else { Sign::Area(1.0) },
+            sign: if shapes {
+                Sign::Series(Shape::of_series(arm), self.dashes[arm])
+            } else {
+                Sign::Area(1.0)
+            },
         };
         arms.into_iter().map(key).collect()
+    }
+}
+
+/// The typical value of some blocks with its interval; none of one block. Zero has no logarithm: where blocks have it,
+/// the interval is that of the values as they are.
+pub fn typical(values: &[f64]) -> Option<Ratio> {
+    let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let blocks = known.len();
+    if blocks < 2 || known.iter().any(|value| *value < 0.0) {
+        return None;
+    }
+    if known.iter().all(|value| *value > 0.0) {
+        return Ratio::of(known.into_iter().map(f64::ln).collect());
+    }
+    let walsh = Walsh::new(known)?;
+    let exact = table::at(blocks).map(|look| walsh.interval(look.c05));
+    let (low, high) = exact.unwrap_or_else(|| walsh.extremes());
+    Some(Ratio { value: walsh.estimate(), low, high, blocks, provisional: exact.is_none() })
+}
+
+/// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.
+pub fn not_drawn(what: &[String], why: &str) -> String {
+    if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
+}
+
+/// `a`, `a and b`, `a, b and 5 more`.
+pub fn listed(what: &[String]) -> String {
+    const MOST: usize = 6;
+    match what {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if what.len() <= MOST => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {}", what[..MOST].join(", "), plural(what.len() - MOST, "other")),
     }
 }
 
@@ -121,6 +172,24 @@ pub fn over_all(analysis: &Analysis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_have_an_interval_too() {
+        let some = typical(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
+        assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
+        let few = typical(&[0.0, f64::NAN, 3.0]).unwrap();
+        assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
+        assert_eq!(typical(&[2.0; 9]).unwrap().blocks, 9);
+        assert_eq!(typical(&[1.0]), None);
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_say_so() {
+        let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+        assert_eq!(listed(&names[..2]), "t0 and t1");
+        assert_eq!(listed(&names), "t0, t1, t2, t3, t4, t5 and 2 others");
+        assert_eq!(not_drawn(&[], "x"), "");
+    }
 
     #[test]
     fn every_file_is_registered() {

@@ -6,11 +6,13 @@
 mod chart;
 mod words;
 
+use crate::charts::typical;
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;
 use crate::number::{interval, three, with_unit};
 use crate::page::Page;
-use crate::plot::Chart;
+use crate::plot::colour::{Colour, of_arms};
+use crate::plot::{Chart, Shape};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::composites;
 use fsarena_stats::change::{Change, changes};
@@ -53,6 +55,10 @@ pub struct Point {
     pub ratio: Option<Ratio>,
     /// The median over blocks of all tasks together.
     pub median: f64,
+    /// What is typical of these blocks, with its interval; none of one block.
+    pub typical: Option<Ratio>,
+    /// How the run's report draws the arm.
+    pub look: (Colour, Shape),
     /// Blocks that have a value.
     pub blocks: usize,
 }
@@ -85,6 +91,8 @@ pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> 
         work: work(record),
         ratio,
         median,
+        typical: typical(own),
+        look: (of_arms(&record.arms)[at], Shape::of_series(at)),
         blocks: own.iter().filter(|value| !value.is_nan()).count(),
     }))
 }
@@ -236,6 +244,8 @@ pub(crate) mod tests {
                 provisional: false,
             }),
             median: 2.0,
+            typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, blocks: 9, provisional: false }),
+            look: (crate::plot::colour::VERMILLION, Shape::Square),
             blocks: 9,
         };
         ratios.iter().enumerate().map(point).collect()

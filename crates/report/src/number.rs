@@ -2,6 +2,14 @@
 
 use fsarena_core::sample::Unit;
 
+/// The sign of numbers below zero; a hyphen is none.
+const MINUS: &str = "−";
+
+/// A number with a minus that is one.
+pub fn with_minus(number: &str) -> String {
+    number.replace('-', MINUS)
+}
+
 /// Three significant digits, without an exponent: `0.0123`, `1.23`, `123`, `12300`.
 pub fn three(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -10,7 +18,12 @@ pub fn three(value: f64) -> String {
     // Rounded first, so that 9.996 becomes 10.0 and not 10.00.
     let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
     let exponent = rounded.abs().log10().floor() as i32;
-    format!("{rounded:.*}", (2 - exponent).max(0) as usize)
+    with_minus(&format!("{rounded:.*}", (2 - exponent).max(0) as usize))
+}
+
+/// By how much a ratio is more or less than one, with its sign: `+12.3%`, `−4.0%`.
+pub fn change(ratio: f64) -> String {
+    with_minus(&format!("{:+.1}%", 100.0 * (ratio - 1.0)))
 }
 
 /// The ends of an interval of a ratio: `1.10–1.14`. Near 1 with a digit more, for there the question is on
@@ -23,47 +36,85 @@ pub fn interval(low: f64, high: f64) -> String {
     format!("{}–{}", end(low), end(high))
 }
 
-/// A value with its unit, in the multiple that reads best: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`.
+/// A value with its unit, in the multiple that reads best: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`. Sizes are counted
+/// in powers of 1024 and rates of bytes in powers of 1000, as dbench and the makers of disks count them.
 pub fn with_unit(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Nanoseconds => seconds(value / 1e9),
-        Unit::Seconds => seconds(value),
-        Unit::Bytes => binary(value, "B"),
-        Unit::BytesPerSecond => binary(value, "B/s"),
-        Unit::Count => thousands(value, ""),
-        Unit::PerSecond => thousands(value, "/s"),
-        Unit::Percent => format!("{}%", three(value)),
-        Unit::Ratio => format!("{}×", three(value)),
+    let scale = Scale::of(value, unit);
+    let value = value / scale.per;
+    // A number of whole things needs no digits behind the point.
+    let whole = scale.per == 1.0
+        && value.fract() == 0.0
+        && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
+    scale.said(if whole { with_minus(&value.to_string()) } else { three(value) })
+}
+
+/// The ends of an interval, both in one multiple of the unit: `738 MB/s` and `1160 MB/s`. Where one is a thousand times
+/// the other, each has its own.
+pub fn ends(low: f64, high: f64, unit: Unit) -> (String, String) {
+    let scale = Scale::of(if low == 0.0 { high } else { low }, unit);
+    if low > 0.0 && high / low >= 1000.0 {
+        return (with_unit(low, unit), with_unit(high, unit));
+    }
+    (scale.said(three(low / scale.per)), scale.said(three(high / scale.per)))
+}
+
+/// A multiple of a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// How many of the unit are one of it.
+    pub per: f64,
+    /// Its symbol: `ms`, `MB/s`, `%`.
+    pub symbol: String,
+}
+
+impl Scale {
+    /// The multiple that a value reads best in.
+    pub fn of(value: f64, unit: Unit) -> Scale {
+        match unit {
+            Unit::Nanoseconds => {
+                let seconds = seconds(value / 1e9);
+                Scale { per: seconds.per * 1e9, ..seconds }
+            }
+            Unit::Seconds => seconds(value),
+            Unit::Bytes => scaled(value, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"], "B"),
+            // Never GB/s: dbench and the tables of the field have MB/s, however many.
+            Unit::BytesPerSecond => scaled(value, 1000.0, &["", "k", "M"], "B/s"),
+            Unit::Count => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], ""),
+            Unit::PerSecond => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "/s"),
+            Unit::Percent => Scale { per: 1.0, symbol: "%".into() },
+            Unit::Ratio => Scale { per: 1.0, symbol: "×".into() },
+        }
+    }
+
+    /// A number of it, with its symbol.
+    pub fn said(&self, number: String) -> String {
+        match self.symbol.as_str() {
+            "" => number,
+            "%" | "×" => format!("{number}{}", self.symbol),
+            symbol => format!("{number} {symbol}"),
+        }
     }
 }
 
-fn seconds(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0 s".into(),
-        v if v < 1e-4 => format!("{} µs", three(value * 1e6)),
-        v if v < 0.1 => format!("{} ms", three(value * 1e3)),
-        v if v < 1e4 => format!("{} s", three(value)),
-        _ => format!("{} h", three(value / 3600.0)),
-    }
+fn seconds(value: f64) -> Scale {
+    let (per, symbol) = match value.abs() {
+        0.0 => (1.0, "s"),
+        v if v < 1e-4 => (1e-6, "µs"),
+        v if v < 0.1 => (1e-3, "ms"),
+        v if v < 1e4 => (1.0, "s"),
+        _ => (3600.0, "h"),
+    };
+    Scale { per, symbol: symbol.into() }
 }
 
-fn binary(value: f64, unit: &str) -> String {
-    scaled(value, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"], unit)
-}
-
-fn thousands(value: f64, unit: &str) -> String {
-    scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], unit)
-}
-
-fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> String {
-    let (mut value, mut prefix) = (value, 0);
+fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
+    let (mut per, mut prefix) = (1.0, 0);
     // 999.5 would be printed as 1000.
-    while value.abs() >= step - 0.5 && prefix + 1 < prefixes.len() {
-        value /= step;
+    while value.abs() / per >= step - 0.5 && prefix + 1 < prefixes.len() {
+        per *= step;
         prefix += 1;
     }
-    let number = if prefix == 0 && value.fract() == 0.0 { value.to_string() } else { three(value) };
-    format!("{number} {}{unit}", prefixes[prefix]).trim_end().to_string()
+    Scale { per, symbol: format!("{}{unit}", prefixes[prefix]) }
 }
 
 /// `1st`, `2nd`, `3rd`, `11th`.
@@ -90,7 +141,7 @@ mod tests {
     #[test]
     fn three_digits() {
         let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three);
-        assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "-3.00"]);
+        assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "−3.00"]);
         assert_eq!(three(f64::NAN), "NaN");
     }
 
@@ -111,8 +162,30 @@ mod tests {
         assert_eq!(with_unit(1023.9, Unit::Bytes), "1.00 KiB");
         assert_eq!(with_unit(7.0, Unit::Count), "7");
         assert_eq!(with_unit(1_234.0, Unit::PerSecond), "1.23 k/s");
+        assert_eq!(
+            with_unit(1.2e9, Unit::BytesPerSecond),
+            "1200 MB/s",
+            "10^6 bytes are a MB, as dbench has it"
+        );
         assert_eq!(with_unit(95.24, Unit::Percent), "95.2%");
         assert_eq!(with_unit(1.5, Unit::Ratio), "1.50×");
+    }
+
+    #[test]
+    fn ends_of_an_interval_share_a_unit() {
+        let both = |low, high, unit| {
+            let (low, high) = ends(low, high, unit);
+            format!("{low}–{high}")
+        };
+        assert_eq!(both(738e6, 1.16e9, Unit::BytesPerSecond), "738 MB/s–1160 MB/s");
+        assert_eq!(both(0.09, 0.11, Unit::Seconds), "90.0 ms–110 ms");
+        assert_eq!(both(0.0, 0.002, Unit::Seconds), "0 ms–2.00 ms");
+        assert_eq!(both(1e-6, 2.0, Unit::Seconds), "1.00 µs–2.00 s");
+    }
+
+    #[test]
+    fn one_minus() {
+        assert_eq!([change(0.96), change(1.123)], ["−4.0%", "+12.3%"]);
     }
 
     #[test]

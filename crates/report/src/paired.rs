@@ -44,6 +44,11 @@ pub fn of(seen: &Seen) -> Vec<Paired> {
     series
 }
 
+/// The names of comparisons.
+pub fn labels(series: &[Paired]) -> Vec<String> {
+    series.iter().map(|paired| paired.label.clone()).collect()
+}
+
 fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let Some((info, grid)) = seen.grid(&analysis.metric.id) else { return vec![] };
     let tasks = tasks(seen.record(), &grid);

@@ -88,6 +88,8 @@ pub enum Mark {
         colour: Colour,
         /// Its width in CSS pixels.
         width: f64,
+        /// Whether it is broken, and how.
+        dash: Dash,
     },
     /// The area between two lines: (x, low, high).
     Band {
@@ -111,8 +113,21 @@ pub enum Mark {
         x: (f64, f64),
         /// Where.
         y: f64,
-        /// Whether it goes on beyond what is drawn: an arrow says so.
-        open: bool,
+        /// Where it ends, in words, if that is beyond the picture: an arrow at the end of the axis says so.
+        beyond: Option<String>,
+    },
+    /// The figure of a horizontal bar: at its end where its interval leaves room, else behind the interval.
+    Figure {
+        /// The end of the bar, and its middle.
+        at: (f64, f64),
+        /// Where its interval ends; none where it has none.
+        whisker: Option<f64>,
+        /// The figure.
+        text: String,
+        /// Its colour.
+        colour: Colour,
+        /// Whether it is heavy.
+        strong: bool,
     },
     /// An interval along the vertical axis.
     Up {
@@ -162,14 +177,49 @@ pub enum Shape {
     Triangle,
     /// A ring.
     Ring,
+    /// A cross.
+    Cross,
+    /// A triangle on its tip.
+    Tip,
+    /// The outline of a square.
+    Hollow,
     /// A diamond, for estimates.
     Diamond,
+}
+
+/// How a line is broken. Dashes tell apart what colours and shapes may not: the arms of one filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dash {
+    /// It is not.
+    Solid,
+    /// Dashes.
+    Long,
+    /// Dots.
+    Dots,
+    /// Dashes and dots.
+    Mixed,
+}
+
+impl Dash {
+    /// The line of the `at`-th of several arms of one filesystem.
+    pub fn of_variant(at: usize) -> Dash {
+        [Dash::Solid, Dash::Long, Dash::Dots, Dash::Mixed][at % 4]
+    }
 }
 
 impl Shape {
     /// The shape of the `at`-th of several series.
     pub fn of_series(at: usize) -> Shape {
-        [Shape::Disc, Shape::Square, Shape::Triangle, Shape::Ring][at % 4]
+        const ALL: [Shape; 7] = [
+            Shape::Disc,
+            Shape::Square,
+            Shape::Triangle,
+            Shape::Ring,
+            Shape::Cross,
+            Shape::Tip,
+            Shape::Hollow,
+        ];
+        ALL[at % ALL.len()]
     }
 }
 
@@ -190,18 +240,22 @@ pub enum Sign {
     /// An area, and how much of what is behind it covers: 1 for all.
     Area(f64),
     /// A line.
-    Line,
+    Line(Dash),
+    /// An upright line.
+    Upright(Dash),
     /// The outline of a rectangle.
     Frame,
     /// A point.
     Point(Shape),
+    /// A line with points.
+    Series(Shape, Dash),
 }
 
 impl Mark {
     /// A rectangle with an edge that is seen even where its colour is that of the page.
     pub fn edged(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
         let points = vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
-        let edge = Mark::Line { points, colour: colour::theme::SOFT, width: 0.75 };
+        let edge = Mark::Line { points, colour: colour::theme::SOFT, width: 0.75, dash: Dash::Solid };
         [Mark::Box { x, y, colour, opacity: 1.0 }, edge]
     }
 }

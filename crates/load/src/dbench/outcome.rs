@@ -88,8 +88,7 @@ impl Outcome {
             let prefix = one.kind.def().reading;
             readings.set(&format!("{prefix}_operations_count"), one.count as f64);
             readings.set(&format!("{prefix}_latency_mean_ns"), one.total_ns as f64 / one.count as f64);
-            let p99 = one.latency.value_at_quantile(0.99).min(one.max_ns);
-            readings.set(&format!("{prefix}_latency_p99_ns"), p99 as f64);
+            set_percentiles(&mut readings, prefix, &one.latency, one.max_ns);
             readings.set(&format!("{prefix}_latency_max_ns"), one.max_ns as f64);
         }
         for (kind, bytes) in [Kind::ReadX, Kind::WriteX].into_iter().zip(self.times.bytes) {
@@ -118,7 +117,7 @@ impl Outcome {
             readings.set("all_latency_max_ns", longest.max(self.lateness_ns) as f64);
             let mut all = histogram();
             self.kinds.iter().for_each(|one| all.add(&one.latency).unwrap_or_default());
-            readings.set("all_latency_p99_ns", all.value_at_quantile(0.99).min(longest) as f64);
+            set_percentiles(readings, "all", &all, longest);
         }
         readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
@@ -130,6 +129,14 @@ impl Outcome {
         }
         readings.set("fairness_ratio", jain(&self.by_client));
         readings.set("surprises_count", self.surprises as f64);
+    }
+}
+
+/// The percentiles of the load engine. Values are the middles of buckets: none is above the longest that there was.
+fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
+    let found = crate::engine::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
+        readings.set(&format!("{prefix}_latency_{name}_ns"), ns.min(longest) as f64);
     }
 }
 
@@ -178,10 +185,28 @@ macro_rules! readings_of {
                 help: concat!("mean latency of ", $of, ", name resolution included"),
             },
             ReadingDef {
+                id: concat!($prefix, "_latency_p50_ns"),
+                unit: Unit::Nanoseconds,
+                direction: Direction::Lower,
+                help: concat!("median latency of ", $of),
+            },
+            ReadingDef {
+                id: concat!($prefix, "_latency_p95_ns"),
+                unit: Unit::Nanoseconds,
+                direction: Direction::Lower,
+                help: concat!("95th percentile of latency of ", $of),
+            },
+            ReadingDef {
                 id: concat!($prefix, "_latency_p99_ns"),
                 unit: Unit::Nanoseconds,
                 direction: Direction::Lower,
                 help: concat!("99th percentile of latency of ", $of),
+            },
+            ReadingDef {
+                id: concat!($prefix, "_latency_p999_ns"),
+                unit: Unit::Nanoseconds,
+                direction: Direction::Lower,
+                help: concat!("99.9th percentile of latency of ", $of),
             },
             ReadingDef {
                 id: concat!($prefix, "_latency_max_ns"),
@@ -240,7 +265,8 @@ mod tests {
     fn every_kind_has_its_readings_and_none_twice() {
         let mut ids: Vec<&str> = defs().chain(readings::defs()).map(|def| def.id).collect();
         for kind in KINDS {
-            for reading in ["operations_count", "latency_mean_ns", "latency_p99_ns", "latency_max_ns"] {
+            let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
+            for reading in latency.iter().map(String::as_str).chain(["operations_count"]) {
                 let id = format!("{}_{reading}", kind.reading);
                 assert!(ids.contains(&id.as_str()), "{id}");
             }
@@ -249,6 +275,19 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_load_engine_and_never_above_the_longest() {
+        let mut latency = histogram();
+        (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
+        let mut readings = Readings::default();
+        set_percentiles(&mut readings, "read", &latency, 998_000);
+        let told = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
+        for (of, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
+            assert!((told(of) / ns - 1.0).abs() < 0.002, "{of}: {}", told(of));
+        }
+        assert_eq!(told("p999"), 998e3);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Grouped bars, normalised: every task, the total and the geometric mean in per cent of the best arm.
 
+mod words;
+
 use super::{Kind, Seen};
 use crate::number::three;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Variant};
+use crate::plot::{Axis, Chart, Mark, Panel, Variant};
 use crate::sections::{label, matrix};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
@@ -14,8 +16,8 @@ pub struct Bars;
 
 /// The most tasks that one picture holds; of more, only all together.
 pub const MOST: usize = 40;
-/// Intervals that reach beyond so many times the longest bar end there, with an arrow.
-const REACH: f64 = 1.6;
+/// Intervals that reach beyond so many times the longest bar have an arrow there: more would make the bars short.
+pub const REACH: f64 = 2.0;
 
 impl Kind for Bars {
     fn id(&self) -> &'static str {
@@ -29,8 +31,8 @@ impl Kind for Bars {
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
-    let groups: Vec<(String, &Comparison)> =
-        groups(analysis).into_iter().filter(|(_, comparison)| comparison.compares()).collect();
+    let (groups, without): (Vec<_>, Vec<_>) =
+        groups(analysis).into_iter().partition(|(_, comparison)| comparison.compares());
     if groups.is_empty() {
         return None;
     }
@@ -41,21 +43,19 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     let panel = Panel {
         title: String::new(),
-        x: Axis::from_zero(words(analysis), limit * 1.1, Unit::Percent),
+        x: Axis::from_zero(measure(analysis), limit * 1.1, Unit::Percent),
         y: Axis::names(&names),
         marks: groups.iter().enumerate().flat_map(|(at, (_, c))| group(seen, &arms, at, c, limit)).collect(),
         height: 60 + (groups.len() * (arms.len() * 13 + 10)) as u32,
     };
     let metric = &analysis.metric;
     let about = format!(
-        "Bars of {} for each task, in per cent of the best arm of that task, which is 100%. Whiskers are {}. Arms \
-         that share a letter were not told apart.",
+        "Bars of {} for each task, in per cent of the best arm of that task, which is 100% and has no interval: the \
+         others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
+         behind it. Arms that share a letter were not told apart.{}",
         metric.help,
-        if analysis.provisional() {
-            "the extremes seen: under 8 blocks nothing is exact"
-        } else {
-            "95% intervals, within blocks"
-        }
+        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.blocks.len()),
+        words::left_out(seen, analysis, &groups, &without)
     );
     Some(Chart {
         variant: Variant::Normalised,
@@ -81,7 +81,7 @@ fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
     groups
 }
 
-fn words(analysis: &Analysis) -> String {
+fn measure(analysis: &Analysis) -> String {
     let better = match analysis.metric.direction {
         Direction::Lower => "; shorter is better",
         Direction::Higher => "; longer is better",
@@ -115,20 +115,20 @@ pub fn bar(comparison: &Comparison, arm: usize, colour: Colour, y: (f64, f64), l
     let Some(value) = value else { return vec![] };
     let middle = (y.0 + y.1) / 2.0;
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
-    let mut end = value;
+    let mut whisker = None;
     if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
-        let high = 100.0 * ratio.high;
-        let (x, open) = ((100.0 * ratio.low, high.min(limit)), high > limit);
-        marks.push(Mark::Across { x, y: middle, open });
-        end = end.max(high.min(limit));
+        let (low, high) = (100.0 * ratio.low, 100.0 * ratio.high);
+        let beyond = (high > limit).then(|| format!("{}%", three(high)));
+        marks.push(Mark::Across { x: (low, high), y: middle, beyond });
+        whisker = Some(high);
     }
-    let letters = if comparison.provisional() { "?" } else { &result.letters };
-    marks.push(Mark::Words {
-        at: (end, middle),
-        shift: (6, 0),
+    let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
+    let letters = if few || comparison.provisional() { "?" } else { &result.letters };
+    marks.push(Mark::Figure {
+        at: (value, middle),
+        whisker,
         text: format!("{}% {letters}", three(value)),
         colour: if is_best { theme::INK } else { theme::SOFT },
-        anchor: Anchor::Start,
         strong: is_best,
     });
     marks

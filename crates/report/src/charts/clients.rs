@@ -1,9 +1,10 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use super::{Kind, Seen};
+use super::{Kind, Seen, typical};
+use crate::number::Scale;
 use crate::plot::axis::trimmed;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use crate::plot::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use crate::scaling::curves::Curves;
 use crate::scaling::words;
 use fsarena_core::record::MetricInfo;
@@ -23,16 +24,24 @@ impl Kind for Clients {
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
         let Some(run) = Curves::shown(seen.record()) else { return vec![] };
-        let (metric, analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
+        let (metric, mut analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
+        // As everywhere, in the order of the run's arms.
+        analysed.sort_by_key(|(arm, _)| *arm);
+        let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
         let curves: Vec<Curve> = (analysed.iter().enumerate())
             .map(|(at, (arm, one))| {
                 // Several curves of an arm, of several workloads, are shades of its colour.
                 let before = analysed[..at].iter().filter(|(other, _)| other == arm).count();
-                Curve { one, colour: seen.colours[*arm].shade(before), shape: Shape::of_series(at) }
+                Curve {
+                    one,
+                    colour: seen.colours[*arm].shade(before),
+                    shape: Shape::of_series(arm + before),
+                    dash: if before == 0 { seen.dashes[*arm] } else { Dash::of_variant(before) },
+                }
             })
             .collect();
-        let together = (curves.len() > 1).then(|| together(metric, &curves));
-        together.into_iter().chain([fitted(metric, &curves)]).collect()
+        let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
+        together.into_iter().chain([fitted(metric, &curves, &rest)]).collect()
     }
 }
 
@@ -41,6 +50,7 @@ struct Curve<'a> {
     one: &'a Scaling,
     colour: Colour,
     shape: Shape,
+    dash: Dash,
 }
 
 impl Curve<'_> {
@@ -52,10 +62,8 @@ impl Curve<'_> {
 
     /// The intervals of the typical value at each number of clients.
     fn intervals(&self) -> Vec<(f64, Ratio)> {
-        let logs = |x: &Vec<f64>| x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()).collect();
-        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, Ratio::of(logs(x))?));
-        let intervals = self.one.series.n.iter().zip(&self.one.series.x).filter_map(of);
-        intervals.filter(|(_, typical)| typical.blocks > 1).collect()
+        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, typical(x)?));
+        self.one.series.n.iter().zip(&self.one.series.x).filter_map(of).collect()
     }
 
     fn last(&self) -> f64 {
@@ -98,39 +106,53 @@ impl Curve<'_> {
             points: vec![(at, 0.0), (at, top)],
             colour: theme::SOFT,
             width: 1.5,
+            dash: Dash::Solid,
         });
         std::iter::once(band).chain(line).collect()
     }
 
     fn peak(&self) -> Vec<Mark> {
         let peak = &self.one.peak;
-        let across = peak.interval.map(|x| Mark::Across { x, y: peak.throughput, open: false });
+        let across = peak.interval.map(|x| Mark::Across { x, y: peak.throughput, beyond: None });
         let dot = Mark::Dot { at: (peak.at, peak.throughput), colour: theme::INK, shape: Shape::Diamond };
         across.into_iter().chain([dot]).collect()
     }
 }
 
+/// What the vertical axis measures, and its unit: `throughput in MB/s`.
+fn measure(metric: &MetricInfo, most: f64) -> String {
+    match Scale::of(most * 1.05, metric.unit).symbol.as_str() {
+        "" => metric.id.clone(),
+        symbol => format!("{} in {symbol}", metric.id),
+    }
+}
+
 fn axes(metric: &MetricInfo, last: f64, most: f64) -> (Axis, Axis) {
     let x = Axis::linear("clients", 0.0, last * 1.04, trimmed);
-    let y = Axis::from_zero("", most * 1.05, metric.unit);
+    let y = Axis::from_zero(measure(metric, most), most * 1.05, metric.unit);
     (x, y)
 }
 
 /// All curves in one panel.
-fn together(metric: &MetricInfo, curves: &[Curve]) -> Chart {
+fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     let last = curves.iter().map(Curve::last).fold(1.0, f64::max);
     let (x, y) = axes(metric, last, curves.iter().map(Curve::most).fold(0.0, f64::max));
-    let line = |curve: &Curve| Mark::Line { points: curve.points(), colour: curve.colour, width: 1.5 };
+    let line = |curve: &Curve| Mark::Line {
+        points: curve.points(),
+        colour: curve.colour,
+        width: 1.5,
+        dash: curve.dash,
+    };
     let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured()));
     let panel = Panel { title: String::new(), x, y, marks: marks.collect(), height: 340 };
     let key = |curve: &Curve| Key {
         label: curve.one.series.name.clone(),
         colour: curve.colour,
-        sign: Sign::Point(curve.shape),
+        sign: Sign::Series(curve.shape, curve.dash),
     };
     let about = format!(
         "{}, over the number of clients. Points are geometric means over blocks, bars 95% intervals of the typical \
-         value (under 8 blocks the extremes seen).",
+         value (under 8 blocks the extremes seen), none of one block.{rest}",
         metric.help
     );
     Chart {
@@ -141,7 +163,7 @@ fn together(metric: &MetricInfo, curves: &[Curve]) -> Chart {
 }
 
 /// A panel a curve, with what fits it.
-fn fitted(metric: &MetricInfo, curves: &[Curve]) -> Chart {
+fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
         key("measured", theme::SOFT, Sign::Point(Shape::Disc)),
@@ -156,7 +178,7 @@ fn fitted(metric: &MetricInfo, curves: &[Curve]) -> Chart {
         panels: curves.iter().map(|curve| panel(metric, curve)).collect(),
         columns: if curves.len() > 1 { 2 } else { 1 },
         legend,
-        ..Chart::new("clients-fit", "What fits, where it saturates, where it peaks", about)
+        ..Chart::new("clients-fit", "What fits, where it saturates, where it peaks", format!("{about}{rest}"))
     }
 }
 
@@ -164,7 +186,7 @@ fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
     let one = curve.one;
     let (x, y) = axes(metric, curve.last(), curve.most());
     let mut marks = curve.saturation(y.range.1);
-    marks.push(Mark::Line { points: curve.law(), colour: curve.colour, width: 2.0 });
+    marks.push(Mark::Line { points: curve.law(), colour: curve.colour, width: 2.0, dash: Dash::Solid });
     marks.extend(curve.measured());
     marks.extend(curve.peak());
     marks.push(Mark::Words {

@@ -1,7 +1,7 @@
 //! Throughput within a step: operations a second, stretch by stretch, and what was left out as warm-up.
 
 use super::latency::{chosen, place};
-use super::{Kind, Seen};
+use super::{Kind, Seen, not_drawn};
 use crate::course::{Course, courses, left_out};
 use crate::plot::colour::theme;
 use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
@@ -34,11 +34,12 @@ impl Kind for Courses {
         let mut arms: Vec<usize> = courses.iter().map(|course| course.arm).collect();
         arms.sort_unstable();
         arms.dedup();
+        let absent = not_drawn(&seen.others(&arms), "no course of a load");
         let mut legend = seen.legend(arms, true);
         if courses.iter().flat_map(|course| &course.stretches).any(|stretch| stretch.warm_up) {
             legend.push(Key {
                 label: "warm-up, left out of all figures".into(),
-                colour: theme::SHADE,
+                colour: theme::WARM,
                 sign: Sign::Area(WARM_UP),
             });
         }
@@ -48,7 +49,7 @@ impl Kind for Courses {
         };
         let about = format!(
             "Operations a second in each stretch of a step: lines are medians over blocks, bands the least and the most \
-             of all blocks. A load that is steady is level.{rest}{}",
+             of all blocks, none of one block. A load that is steady is level.{rest}{absent}{}",
             left_out(&seen.record().series)
                 .map_or(String::new(), |rest| format!(" Not all blocks are drawn: {rest}."))
         );
@@ -72,7 +73,7 @@ fn panel(seen: &Seen, step: usize, courses: &[&Course]) -> Panel {
         marks.push(Mark::Box {
             x: (0.0, warm),
             y: (0.0, most * 1.02),
-            colour: theme::SHADE,
+            colour: theme::WARM,
             opacity: WARM_UP,
         });
     }
@@ -84,7 +85,7 @@ fn panel(seen: &Seen, step: usize, courses: &[&Course]) -> Panel {
         if course.blocks > 1 {
             marks.push(Mark::Band { points: band.collect(), colour });
         }
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.5 });
+        marks.push(Mark::Line { points: points.clone(), colour, width: 1.5, dash: seen.dashes[course.arm] });
         let shape = Shape::of_series(course.arm);
         // A few points tell lines apart where colours do not.
         let every = points.len().div_ceil(8).max(1);

@@ -1,10 +1,10 @@
 //! Who used the CPU: the process, in user and in kernel mode, and the filesystem's own threads; and time that the CPU
 //! waited for I/O.
 
-use super::{Kind, Seen};
+use super::{Kind, Seen, not_drawn, typical};
 use crate::number::with_unit;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
+use crate::plot::{Axis, Chart, Key, Mark, Panel, Sign};
 use crate::sections::totals::{self, Total};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
@@ -35,6 +35,7 @@ impl Kind for Cpu {
         let rows: Vec<(usize, Vec<Mark>, f64)> =
             (0..seen.record().arms.len()).filter_map(|arm| bar(&totals, arm)).collect();
         let furthest = rows.iter().map(|(_, _, end)| *end).fold(0.0, f64::max);
+        let drawn: Vec<usize> = rows.iter().map(|(arm, ..)| *arm).collect();
         let names: Vec<String> = rows.iter().map(|(arm, ..)| seen.name(*arm).to_string()).collect();
         let marks = rows
             .into_iter()
@@ -56,7 +57,8 @@ impl Kind for Cpu {
         let about = "CPU time over all tasks, medians over blocks, until the data was on the device: of the process \
                      itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
                      threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
-                     95% intervals of the CPU time in all (under 8 blocks the extremes seen).";
+                     95% intervals of the CPU time in all (under 8 blocks the extremes seen), none where one block has it.";
+        let about = format!("{about}{}", not_drawn(&seen.others(&drawn), "no CPU time was read"));
         vec![Chart {
             panels: vec![panel],
             legend: legend.collect(),
@@ -86,17 +88,17 @@ fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
     if marks.is_empty() {
         return None;
     }
-    let mut end = from;
+    let (mut end, mut whisker) = (from, None);
     if let Some(typical) = in_all(totals, arm) {
-        marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5, open: false });
+        marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5, beyond: None });
+        whisker = Some(typical.high);
         end = end.max(typical.high);
     }
-    marks.push(Mark::Words {
-        at: (end, -0.5),
-        shift: (6, 0),
+    marks.push(Mark::Figure {
+        at: (from, -0.5),
+        whisker,
         text: with_unit(used, Unit::Seconds),
         colour: theme::SOFT,
-        anchor: Anchor::Start,
         strong: false,
     });
     Some((arm, marks, end))
@@ -108,7 +110,7 @@ fn in_all(totals: &[Total], arm: usize) -> Option<Ratio> {
         totals.iter().filter(|total| total.id != "iowait_ns").map(|total| &total.values[arm]).collect();
     let blocks = used.iter().map(|values| values.len()).min()?;
     let sums = (0..blocks).map(|block| used.iter().map(|values| values[block]).sum::<f64>());
-    Ratio::of(sums.filter(|sum| *sum > 0.0).map(f64::ln).collect()).filter(|typical| typical.blocks > 1)
+    typical(&sums.collect::<Vec<f64>>())
 }
 
 /// A mark of the first row, moved to another.
@@ -116,13 +118,13 @@ fn lowered(mark: Mark, row: usize) -> Mark {
     let down = row as f64;
     match mark {
         Mark::Box { x, y, colour, opacity } => Mark::Box { x, y: (y.0 - down, y.1 - down), colour, opacity },
-        Mark::Across { x, y, open } => Mark::Across { x, y: y - down, open },
-        Mark::Line { points, colour, width } => {
+        Mark::Across { x, y, beyond } => Mark::Across { x, y: y - down, beyond },
+        Mark::Line { points, colour, width, dash } => {
             let points = points.into_iter().map(|(x, y)| (x, y - down)).collect();
-            Mark::Line { points, colour, width }
+            Mark::Line { points, colour, width, dash }
         }
-        Mark::Words { at, shift, text, colour, anchor, strong } => {
-            Mark::Words { at: (at.0, at.1 - down), shift, text, colour, anchor, strong }
+        Mark::Figure { at, whisker, text, colour, strong } => {
+            Mark::Figure { at: (at.0, at.1 - down), whisker, text, colour, strong }
         }
         other => other,
     }

@@ -1,15 +1,13 @@
 //! Operations a second over threads: one picture a mode, one panel a block size, one line an arm.
 
-use super::{Kind, Seen};
+use super::{Kind, Seen, typical};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
-use crate::number::with_unit;
-use crate::plot::colour::{Colour, of_names};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
-use fsarena_core::factor;
+use crate::plot::colour::Colour;
+use crate::plot::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::ratio::Ratio;
 
 /// Curves of operations a second.
 pub struct Curves;
@@ -23,40 +21,70 @@ impl Kind for Curves {
         match matrix_of_run(seen.record()) {
             // One number of threads is no curve.
             Ok(matrix) if matrix.threads.len() > 1 => {
-                let colours = colours(seen, &matrix);
-                (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &colours)).collect()
+                let looks = looks(seen, &matrix);
+                (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &looks)).collect()
             }
             _ => vec![],
         }
     }
 }
 
-/// The colours of the arms of a matrix: those of the run's arms, where the names are theirs.
-fn colours(seen: &Seen, matrix: &Matrix) -> Vec<Colour> {
-    let arm = |name: &str| seen.record().arms.iter().position(|arm| arm.name == name);
-    let own: Option<Vec<Colour>> = matrix.arms.iter().map(|a| Some(seen.colours[arm(&a.name)?])).collect();
-    let names: Vec<&str> =
-        matrix.arms.iter().map(|arm| if arm.raw { factor::RAW } else { arm.name.as_str() }).collect();
-    own.unwrap_or_else(|| of_names(&names))
+/// How an arm of a matrix is drawn.
+pub struct Look {
+    /// Its number in the matrix.
+    pub arm: usize,
+    colour: Colour,
+    shape: Shape,
+    dash: Dash,
 }
 
-fn chart(matrix: &Matrix, mode: usize, colours: &[Colour]) -> Chart {
+/// The arms of a matrix in the order of the run's arms and with their looks, the bare device last. Where several tools
+/// measured, each follows its arm, in a shade and a line of its own.
+pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
+    let own = |name: &str| {
+        let is_it = |own: &str| name == own || name.starts_with(&format!("{own} by "));
+        seen.record().arms.iter().position(|arm| is_it(&arm.name))
+    };
+    let mut found: Vec<(bool, usize, usize)> = (matrix.arms.iter().enumerate())
+        .filter_map(|(at, arm)| Some((arm.raw, own(&arm.name)?, at)))
+        .collect();
+    found.sort_by_key(|(raw, own, at)| (*raw, *own, &matrix.arms[*at].name));
+    let of = |(place, (_, own, arm)): (usize, &(bool, usize, usize))| {
+        let tools = found[..place].iter().filter(|(_, other, _)| other == own).count();
+        Look {
+            arm: *arm,
+            colour: seen.colours[*own].shade(tools),
+            shape: Shape::of_series(own + tools),
+            dash: if tools == 0 { seen.dashes[*own] } else { Dash::of_variant(tools) },
+        }
+    };
+    found.iter().enumerate().map(of).collect()
+}
+
+/// What is drawn of a cell: the median over blocks, as the tables have it.
+pub fn middle(matrix: &Matrix, at: At) -> Option<f64> {
+    median(matrix.values(at))
+}
+
+fn chart(matrix: &Matrix, mode: usize, looks: &[Look]) -> Chart {
     let places = || matrix.places().filter(|at| at.mode == mode);
-    let ends = places().filter_map(|at| typical(matrix, at)).flat_map(|typical| [typical.low, typical.high]);
-    let values = places().filter_map(|at| matrix.iops(at)).chain(ends);
+    let ends =
+        places().filter_map(|at| typical(matrix.values(at))).flat_map(|typical| [typical.low, typical.high]);
+    let values = places().filter_map(|at| middle(matrix, at)).chain(ends);
     let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
     let panels: Vec<Panel> = (0..matrix.sizes.len())
-        .map(|size| panel(matrix, mode, size, colours, (low / 1.2, high * 1.2)))
+        .map(|size| panel(matrix, mode, size, looks, (low / 1.2, high * 1.2)))
         .collect();
     let name = &matrix.modes[mode].name;
-    let legend = matrix.arms.iter().enumerate().map(|(arm, of)| Key {
-        label: of.name.clone(),
-        colour: colours[arm],
-        sign: Sign::Point(Shape::of_series(arm)),
+    let legend = looks.iter().map(|look| Key {
+        label: matrix.arms[look.arm].name.clone(),
+        colour: look.colour,
+        sign: Sign::Series(look.shape, look.dash),
     });
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
-                 and the same in every panel. Bars at the points are 95% intervals over blocks (under 8 blocks the \
-                 extremes seen).";
+                 and the same in every panel. Points are medians over blocks, as in the tables; bars at them are 95% intervals \
+                 of the typical value (under 8 blocks the extremes seen), none of one block. A point is missing where \
+                 nothing was measured.";
     Chart {
         columns: if panels.len() > 1 { 2 } else { 1 },
         panels,
@@ -65,33 +93,28 @@ fn chart(matrix: &Matrix, mode: usize, colours: &[Colour]) -> Chart {
     }
 }
 
-/// The interval of the typical value of a cell; none of one block.
-fn typical(matrix: &Matrix, at: At) -> Option<Ratio> {
-    let logs = matrix.values(at).iter().filter(|value| !value.is_nan()).map(|value| value.ln()).collect();
-    Ratio::of(logs).filter(|typical| typical.blocks > 1)
-}
-
-fn panel(matrix: &Matrix, mode: usize, at_size: usize, colours: &[Colour], (low, high): (f64, f64)) -> Panel {
+fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[Look], (low, high): (f64, f64)) -> Panel {
     let mut marks = vec![];
-    for (arm, colour) in colours.iter().copied().enumerate() {
+    for Look { arm, colour, shape, dash } in looks {
+        let (arm, colour, shape, dash) = (*arm, *colour, *shape, *dash);
         let line: Vec<(f64, At)> = (matrix.along_threads(arm, mode, at_size).into_iter())
             .map(|at| (f64::from(matrix.threads[at.threads]), at))
             .collect();
         let points: Vec<(f64, f64)> =
-            line.iter().filter_map(|(x, at)| Some((*x, matrix.iops(*at)?))).collect();
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75 });
+            line.iter().filter_map(|(x, at)| Some((*x, middle(matrix, *at)?))).collect();
+        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash });
         for (x, at) in line {
-            if let Some(typical) = typical(matrix, at) {
+            if let Some(typical) = typical(matrix.values(at)) {
                 marks.push(Mark::Up { x, y: (typical.low, typical.high), colour });
             }
         }
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
+        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape }));
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
     Panel {
         title: format!("{} blocks", size(matrix.sizes[at_size])),
         x: Axis::values("threads", &threads, |count| count.to_string()),
-        y: Axis::log("operations a second", low, high, |iops| with_unit(iops, Unit::PerSecond)),
+        y: Axis::log_in("operations a second", low, high, Unit::PerSecond),
         marks,
         height: 240,
     }

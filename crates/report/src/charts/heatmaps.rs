@@ -1,10 +1,11 @@
 //! Heat maps of a block-size × threads matrix: a mode each, arms side by side with the bare device, anomalies framed.
 
+use super::curves::{looks, middle};
 use super::{Kind, Seen};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::three;
-use crate::plot::colour::{Colour, VERMILLION};
+use crate::plot::colour::{Colour, ON_DARK};
 use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
@@ -22,23 +23,23 @@ impl Kind for HeatMaps {
         let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
         let anomalies: BTreeSet<At> =
             analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
-        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &anomalies)).collect()
+        let arms: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.arm).collect();
+        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &arms, &anomalies)).collect()
     }
 }
 
-fn chart(matrix: &Matrix, mode: usize, anomalies: &BTreeSet<At>) -> Chart {
+fn chart(matrix: &Matrix, mode: usize, arms: &[usize], anomalies: &BTreeSet<At>) -> Chart {
     let cells = |at: &At| at.mode == mode;
-    let values = matrix.places().filter(cells).filter_map(|at| matrix.iops(at));
+    let values = matrix.places().filter(cells).filter_map(|at| middle(matrix, at));
     let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
-    // The bare device last: beside all others.
-    let mut arms: Vec<usize> = (0..matrix.arms.len()).collect();
-    arms.sort_by_key(|arm| matrix.arms[*arm].raw);
-    let panels = arms.into_iter().map(|arm| panel(matrix, arm, mode, (low, high), anomalies)).collect();
+    let panels = arms.iter().map(|arm| panel(matrix, *arm, mode, (low, high), anomalies)).collect();
     let name = &matrix.modes[mode].name;
     let about = format!(
-        "Thousands of operations a second in mode {name}, by block size and threads, on one scale for all panels \
-         (logarithmic: {} to {} k/s); the bare device is the last panel where it was measured. Framed cells are in \
-         a finding of the anomaly search.",
+        "Thousands of operations a second in mode {name}, medians over blocks as in the tables, by block size and \
+         threads, on one scale for all panels (logarithmic: {} to {} k/s); the bare device is the last panel where it \
+         was measured. An empty cell was not measured. Framed cells are in a finding of the anomaly search, which looks \
+         at the typical value (Hodges–Lehmann): where blocks differ much, it is another than the median. The curves \
+         have the intervals.",
         thousands(low),
         thousands(high)
     );
@@ -50,7 +51,7 @@ fn chart(matrix: &Matrix, mode: usize, anomalies: &BTreeSet<At>) -> Chart {
     let middle = (low.ln() / 2.0 + high.ln() / 2.0).exp();
     let mut legend = vec![scale(0.0, low), scale(0.5, middle), scale(1.0, high)];
     if anomalies.iter().any(|at| at.mode == mode) {
-        legend.push(Key { label: "framed: in a finding".into(), colour: VERMILLION, sign: Sign::Frame });
+        legend.push(Key { label: "framed: in a finding".into(), colour: ON_DARK, sign: Sign::Frame });
     }
     Chart {
         panels,
@@ -72,7 +73,7 @@ fn panel(
     for size in 0..matrix.sizes.len() {
         for threads in 0..matrix.threads.len() {
             let at = At { arm, mode, size, threads };
-            let Some(value) = matrix.iops(at) else { continue };
+            let Some(value) = middle(matrix, at) else { continue };
             let colour = Colour::heat(if high > low { (value / low).ln() / (high / low).ln() } else { 0.5 });
             let (left, top) = (threads as f64, -(size as f64));
             let (x, y) = ((left, left + 1.0), (top - 1.0, top));
@@ -87,7 +88,8 @@ fn panel(
             });
             if anomalies.contains(&at) {
                 let (x, y) = ((x.0 + 0.03, x.1 - 0.03), (y.0 + 0.05, y.1 - 0.05));
-                frames.push(Mark::Frame { x, y, colour: VERMILLION });
+                // Seen on its cell, and of no colour that is a filesystem's.
+                frames.push(Mark::Frame { x, y, colour: colour.text() });
             }
         }
     }

@@ -1,14 +1,12 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
-use super::{Kind, Seen};
-use crate::number::with_unit;
+use super::{Kind, Seen, not_drawn, typical};
 use crate::plot::{Axis, Chart, Mark, Panel, Shape};
 use crate::sections::{label, matrix};
 use fsarena_core::cell::StepInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::Grid;
-use fsarena_stats::ratio::Ratio;
 
 /// Latency percentiles.
 pub struct Latency;
@@ -19,10 +17,11 @@ const PERCENTILES: [(&str, &str, f64); 4] =
 /// Where the longest stands: beyond all of them.
 const LONGEST: f64 = 3.7;
 /// The kinds of operations that readings tell apart.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("read", "reads"),
     ("write", "writes"),
     ("sync", "syncs"),
+    ("flush", "dbench's Flush, which syncs a file"),
     ("corrected", "operations from their intended start"),
 ];
 /// The most panels of a picture.
@@ -44,9 +43,15 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
         .filter_map(|(id, name, at)| Some((name, at, seen.grid(&format!("{prefix}_latency_{id}_ns"))?.1)))
         .collect();
     let (_, _, first) = quantiles.first()?;
+    // Some loads tell only some of the percentiles.
+    let any = |of: &dyn Fn(&Grid) -> bool| quantiles.iter().any(|(_, _, grid)| of(grid));
     let steps: Vec<usize> = (0..first.values.len())
-        .filter(|step| first.values[*step].iter().flatten().any(|value| *value > 0.0))
+        .filter(|step| any(&|grid| grid.values[*step].iter().flatten().any(|value| *value > 0.0)))
         .collect();
+    let has = |arm: &usize| {
+        any(&|grid| steps.iter().any(|step| grid.values[*step][*arm].iter().any(|value| *value > 0.0)))
+    };
+    let arms: Vec<usize> = (0..seen.record().arms.len()).filter(has).collect();
     let mut shown = chosen(seen, &steps);
     // Loads run in random order; a reader wants theirs.
     shown.sort_by_key(|step| place(&seen.record().steps[*step]));
@@ -60,12 +65,14 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
     };
     let about = format!(
         "Latency of {words} by percentile; every nine is as wide as the one before, and the longest of all stands at \
-         the right. Lines are medians over blocks, bars 95% intervals (under 8 blocks the extremes seen).{rest}"
+         the right. Lines are medians over blocks, bars 95% intervals (under 8 blocks the extremes seen), none of one \
+         block.{rest}{}",
+        not_drawn(&seen.others(&arms), "no such operations")
     );
     Some(Chart {
         columns: if panels.len() > 1 { 2 } else { 1 },
         panels,
-        legend: seen.legend(0..seen.record().arms.len(), true),
+        legend: seen.legend(arms, true),
         ..Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about)
     })
 }
@@ -101,20 +108,19 @@ fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], step: usize) -> Panel {
             let Some(middle) = median(&values) else { continue };
             points.push((*at, middle));
             (low, high) = (low.min(middle), high.max(middle));
-            let logs = values.iter().map(|value| value.ln()).collect();
-            if let Some(typical) = Ratio::of(logs).filter(|typical| typical.blocks > 1) {
+            if let Some(typical) = typical(&values) {
                 (low, high) = (low.min(typical.low), high.max(typical.high));
                 marks.push(Mark::Up { x: *at, y: (typical.low, typical.high), colour });
             }
         }
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75 });
+        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash: seen.dashes[arm] });
         marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
     }
     let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
     Panel {
         title: label(&seen.record().steps[step]),
         x: Axis { label: "percentile".into(), range: (0.0, 4.0), log: false, ticks, grid: true },
-        y: Axis::log("latency", low / 1.2, high * 1.2, |ns| with_unit(ns, Unit::Nanoseconds)),
+        y: Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds),
         marks,
         height: 230,
     }

@@ -1,10 +1,11 @@
 //! How the interval narrowed, block by block.
 
-use super::{Kind, Seen};
+use super::{Kind, Seen, not_drawn};
+use crate::number::plural;
 use crate::paired::{self, Paired};
 use crate::plot::axis::trimmed;
 use crate::plot::colour::{PURPLE, theme};
-use crate::plot::{Axis, Chart, Mark, Panel};
+use crate::plot::{Axis, Chart, Dash, Mark, Panel};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
@@ -22,14 +23,23 @@ impl Kind for Narrowing {
     }
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let series = paired::of(seen).into_iter().filter(|paired| paired.d.len() > 2);
-        let panels: Vec<Panel> = series.take(MOST).map(|paired| panel(seen, &paired)).collect();
+        let (series, short): (Vec<Paired>, Vec<Paired>) =
+            paired::of(seen).into_iter().partition(|paired| paired.d.len() > 2);
+        let panels: Vec<Panel> = series.iter().take(MOST).map(|paired| panel(seen, paired)).collect();
         if panels.is_empty() {
             return vec![];
         }
         let about = format!(
             "The estimate after every block and its interval; in grey, before block {FIRST_LOOK}, the extremes seen. A \
-             verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again."
+             verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
+            match series.len().saturating_sub(MOST) {
+                0 => String::new(),
+                rest => format!(
+                    " The first {MOST} are drawn; {} more are in the tables.",
+                    plural(rest, "comparison")
+                ),
+            },
+            not_drawn(&paired::labels(&short), "under three blocks in which both have a value above zero"),
         );
         let columns = panels.len().min(2);
         vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, block by block", about) }]
@@ -50,11 +60,15 @@ fn panel(seen: &Seen, paired: &Paired) -> Panel {
         .iter()
         .fold((0f64, 0f64), |(low, high), (_, ratio)| (low.min(ratio.low.ln()), high.max(ratio.high.ln())));
     let last = paired.d.len() as f64;
-    let mut marks =
-        vec![Mark::Line { points: vec![(1.0, 0.0), (last, 0.0)], colour: theme::SOFT, width: 1.5 }];
+    let mut marks = vec![Mark::Line {
+        points: vec![(1.0, 0.0), (last, 0.0)],
+        colour: theme::SOFT,
+        width: 1.5,
+        dash: Dash::Solid,
+    }];
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
     let points = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
-    marks.push(Mark::Line { points, colour, width: 2.0 });
+    marks.push(Mark::Line { points, colour, width: 2.0, dash: Dash::Solid });
     if let Some((n, ratio)) = looks.last() {
         marks.push(Mark::Up { x: *n, y: (ratio.low.ln(), ratio.high.ln()), colour: theme::INK });
     }

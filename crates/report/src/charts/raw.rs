@@ -1,16 +1,15 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
-use super::bars::MOST;
-use super::{Kind, Seen, tasks};
+use super::bars::{MOST, REACH};
+use super::{Kind, Seen, listed, not_drawn, tasks, typical};
 use crate::number::{plural, with_unit};
 use crate::plot::colour::theme;
-use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Variant};
+use crate::plot::{Axis, Chart, Mark, Panel, Variant};
 use crate::sections::matrix;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::median;
 use fsarena_stats::composite::sums;
-use fsarena_stats::ratio::Ratio;
 
 /// Bars in the unit of the metric.
 pub struct Raw;
@@ -35,6 +34,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     if tasks.is_empty() || arms.len() < 2 {
         return None;
     }
+    let rest = left_out(seen, &arms, &tasks);
     let mut panels = vec![];
     if tasks.len() > 1 && analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
         let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
@@ -52,7 +52,8 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over blocks; its \
          whisker the 95% interval of the typical value (under 8 blocks the extremes seen), which includes the drift \
-         of the machine that comparisons within blocks are free of.",
+         of the machine that comparisons within blocks are free of. One that goes on beyond the picture has an arrow \
+         and its end behind it.{rest}",
         info.help
     );
     Some(Chart {
@@ -65,15 +66,39 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     .filter(|chart| !chart.panels.is_empty())
 }
 
-fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: Unit) -> Panel {
-    let typical = |arm: usize| {
-        let logs = values[arm].iter().filter(|value| **value > 0.0).map(|value| value.ln());
-        Ratio::of(logs.collect())
+/// What has no bar or no whisker, and why.
+fn left_out(seen: &Seen, arms: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> String {
+    let all = 0..seen.record().arms.len();
+    let none: Vec<String> = all.filter(|arm| !arms.contains(arm)).map(|arm| seen.name(arm).into()).collect();
+    let mut words = not_drawn(&none, "no value");
+    if tasks.len() > MOST {
+        words.push_str(&format!(
+            " Of {}, all together are drawn and none alone.",
+            plural(tasks.len(), "task")
+        ));
+    }
+    let known = |arm: usize, values: &[Vec<f64>]| values[arm].iter().filter(|value| !value.is_nan()).count();
+    let of = |count: usize| -> Vec<String> {
+        let places =
+            tasks.iter().flat_map(|(task, values)| arms.iter().map(move |arm| (task, *values, *arm)));
+        let found = places.filter(|(_, values, arm)| known(*arm, values) == count);
+        found.map(|(task, _, arm)| format!("{} in {task}", seen.name(arm))).collect()
     };
-    let shown: Vec<_> = arms.iter().map(|arm| (*arm, median(&values[*arm]), typical(*arm))).collect();
+    words.push_str(&not_drawn(&of(0), "no value"));
+    match of(1) {
+        one if one.is_empty() => {}
+        one => words.push_str(&format!(" Without an interval, which takes two blocks: {}.", listed(&one))),
+    }
+    words
+}
+
+fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: Unit) -> Panel {
+    let shown: Vec<_> =
+        arms.iter().map(|arm| (*arm, median(&values[*arm]), typical(&values[*arm]))).collect();
     let longest = shown.iter().filter_map(|(_, middle, _)| *middle).fold(0.0, f64::max);
     let furthest = shown.iter().filter_map(|(_, _, typical)| typical.map(|t| t.high)).fold(longest, f64::max);
-    let limit = furthest.min(longest * 1.6);
+    // Of bars of zero only the intervals are seen.
+    let limit = if longest > 0.0 { furthest.min(longest * REACH) } else { furthest };
     let mut marks = vec![];
     for (row, (arm, middle, typical)) in shown.iter().enumerate() {
         let Some(middle) = middle else { continue };
@@ -84,21 +109,15 @@ fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: 
             colour: seen.colours[*arm],
             opacity: 1.0,
         });
-        let mut end = *middle;
-        if let Some(typical) = typical.filter(|typical| typical.blocks > 1) {
-            marks.push(Mark::Across {
-                x: (typical.low, typical.high.min(limit)),
-                y: at,
-                open: typical.high > limit,
-            });
-            end = end.max(typical.high.min(limit));
+        if let Some(typical) = typical {
+            let beyond = (typical.high > limit).then(|| with_unit(typical.high, unit));
+            marks.push(Mark::Across { x: (typical.low, typical.high), y: at, beyond });
         }
-        marks.push(Mark::Words {
-            at: (end, at),
-            shift: (6, 0),
+        marks.push(Mark::Figure {
+            at: (*middle, at),
+            whisker: typical.map(|typical| typical.high),
             text: with_unit(*middle, unit),
             colour: theme::SOFT,
-            anchor: Anchor::Start,
             strong: false,
         });
     }

@@ -1,9 +1,10 @@
 //! What a request costs: bars for each arm, and what was spent over the load, with the line that fits it.
 
-use super::{Kind, Seen};
+use super::bars::REACH;
+use super::{Kind, Seen, not_drawn};
 use crate::number::{three, with_unit};
 use crate::plot::colour::theme;
-use crate::plot::{Anchor, Axis, Chart, Mark, Panel, Shape};
+use crate::plot::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::metric;
 use fsarena_core::sample::Unit;
 use fsarena_stats::cost::Windows;
@@ -37,11 +38,13 @@ impl Kind for Requests {
     }
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let costs: Vec<(&str, Vec<Service>)> = (COSTS.into_iter())
+        // A panel of nothing but zeros says nothing.
+        let spends =
+            |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
+        let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
             .map(|id| (id, services(seen, id)))
-            // A panel of nothing but zeros says nothing.
-            .filter(|(_, services)| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0))
-            .collect();
+            .filter(|(_, services)| !services.is_empty())
+            .partition(|(_, services)| spends(services));
         if costs.is_empty() {
             return vec![];
         }
@@ -49,6 +52,10 @@ impl Kind for Requests {
             (0..seen.record().arms.len())
                 .filter(|arm| costs.iter().any(|(_, of)| of.iter().any(|s| s.arm == *arm)))
         };
+        let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
+        let drawn: Vec<usize> = arms().collect();
+        let rest = not_drawn(&zeros, "zero throughout")
+            + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
         let chart = |id: &str,
                      title: &str,
                      about: &str,
@@ -57,14 +64,15 @@ impl Kind for Requests {
             columns: if costs.len() > 1 { 2 } else { 1 },
             panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
             legend: seen.legend(arms(), shapes),
-            ..Chart::new(id, title, about)
+            ..Chart::new(id, title, format!("{about}{rest}"))
         };
         vec![
             chart(
                 "requests",
                 "What a request costs",
                 "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
-                 Whiskers are 95% intervals with as many windows as are independent.",
+                 Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the picture \
+                 has an arrow and its end behind it. What is zero in every window has none.",
                 bars,
                 false,
             ),
@@ -104,33 +112,33 @@ fn services(seen: &Seen, cost: &str) -> Vec<Service> {
 }
 
 fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
+    let ratios: Vec<_> = services.iter().map(|service| PerRequest::of(service.windows())).collect();
+    let longest = ratios.iter().flatten().fold(0f64, |most, ratio| most.max(ratio.value));
+    let highs = ratios.iter().flatten().filter_map(|ratio| Some(ratio.estimate()?.high));
+    let limit = highs.fold(longest, f64::max).min(longest * REACH);
     let mut marks = vec![];
-    let mut furthest = 0f64;
-    for (row, service) in services.iter().enumerate() {
-        let Some(ratio) = PerRequest::of(service.windows()) else { continue };
+    for (row, (service, ratio)) in services.iter().zip(&ratios).enumerate() {
+        let Some(ratio) = ratio else { continue };
         let at = Axis::slot(row);
         let colour = seen.colours[service.arm];
         marks.push(Mark::Box { x: (0.0, ratio.value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 });
-        let mut end = ratio.value;
-        if let Some(estimate) = ratio.estimate() {
-            let most = estimate.high.min(ratio.value * 2.5);
-            marks.push(Mark::Across { x: (estimate.low, most), y: at, open: estimate.high > most });
-            end = end.max(most);
+        let estimate = ratio.estimate();
+        if let Some(estimate) = estimate {
+            let beyond = (estimate.high > limit).then(|| with_unit(estimate.high, Unit::Seconds));
+            marks.push(Mark::Across { x: (estimate.low, estimate.high), y: at, beyond });
         }
-        furthest = furthest.max(end);
-        marks.push(Mark::Words {
-            at: (end, at),
-            shift: (6, 0),
+        marks.push(Mark::Figure {
+            at: (ratio.value, at),
+            whisker: estimate.map(|estimate| estimate.high),
             text: with_unit(ratio.value, Unit::Seconds),
             colour: theme::SOFT,
-            anchor: Anchor::Start,
             strong: false,
         });
     }
     let names: Vec<String> = services.iter().map(|service| seen.name(service.arm).to_string()).collect();
     Panel {
         title: cost.to_string(),
-        x: Axis::from_zero("a request", furthest * 1.3, Unit::Seconds),
+        x: Axis::from_zero("a request", limit * 1.3, Unit::Seconds),
         y: Axis::names(&names),
         marks,
         height: 66 + 18 * names.len() as u32,
@@ -153,8 +161,9 @@ fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
                 Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
             });
             marks.push(Mark::Band { points: band.collect(), colour });
+            let dash = seen.dashes[service.arm];
             let points = [0.0, load].map(|load| (load, line.at(load).0.max(0.0))).to_vec();
-            marks.push(Mark::Line { points, colour, width: 1.5 });
+            marks.push(Mark::Line { points, colour, width: 1.5, dash });
         }
         let shape = Shape::of_series(service.arm);
         let points = service.load.iter().copied().zip(service.spent.iter().copied());

@@ -2,7 +2,7 @@
 //! cent of what it reaches under its own best one.
 
 use super::bars::{bar, limit};
-use super::{Kind, Seen};
+use super::{Kind, Seen, not_drawn};
 use crate::plot::{Axis, Chart, Panel};
 use crate::sections::label;
 use crate::sections::normalised::Crossed;
@@ -89,14 +89,39 @@ impl Task<'_> {
         };
         let about = format!(
             "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within blocks (under 8 \
-             blocks the extremes seen, marked ?). Arms of a panel that share a letter were not told apart.",
-            self.metric.id
+             blocks the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
+             beyond the picture has an arrow and its end behind it. Arms of a panel that share a letter were not told \
+             apart.{}",
+            self.metric.id,
+            self.left_out((panels, bars), groups, &compared)
         );
         Chart {
             panels: panels.iter().zip(groups).zip(&compared).map(panel).collect(),
             columns: 2,
             ..Chart::new(format!("{id}-{}-{}", self.metric.id, self.id), title, about)
         }
+    }
+
+    /// The bars that are not there, and why.
+    fn left_out(
+        &self,
+        (panels, bars): (&[String], &[String]),
+        groups: &[Vec<Option<usize>>],
+        compared: &[Comparison],
+    ) -> String {
+        let (mut lacking, mut apart) = (vec![], vec![]);
+        for ((panel, arms), comparison) in panels.iter().zip(groups).zip(compared) {
+            for (row, arm) in arms.iter().enumerate() {
+                let (name, result) = (format!("{} in {panel}", bars[row]), &comparison.arms[row]);
+                if arm.is_none() || result.blocks == 0 {
+                    lacking.push(name);
+                } else if comparison.best() != Some(row) && result.ratio.is_none() {
+                    apart.push(name);
+                }
+            }
+        }
+        not_drawn(&lacking, "no value")
+            + &not_drawn(&apart, "no block in which it and the best are above zero")
     }
 
     /// How some arms compare; where there is none, nothing does.

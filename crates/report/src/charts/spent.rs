@@ -10,9 +10,13 @@ use std::collections::BTreeMap;
 /// Time by what it was spent on.
 pub struct Spent;
 
-/// The parts in their order: name in the store, in words, and place on the scale of heat maps.
-const PARTS: [(&str, &str, f64); 3] =
-    [("timed", "timed", 0.42), ("lifecycle", "mkfs, mount, unmount", 0.7), ("settle", "settling", 0.95)];
+/// The parts in their order: name in the store, in words, and colour. Greys, and settling as grey as in the picture of the
+/// run over time: colours mean filesystems, or who used the CPU.
+const PARTS: [(&str, &str, Colour); 3] = [
+    ("timed", "timed", theme::INK),
+    ("lifecycle", "mkfs, mount, unmount", theme::SOFT),
+    ("settle", "settling", theme::SHADE),
+];
 
 impl Kind for Spent {
     fn id(&self) -> &'static str {
@@ -41,15 +45,15 @@ impl Kind for Spent {
             height: 60 + 30 * names.len() as u32,
         };
         let mut legend: Vec<Key> = (PARTS.iter())
-            .map(|(_, words, share)| Key {
+            .map(|(_, words, colour)| Key {
                 label: words.to_string(),
-                colour: Colour::heat(*share),
+                colour: *colour,
                 sign: Sign::Area(1.0),
             })
             .collect();
         legend.push(Key {
             label: "other: preparing, reading counters".into(),
-            colour: theme::GRID,
+            colour: theme::PAPER,
             sign: Sign::Area(1.0),
         });
         let about = "The time of all cells of an arm, added up: what was timed, making and mounting filesystems, waiting \
@@ -64,12 +68,12 @@ fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
     let total = parts.get("total").copied().unwrap_or(0.0);
     let mut from = 0.0;
     let mut marks = vec![];
-    for (name, _, share) in PARTS {
+    for (name, _, colour) in PARTS {
         let length = parts.get(name).copied().unwrap_or(0.0);
-        marks.extend(Mark::edged((from, from + length), y, Colour::heat(share)));
+        marks.extend(Mark::edged((from, from + length), y, colour));
         from += length;
     }
-    marks.extend(Mark::edged((from, total.max(from)), y, theme::GRID));
+    marks.extend(Mark::edged((from, total.max(from)), y, theme::PAPER));
     let timed = 100.0 * parts.get("timed").copied().unwrap_or(0.0) / total;
     marks.push(Mark::Words {
         at: (total.max(from), at),

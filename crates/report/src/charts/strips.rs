@@ -1,9 +1,9 @@
 //! Strip plots: the difference of every block, with the estimate and its interval.
 
-use super::{Kind, Seen};
+use super::{Kind, Seen, not_drawn};
 use crate::paired::{self, Paired};
 use crate::plot::colour::{PURPLE, theme};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use crate::plot::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 
@@ -19,7 +19,8 @@ impl Kind for Strips {
     }
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let series: Vec<Paired> = paired::of(seen).into_iter().filter(|paired| paired.d.len() > 1).collect();
+        let (series, short): (Vec<Paired>, Vec<Paired>) =
+            paired::of(seen).into_iter().partition(|paired| paired.d.len() > 1);
         if series.is_empty() {
             return vec![];
         }
@@ -40,6 +41,15 @@ impl Kind for Strips {
         let about = "Every dot is the difference of two arms in one block; the diamond is the Hodges–Lehmann estimate \
                      and the line its 95% interval (under 8 blocks the extremes seen). Where the line crosses \"same\", \
                      nothing was told apart.";
+        let thinned = series.iter().any(|paired| paired.d.len() > DOTS);
+        let about = format!(
+            "{about}{}{}",
+            if thinned { " Of many blocks every n-th is a dot; the estimate is over all." } else { "" },
+            not_drawn(
+                &paired::labels(&short),
+                "one block in which both have a value above zero, and an interval takes two"
+            )
+        );
         let legend = vec![
             Key { label: "one block".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
             Key {
@@ -57,7 +67,12 @@ impl Kind for Strips {
 }
 
 fn line_of_no_difference(rows: usize) -> Mark {
-    Mark::Line { points: vec![(0.0, -(rows as f64)), (0.0, 0.0)], colour: theme::SOFT, width: 1.5 }
+    Mark::Line {
+        points: vec![(0.0, -(rows as f64)), (0.0, 0.0)],
+        colour: theme::SOFT,
+        width: 1.5,
+        dash: Dash::Solid,
+    }
 }
 
 fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
@@ -72,7 +87,7 @@ fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
         .collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {
         let y = Axis::slot(at) - 0.26;
-        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, open: false });
+        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
         marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
     }
     marks

@@ -1,6 +1,7 @@
 //! The run over time: what every cell gave when, where the machine did not settle, and what was left out as warm-up.
 
-use super::{Kind, Seen, over_all};
+use super::{Kind, Seen, not_drawn, over_all};
+use crate::number::ordinal;
 use crate::number::with_unit;
 use crate::plot::colour::{ORANGE, theme};
 use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
@@ -47,18 +48,25 @@ impl Kind for Timeline {
         cells.sort_by(|a, b| a.from.total_cmp(&b.from));
         let every = cells.len().div_ceil(MOST) as u32;
         cells.retain(|cell| cell.block % every == 0);
+        let arms: Vec<usize> = cells.iter().map(|cell| cell.arm).collect();
         let metric = seen.report.analyses.first().map_or(String::new(), over_all);
         let about = format!(
             "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
              the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
              time that went into settling and warm-up, which no figure counts; orange marks cells before which the \
-             machine did not settle in time."
+             machine did not settle in time. A point is one measurement and has no interval.{}{}",
+            match every {
+                1 => String::new(),
+                every => format!(" Every {} block is drawn.", ordinal(every.into())),
+            },
+            not_drawn(&seen.others(&arms), "no cell with a value of every task"),
         );
         let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
-        let mut legend = seen.legend(0..seen.record().arms.len(), true);
+        let drawn = (0..seen.record().arms.len()).filter(|arm| arms.contains(arm));
+        let mut legend = seen.legend(drawn, true);
         legend.push(Key { label: "settling".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
         if cells.iter().any(|cell| cell.warm_up > 0.0) {
-            legend.push(Key { label: "warm-up".into(), colour: theme::SOFT, sign: Sign::Area(1.0) });
+            legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
         }
         if !unsettled(seen.record()).is_empty() {
             legend.push(Key {
@@ -146,14 +154,14 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
         let points: Vec<(f64, f64)> =
             cells.iter().filter(|cell| cell.arm == arm).map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
-            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0 });
+            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0, dash: seen.dashes[arm] });
         }
         marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
     }
     Panel {
         title: "throughput, median of all cells = 100%".into(),
         x: Axis { label: String::new(), ..time_axis(cells) },
-        y: Axis::from_zero("", most, Unit::Percent),
+        y: Axis::from_zero("% of the median", most, Unit::Percent),
         marks,
         height: 230,
     }
@@ -170,7 +178,7 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
             marks.push(Mark::Box { x, y: (0.0, settling), colour: theme::SHADE, opacity: 1.0 });
         }
         if warm_up > 0.0 {
-            marks.push(Mark::Box { x, y: (settling, settling + warm_up), colour: theme::SOFT, opacity: 1.0 });
+            marks.push(Mark::Box { x, y: (settling, settling + warm_up), colour: theme::WARM, opacity: 1.0 });
         }
     }
     let settled =
@@ -182,7 +190,7 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
             with_unit(all as f64, Unit::Nanoseconds)
         ),
         x: time_axis(cells),
-        y: Axis::from_zero("", most, Unit::Percent),
+        y: Axis::from_zero("% of its time", most, Unit::Percent),
         marks,
         height: 150,
     }

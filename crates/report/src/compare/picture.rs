@@ -4,7 +4,7 @@ use super::answer::{Class, Figure};
 use crate::number::plural;
 use crate::plot::axis::trimmed;
 use crate::plot::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
-use crate::plot::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign};
+use crate::plot::{Anchor, Axis, Chart, Colour, Dash, Key, Mark, Panel, Shape, Sign};
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;
@@ -93,6 +93,7 @@ impl Picture<'_> {
             points: vec![(0.0, -(rows.len() as f64)), (0.0, 0.0)],
             colour: theme::INK,
             width: 1.5,
+            dash: Dash::Solid,
         }];
         for figure in figures {
             let Some(at) = rows.iter().position(|row| *row == figure.what) else { continue };
@@ -234,7 +235,8 @@ fn point(figure: &Figure, y: f64, (colour, shape): (Colour, Shape), (low, high):
     let ends = (ratio.low.max(f64::MIN_POSITIVE).ln(), ratio.high.ln());
     if ends.0.is_finite() && !ends.1.is_nan() {
         let x = (ends.0.max(low), ends.1.min(high));
-        marks.push(Mark::Across { x, y, open: ends.1 > high });
+        let beyond = (ends.1 > high).then(|| ratio_words(ratio.high));
+        marks.push(Mark::Across { x, y, beyond });
         if ends.0 < low {
             let (at, text) = ((low, y), "◂".to_string());
             let (colour, anchor) = (theme::INK, Anchor::End);
@@ -275,7 +277,10 @@ mod tests {
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
         for panel in &chart.panels {
             assert!(panel.x.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x.ticks);
-            let cut = panel.marks.iter().any(|mark| matches!(mark, Mark::Across { open: true, .. }));
+            let cut = panel
+                .marks
+                .iter()
+                .any(|mark| matches!(mark, Mark::Across { beyond: Some(end), .. } if end == "1500"));
             assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
     }

@@ -1,30 +1,34 @@
 //! The picture of a history: one point a run, the levels between changes, and the changes.
 
 use super::{Asked, Point, words};
-use crate::number::with_unit;
-use crate::plot::colour::{BLUE, Colour, VERMILLION, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use crate::plot::colour::theme;
+use crate::plot::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
 use fsarena_stats::change::{Change, Standing};
+use fsarena_stats::ratio::Ratio;
 
 /// Height of a panel in CSS pixels.
-const HEIGHT: u32 = 260;
+const HEIGHT: u32 = 280;
+/// The share of it that is kept free above all intervals, for what is written there.
+const FREE: f64 = 0.12;
 
 /// The chart of at least two runs.
 pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Chart {
-    let about = "One point a run, oldest first, with its 95% interval (under 8 blocks the extremes seen); the lines are the \
-                 levels between changes. A solid upright is a change that later runs confirmed, a pale one a change that is \
-                 suspected.";
+    let about = "One point a run, oldest first, with its 95% interval (under 8 blocks the extremes seen, of one block \
+                 none); that of a median is of the typical value. The level lines are between changes. A solid upright \
+                 is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
     if paired {
         panels.push(ratios(asked, points, changes));
     }
     panels.push(medians(asked, points, if paired { &[] } else { changes }));
+    // Arms have their colour and shape from the last run: the next may have others beside them.
+    let (colour, shape) = points[points.len() - 1].look;
     let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
-        key("a run", BLUE, Sign::Point(Shape::Disc)),
-        key("level", theme::INK, Sign::Line),
-        key("confirmed change", VERMILLION, Sign::Line),
-        key("suspected change", theme::SHADE, Sign::Line),
+        key("a run", colour, Sign::Point(shape)),
+        key("level", theme::INK, Sign::Line(Dash::Solid)),
+        key("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
+        key("suspected change", theme::INK, Sign::Upright(Dash::Long)),
     ];
     Chart { panels, legend, ..Chart::new("history", words::title(asked, paired), about) }
 }
@@ -33,11 +37,14 @@ fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let intervals = || points.iter().filter_map(|point| point.ratio).map(|r| (r.low.ln(), r.high.ln()));
     let (low, high) = intervals().fold((0f64, 0f64), |(low, high), (a, b)| (low.min(a), high.max(b)));
     let reference = asked.reference.as_deref().unwrap_or_default();
-    let y = Axis::changes(format!("{} over {reference}", asked.arm), low, high);
+    let y = with_room(Axis::changes(format!("{} over {reference}", asked.arm), low, high));
+    let (colour, shape) = points[points.len() - 1].look;
     let mut marks = uprights(&y, changes);
     for (at, ratio) in points.iter().enumerate().filter_map(|(at, point)| Some((at, point.ratio?))) {
-        marks.push(Mark::Up { x: at as f64, y: (ratio.low.ln(), ratio.high.ln()), colour: BLUE });
-        marks.push(Mark::Dot { at: (at as f64, ratio.value.ln()), colour: BLUE, shape: Shape::Disc });
+        if ratio.blocks > 1 {
+            marks.push(Mark::Up { x: at as f64, y: (ratio.low.ln(), ratio.high.ln()), colour });
+        }
+        marks.push(Mark::Dot { at: (at as f64, ratio.value.ln()), colour, shape });
     }
     marks.extend(levels(points.len(), changes, |log| log));
     Panel { title: String::new(), x: runs(points), y, marks, height: HEIGHT }
@@ -45,16 +52,31 @@ fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
 
 fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
-    let (low, high) = medians().fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(m), high.max(m)));
+    let typical = |(at, point): (usize, &Point)| point.typical.map(|typical| (at as f64, typical));
+    let intervals: Vec<_> = points.iter().enumerate().filter_map(typical).collect();
+    // Zero has no place on the axis: an interval from there begins at its end.
+    let ends = intervals.iter().flat_map(|(_, typical)| [typical.low, typical.high]).filter(|end| *end > 0.0);
+    let (low, high) =
+        medians().chain(ends).fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(m), high.max(m)));
+    let (colour, shape) = points[points.len() - 1].look;
     let unit = points[0].info.unit;
     let label = format!("{} of {}", asked.metric, asked.arm);
-    let y = Axis::log(label, low / 1.1, high * 1.1, |value| with_unit(value, unit));
+    let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, unit));
     let mut marks = uprights(&y, changes);
     let line: Vec<(f64, f64)> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
-    marks.push(Mark::Line { points: line.clone(), colour: theme::SHADE, width: 1.0 });
-    marks.extend(line.into_iter().map(|at| Mark::Dot { at, colour: BLUE, shape: Shape::Disc }));
+    marks.push(Mark::Line { points: line.clone(), colour: theme::SHADE, width: 1.0, dash: Dash::Solid });
+    let up = |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour };
+    marks.extend(intervals.into_iter().map(up));
+    marks.extend(line.into_iter().map(|at| Mark::Dot { at, colour, shape }));
     marks.extend(levels(points.len(), changes, f64::exp));
     Panel { title: "Median over blocks".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
+}
+
+/// An axis that goes on above all there is, for words.
+fn with_room(mut y: Axis) -> Axis {
+    let (low, high) = y.range;
+    y.range.1 = if y.log { high * (high / low).powf(FREE) } else { high + FREE * (high - low) };
+    y
 }
 
 /// The runs by their dates; where some are of one day, `11-22 10:14`.
@@ -72,12 +94,13 @@ fn runs(points: &[Point]) -> Axis {
 fn uprights(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     let mut marks = vec![];
     for change in changes {
-        let (colour, word): (Colour, &str) = match change.standing {
-            Standing::Confirmed { .. } => (VERMILLION, "confirmed"),
-            Standing::Suspected { .. } => (theme::SHADE, "suspected"),
+        let (dash, word) = match change.standing {
+            Standing::Confirmed { .. } => (Dash::Solid, "confirmed"),
+            Standing::Suspected { .. } => (Dash::Long, "suspected"),
         };
         let x = change.at as f64 - 0.5;
-        marks.push(Mark::Line { points: vec![(x, y.range.0), (x, y.range.1)], colour, width: 2.0 });
+        let points = vec![(x, y.range.0), (x, y.range.1)];
+        marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
         marks.push(Mark::Words {
             at: (x, y.range.1),
             shift: (4, 10),
@@ -99,7 +122,7 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
     let level = |((from, to), log): ((usize, usize), f64)| {
         let y = place(log);
         let points = vec![(from as f64 - 0.5, y), (to as f64 - 0.5, y)];
-        Mark::Line { points, colour: theme::INK, width: 1.5 }
+        Mark::Line { points, colour: theme::INK, width: 1.5, dash: Dash::Solid }
     };
     starts.zip(ends()).zip(heights).map(level).collect()
 }
@@ -108,7 +131,8 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 mod tests {
     use super::super::tests::{STEP, asked, points};
     use super::super::{Asked, history};
-    use crate::plot::svg;
+    use crate::plot::colour::{VERMILLION, theme};
+    use crate::plot::{Mark, Shape, svg};
 
     #[test]
     fn it_is_drawn_with_its_changes_and_any_text() {
@@ -117,6 +141,38 @@ mod tests {
         assert_eq!(chart.panels.len(), 2);
         let svg = svg::inline(&chart).unwrap();
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
+    }
+
+    #[test]
+    fn an_arm_keeps_its_look_and_every_point_its_interval() {
+        let chart = history(&asked(Some("ext4")), points(&STEP)).chart.unwrap();
+        let (mut ups, mut dots) = (0, 0);
+        for panel in &chart.panels {
+            let top = |mark: &Mark| match mark {
+                Mark::Up { y, .. } => y.1,
+                _ => f64::NEG_INFINITY,
+            };
+            let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
+            assert!(
+                panel.y.place(panel.y.range.1) > panel.y.place(highest),
+                "words stand above all intervals"
+            );
+            for mark in &panel.marks {
+                match mark {
+                    Mark::Up { colour, .. } => {
+                        assert_eq!(*colour, VERMILLION);
+                        ups += 1;
+                    }
+                    Mark::Dot { colour, shape, .. } => {
+                        assert_eq!((*colour, *shape), (VERMILLION, Shape::Square));
+                        dots += 1;
+                    }
+                    Mark::Line { colour, .. } => assert!([theme::INK, theme::SHADE].contains(colour)),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((ups, dots), (2 * STEP.len(), 2 * STEP.len()));
     }
 
     #[test]

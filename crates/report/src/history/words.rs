@@ -1,7 +1,7 @@
 //! What a history says in words.
 
 use super::{Asked, Point};
-use crate::number::{plural, three, with_unit};
+use crate::number::{self, plural, three, with_unit};
 use fsarena_core::sample::Direction;
 use fsarena_stats::change::{Change, Standing};
 
@@ -44,13 +44,13 @@ fn sentence(points: &[Point], change: &Change, paired: bool) -> String {
         format!(" With it the machine changed: {} → {}.", earlier.machine, point.machine)
     };
     format!(
-        "{} Since run {} ({}): {} → {} ({:+.1}%{better}).{machine}",
+        "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
         standing(change),
         point.run,
         date(&point.started),
         level(change.before),
         level(change.after),
-        100.0 * (factor - 1.0),
+        number::change(factor),
     )
 }
 

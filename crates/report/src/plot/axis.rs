@@ -1,6 +1,6 @@
 //! Axes: where ticks stand, and what they say.
 
-use crate::number::{three, with_unit};
+use crate::number::{Scale, three};
 use fsarena_core::sample::Unit;
 
 /// An axis. Its coordinates are those of the data; a logarithmic one maps them itself.
@@ -25,12 +25,10 @@ impl Axis {
     /// From zero to a value, for bars.
     pub fn from_zero(label: impl Into<String>, most: f64, unit: Unit) -> Axis {
         let most = if most > 0.0 && most.is_finite() { most * 1.02 } else { 1.0 };
-        let step = step_of(most / TICKS, unit);
-        let say = |at: f64| match unit {
-            Unit::Percent => format!("{}%", trimmed(at)),
-            unit => with_unit(at, unit),
-        };
-        let ticks = multiples(step, 0.0, most).into_iter().map(|at| (at, say(at))).collect();
+        // One multiple of the unit for all ticks, and round steps of that.
+        let scale = Scale::of(most, unit);
+        let ticks = multiples(nice(most / scale.per / TICKS), 0.0, most / scale.per).into_iter();
+        let ticks = ticks.map(|at| (at * scale.per, scale.said(trimmed(at)))).collect();
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
@@ -66,6 +64,20 @@ impl Axis {
         }
         let ticks = ticks.into_iter().map(|at| (at, say(at))).collect();
         Axis { label: logarithmic(label.into()), range: (low, high), log: true, ticks, grid: true }
+    }
+
+    /// The same, in a unit: within a factor of a thousand in one multiple of it.
+    pub fn log_in(label: impl Into<String>, low: f64, high: f64, unit: Unit) -> Axis {
+        let scale = Scale::of((low * high).sqrt(), unit);
+        let own = high / low > 1000.0;
+        let say = |at: f64| match own {
+            true => {
+                let scale = Scale::of(at, unit);
+                scale.said(trimmed(at / scale.per))
+            }
+            false => scale.said(trimmed(at / scale.per)),
+        };
+        Axis::log(label, low, high, say)
     }
 
     /// Logarithmic with ticks at the values that occur: threads, block sizes.
@@ -165,15 +177,6 @@ fn nice(rough: f64) -> f64 {
     digit * power
 }
 
-/// The step between ticks: bytes are counted in powers of 1024.
-fn step_of(rough: f64, unit: Unit) -> f64 {
-    if !matches!(unit, Unit::Bytes | Unit::BytesPerSecond) || rough < 1024.0 {
-        return nice(rough);
-    }
-    let power = 1024f64.powf((rough.ln() / 1024f64.ln()).floor());
-    power * nice(rough / power)
-}
-
 fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
     let first = (low / step).ceil() as i64;
     // A step that is lost in rounding would never end.
@@ -192,9 +195,19 @@ mod tests {
     fn bars_begin_at_zero_and_ticks_have_units() {
         let axis = Axis::from_zero("time", 2.3, Unit::Seconds);
         assert_eq!(axis.range.0, 0.0);
-        assert_eq!(words(&axis), ["0 s", "0.500 s", "1.00 s", "1.50 s", "2.00 s"]);
-        assert_eq!(words(&Axis::from_zero("size", 9e6, Unit::Bytes))[1], "2.00 MiB");
+        assert_eq!(words(&axis), ["0 s", "0.5 s", "1 s", "1.5 s", "2 s"]);
+        assert_eq!(words(&Axis::from_zero("size", 9e6, Unit::Bytes))[1], "2 MiB");
         assert_eq!(Axis::from_zero("nothing", 0.0, Unit::Seconds).range, (0.0, 1.0));
+    }
+
+    #[test]
+    fn ticks_of_one_axis_share_a_unit_and_round_steps_of_it() {
+        let axis = Axis::from_zero("throughput", 1.6e9, Unit::BytesPerSecond);
+        assert_eq!(words(&axis), ["0 MB/s", "500 MB/s", "1000 MB/s", "1500 MB/s"]);
+        let axis = Axis::log_in("latency", 8e4, 3e7, Unit::Nanoseconds);
+        assert_eq!(words(&axis), ["0.1 ms", "0.3 ms", "1 ms", "3 ms", "10 ms", "30 ms"]);
+        let wide = Axis::log_in("latency", 1e3, 1e9, Unit::Nanoseconds);
+        assert_eq!((words(&wide)[0], *words(&wide).last().unwrap()), ("1 µs", "1 s"));
     }
 
     #[test]

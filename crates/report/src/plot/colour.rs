@@ -1,5 +1,9 @@
 //! Colours: one a filesystem in every chart, safe for colour-blind readers, and a few for what is around.
 
+mod families;
+#[cfg(test)]
+mod vision;
+
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
 
@@ -16,18 +20,21 @@ pub mod theme {
     pub const SOFT: Colour = Colour(0x57, 0x60, 0x6a);
     /// Grid lines.
     pub const GRID: Colour = Colour(0xd8, 0xde, 0xe4);
-    /// What is not data, but a part of it: warm-up, settling.
+    /// What is not data, but a part of it: settling.
     pub const SHADE: Colour = Colour(0x8c, 0x95, 0x9f);
+    /// Warm-up, which is work but does not count.
+    pub const WARM: Colour = Colour(0x8a, 0x6d, 0x5b);
     /// The page.
     pub const PAPER: Colour = Colour(0xff, 0xff, 0xff);
     /// A dark page.
     pub const DARK_PAPER: Colour = Colour(0x0d, 0x11, 0x17);
     /// What each becomes on a dark page.
-    pub const TURNED: [(Colour, Colour); 5] = [
+    pub const TURNED: [(Colour, Colour); 6] = [
         (INK, Colour(0xe6, 0xed, 0xf3)),
         (SOFT, Colour(0x9d, 0xa7, 0xb3)),
         (GRID, Colour(0x30, 0x36, 0x3d)),
         (SHADE, Colour(0x6a, 0x75, 0x80)),
+        (WARM, Colour(0xb3, 0x94, 0x7f)),
         (PAPER, DARK_PAPER),
     ];
 }
@@ -57,20 +64,6 @@ pub const YELLOW: Colour = Colour(0x85, 0x75, 0x00);
 const RAW: Colour = Colour(0x7d, 0x85, 0x90);
 const WHITE: Colour = Colour(0xff, 0xff, 0xff);
 const BLACK: Colour = Colour(0x00, 0x00, 0x00);
-
-/// What the colours of arms become on a dark page.
-const TURNED: [(Colour, Colour); 8] = [
-    (BLUE, Colour(0x2e, 0x8b, 0xc9)),
-    (VERMILLION, Colour(0xf0, 0x7f, 0x2e)),
-    (GREEN, Colour(0x1f, 0xb9, 0x8c)),
-    (SKY, Colour(0xa6, 0xdc, 0xf7)),
-    (PURPLE, Colour(0xdd, 0x93, 0xbd)),
-    (ORANGE, Colour(0xe6, 0x9f, 0x00)),
-    (YELLOW, Colour(0xd9, 0xc9, 0x5a)),
-    (RAW, RAW),
-];
-/// How far the shades of a colour are on the way to the ink of the page: black, or white on a dark one.
-const SHADES: [f64; 5] = [0.0, 0.45, 0.7, 0.25, 0.6];
 
 /// Filesystems with a colour of their own in every report.
 const KNOWN: [(&str, Colour); 8] = [
@@ -108,31 +101,22 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
                 colour
             }
         };
-        let shared = names[..at].iter().filter(|other| *other == name).count();
-        colours.push(base.shade(shared));
+        colours.push(base.shade(variant(names, at)));
     }
     colours
 }
 
+/// The how-manieth arm of its filesystem each arm is.
+pub fn variants(arms: &[Arm]) -> Vec<usize> {
+    let names: Vec<&str> = arms.iter().map(|arm| arm.level(factor::FS)).collect();
+    (0..names.len()).map(|at| variant(&names, at)).collect()
+}
+
+fn variant(names: &[&str], at: usize) -> usize {
+    names[..at].iter().filter(|other| **other == names[at]).count()
+}
+
 impl Colour {
-    /// The `at`-th shade of a colour, itself first; shades of a shade are of the same colour.
-    pub fn shade(self, at: usize) -> Colour {
-        let known = |(base, _): &(Colour, Colour)| {
-            let place = SHADES.iter().position(|share| base.towards(BLACK, *share) == self);
-            place.map(|place| (*base, place))
-        };
-        let (base, place) = TURNED.iter().find_map(known).unwrap_or((self, 0));
-        base.towards(BLACK, SHADES[(place + at) % SHADES.len()])
-    }
-
-    /// Every colour that an arm may have, and what it becomes on a dark page.
-    pub fn turned() -> impl Iterator<Item = (Colour, Colour)> {
-        let shades = |(light, dark): (Colour, Colour)| {
-            SHADES.map(|share| (light.towards(BLACK, share), dark.towards(WHITE, share)))
-        };
-        TURNED.into_iter().flat_map(shades)
-    }
-
     /// A mixture with another colour.
     pub fn towards(self, other: Colour, share: f64) -> Colour {
         let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
@@ -203,14 +187,14 @@ mod tests {
     #[test]
     fn shades_of_shades_are_of_the_same_colour() {
         assert_eq!(BLUE.shade(1).shade(2), BLUE.shade(3));
-        assert_eq!(BLUE.shade(3).shade(2), BLUE);
+        assert_eq!(BLUE.shade(3).shade(1), BLUE);
     }
 
     #[test]
     fn what_is_drawn_stands_out_from_the_page_by_three_to_one() {
         assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
-        for (light, dark) in
-            Colour::turned().chain(theme::TURNED.into_iter().filter(|(c, _)| *c == theme::SHADE))
+        for (light, dark) in Colour::turned()
+            .chain(theme::TURNED.into_iter().filter(|(c, _)| [theme::SHADE, theme::WARM].contains(c)))
         {
             assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
             assert!(dark.contrast(theme::DARK_PAPER) >= 3.0, "{} on a dark page", dark.hex());

@@ -1,16 +1,16 @@
 //! The one renderer of all charts: panels, axes and marks through plotters, on its SVG backend.
 
 mod legend;
+mod marks;
 
 use super::colour::{Colour, theme};
-use super::{Anchor, Axis, Chart, Mark, Panel, Shape};
+use super::{Axis, Chart, Dash, Mark, Panel};
 use crate::error::Error;
 use crate::safe;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Display;
 
 /// Width of every chart in CSS pixels.
@@ -25,6 +25,8 @@ const SMALL: u32 = 10;
 const LEGEND_ROW: u32 = 20;
 /// Room between panels.
 const GAP: u32 = 10;
+/// Room to the right of a plot, at least.
+const RIGHT: u32 = 22;
 /// Height of a line of a panel's title.
 const TITLE_LINE: u32 = WORDS + 4;
 
@@ -42,8 +44,9 @@ pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
     let columns = chart.columns.max(1);
     // Panels above each other share their left edge.
     let labels = chart.panels.iter().map(|panel| label_width(&panel.y)).max().unwrap_or(0);
+    let right = chart.panels.iter().map(right_margin).max().unwrap_or(RIGHT);
     let rows: Vec<Row> =
-        chart.panels.chunks(columns).map(|row| Row::of(row, columns as u32, labels)).collect();
+        chart.panels.chunks(columns).map(|row| Row::of(row, columns as u32, (labels, right))).collect();
     let size = (WIDTH, top + rows.iter().map(Row::height).sum::<u32>());
     let mut text = String::new();
     {
@@ -59,7 +62,7 @@ pub fn draw(chart: &Chart) -> Result<(String, (u32, u32)), Error> {
         }
         said(root.present())?;
     }
-    Ok((inside(&text).to_string(), size))
+    Ok((with_dashes(inside(&text)), size))
 }
 
 /// What is between the tags of the root element.
@@ -77,14 +80,16 @@ struct Row<'a> {
     width: u32,
     /// Room for the labels of their vertical axes.
     labels: u32,
+    /// Room to the right of their plots.
+    right: u32,
 }
 
 impl Row<'_> {
-    fn of(panels: &[Panel], columns: u32, labels: u32) -> Row<'_> {
+    fn of(panels: &[Panel], columns: u32, (labels, right): (u32, u32)) -> Row<'_> {
         let width = (WIDTH - GAP * (columns - 1)) / columns;
         let labels = labels.min(width / 2);
         let titles = panels.iter().map(|panel| title_lines(&panel.title, width - labels)).collect();
-        Row { panels, titles, width, labels }
+        Row { panels, titles, width, labels, right }
     }
 
     /// Room above the plots, the same for all so that they stand in line.
@@ -108,7 +113,7 @@ impl Row<'_> {
                 let at = (px(self.labels), px(line as u32 * TITLE_LINE));
                 said(area.draw_text(words, &font(WORDS + 1, theme::INK, true), at))?;
             }
-            draw_panel(&area, panel, self.labels, self.head())?;
+            draw_panel(&area, panel, (self.labels, self.right), self.head())?;
         }
         Ok(())
     }
@@ -118,6 +123,15 @@ impl Row<'_> {
 fn label_width(axis: &Axis) -> u32 {
     let longest = axis.ticks.iter().map(|(_, words)| width_of(words, WORDS)).max().unwrap_or(0);
     longest + 10 + if axis.label.is_empty() { 0 } else { WORDS + 8 }
+}
+
+/// Room to the right of a plot: for half a label, and for the ends of intervals that lie beyond the picture.
+fn right_margin(panel: &Panel) -> u32 {
+    let beyond = |mark: &Mark| match mark {
+        Mark::Across { beyond: Some(end), .. } => width_of(end, SMALL) + 10,
+        _ => 0,
+    };
+    panel.marks.iter().map(beyond).max().unwrap_or(0).max(RIGHT)
 }
 
 /// The beginning and the end of words that are too long.
@@ -155,12 +169,12 @@ fn title_lines(title: &str, room: u32) -> Vec<String> {
     lines
 }
 
-fn draw_panel(area: &Area, panel: &Panel, labels: u32, head: u32) -> Result<(), Error> {
+fn draw_panel(area: &Area, panel: &Panel, (labels, right): (u32, u32), head: u32) -> Result<(), Error> {
     let foot = WORDS + 12 + if panel.x.label.is_empty() { 0 } else { WORDS + 2 };
     let mut plot = said(
         ChartBuilder::on(area)
             .margin_top(px(head))
-            .margin_right(px(22))
+            .margin_right(px(right))
             .x_label_area_size(px(foot))
             .y_label_area_size(px(labels))
             .build_cartesian_2d(coordinate(&panel.x), coordinate(&panel.y)),
@@ -188,7 +202,7 @@ fn draw_panel(area: &Area, panel: &Panel, labels: u32, head: u32) -> Result<(), 
         mesh.y_desc(safe::line(&panel.y.label));
     }
     said(mesh.draw())?;
-    panel.marks.iter().try_for_each(|mark| draw_mark(&mut plot, panel, mark))
+    panel.marks.iter().try_for_each(|mark| marks::draw(&mut plot, panel, mark))
 }
 
 /// An axis in the words of the library: coordinates as they are drawn, ticks where the axis has them.
@@ -233,76 +247,6 @@ fn speaker(axis: &Axis, room: u32) -> impl Fn(&f64) -> String {
     }
 }
 
-fn draw_mark(plot: &mut Plot, panel: &Panel, mark: &Mark) -> Result<(), Error> {
-    let place = |(x, y): (f64, f64)| (panel.x.place(x), panel.y.place(y));
-    match mark {
-        Mark::Box { x, y, colour, opacity } => {
-            let corners = [place((x.0, y.0)), place((x.1, y.1))];
-            one(plot, Rectangle::new(corners, rgb(*colour).mix(*opacity).filled()))
-        }
-        Mark::Frame { x, y, colour } => {
-            let corners = [(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
-            one(plot, PathElement::new(corners.map(place).to_vec(), style(*colour, 2.0)))
-        }
-        Mark::Line { points, colour, width } => {
-            let points: Vec<_> = points.iter().copied().map(place).collect();
-            one(plot, PathElement::new(points, style(*colour, *width)))
-        }
-        Mark::Band { points, colour } => {
-            let low = points.iter().map(|(x, low, _)| place((*x, *low)));
-            let high = points.iter().rev().map(|(x, _, high)| place((*x, *high)));
-            one(plot, Polygon::new(low.chain(high).collect::<Vec<_>>(), rgb(*colour).mix(0.2).filled()))
-        }
-        Mark::Dot { at, colour, shape } => dot(plot, place(*at), *colour, *shape),
-        Mark::Across { x, y, open } => across(plot, panel, *x, *y, *open),
-        Mark::Up { x, y, colour } => {
-            let line = [place((*x, y.0)), place((*x, y.1))];
-            one(plot, PathElement::new(line.to_vec(), style(*colour, 1.0)))?;
-            line.into_iter().try_for_each(|end| {
-                let cap = PathElement::new(vec![(px(0) - px(3), 0), (px(3), 0)], style(*colour, 1.0));
-                one(plot, EmptyElement::at(end) + cap)
-            })
-        }
-        Mark::Words { at, shift, text, colour, anchor, strong } => {
-            let hpos = match anchor {
-                Anchor::Start => HPos::Left,
-                Anchor::Middle => HPos::Center,
-                Anchor::End => HPos::Right,
-            };
-            let style = font(SMALL, *colour, *strong).pos(Pos::new(hpos, VPos::Center));
-            let words = Text::new(safe::line(text), (shift.0 * FINE as i32, shift.1 * FINE as i32), style);
-            one(plot, EmptyElement::at(place(*at)) + words)
-        }
-    }
-}
-
-/// An interval with an upright line at each end, or an arrow where it goes on. It lies over bars of any colour, so it has
-/// a rim of the colour of the page.
-fn across(plot: &mut Plot, panel: &Panel, (low, high): (f64, f64), y: f64, open: bool) -> Result<(), Error> {
-    let at = |x: f64| (panel.x.place(x), panel.y.place(y));
-    let cap = vec![(0, -px(3)), (0, px(3))];
-    let end = if open { vec![(-px(4), -px(3)), (0, 0), (-px(4), px(3))] } else { cap.clone() };
-    [style(theme::PAPER, 2.75), style(theme::INK, 1.25)].into_iter().try_for_each(|ink| {
-        one(plot, PathElement::new(vec![at(low), at(high)], ink))?;
-        one(plot, EmptyElement::at(at(low)) + PathElement::new(cap.clone(), ink))?;
-        one(plot, EmptyElement::at(at(high)) + PathElement::new(end.clone(), ink))
-    })
-}
-
-fn dot(plot: &mut Plot, at: (f64, f64), colour: Colour, shape: Shape) -> Result<(), Error> {
-    let full = rgb(colour).filled();
-    let polygon = |points: &[(i32, i32)]| {
-        Polygon::new(points.iter().map(|(x, y)| (px(1) * x / 2, px(1) * y / 2)).collect::<Vec<_>>(), full)
-    };
-    match shape {
-        Shape::Disc => one(plot, Circle::new(at, px(7) / 2, full)),
-        Shape::Ring => one(plot, Circle::new(at, px(7) / 2, style(colour, 1.5))),
-        Shape::Square => one(plot, EmptyElement::at(at) + polygon(&[(-6, -6), (6, -6), (6, 6), (-6, 6)])),
-        Shape::Triangle => one(plot, EmptyElement::at(at) + polygon(&[(0, -8), (7, 6), (-7, 6)])),
-        Shape::Diamond => one(plot, EmptyElement::at(at) + polygon(&[(0, -11), (9, 0), (0, 11), (-9, 0)])),
-    }
-}
-
 /// Draws one element.
 fn one<'b, E>(plot: &mut Plot<'_, 'b>, element: E) -> Result<(), Error>
 where
@@ -324,6 +268,36 @@ fn style(colour: Colour, width: f64) -> ShapeStyle {
     rgb(colour).stroke_width((width * f64::from(FINE)).round() as u32)
 }
 
+/// What the library knows no way to say is said by widths that no line has, and put right in [`with_dashes`].
+const BROKEN: u32 = 1000;
+/// Lengths of dashes and gaps in CSS pixels.
+const DASHES: [(Dash, &[u32]); 3] =
+    [(Dash::Long, &[7, 4]), (Dash::Dots, &[2, 3]), (Dash::Mixed, &[9, 3, 2, 3])];
+
+fn broken(colour: Colour, width: f64, dash: Dash) -> ShapeStyle {
+    let kind = DASHES.iter().position(|(kind, _)| *kind == dash).map_or(0, |at| at as u32 + 1);
+    let plain = style(colour, width);
+    plain.stroke_width(plain.stroke_width + kind * BROKEN)
+}
+
+/// Breaks lines that are to be broken. Text cannot look like this: its quotes are escaped.
+fn with_dashes(svg: &str) -> String {
+    const WIDTH: &str = " stroke-width=\"";
+    let mut parts = svg.split(WIDTH);
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (number, rest) = part.split_once('"').unwrap_or((part, ""));
+        let width: u32 = number.parse().unwrap_or(1);
+        text.push_str(&format!("{WIDTH}{}\"", width % BROKEN));
+        if let Some((_, lengths)) = (width / BROKEN).checked_sub(1).and_then(|at| DASHES.get(at as usize)) {
+            let lengths: Vec<String> = lengths.iter().map(|length| (length * FINE).to_string()).collect();
+            text.push_str(&format!(" stroke-dasharray=\"{}\"", lengths.join(" ")));
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
 fn rgb(Colour(r, g, b): Colour) -> RGBColor {
     RGBColor(r, g, b)
 }
@@ -340,6 +314,16 @@ fn said<T, E: Display>(result: Result<T, E>) -> Result<T, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dashes_are_said_as_svg_says_them() {
+        let line = |width| format!("<polyline stroke-width=\"{width}\" points=\"1,2\"/>");
+        assert_eq!(with_dashes(&line(7)), line(7));
+        let width = broken(theme::INK, 1.75, Dash::Long).stroke_width;
+        let dashed = "<polyline stroke-width=\"7\" stroke-dasharray=\"28 16\" points=\"1,2\"/>";
+        assert_eq!(with_dashes(&line(width)), dashed);
+        assert_eq!(with_dashes("<text>a</text>"), "<text>a</text>");
+    }
 
     #[test]
     fn long_titles_are_broken_and_long_labels_lose_their_middle() {

@@ -116,7 +116,7 @@ mod tests {
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];
         let bar = Mark::Box { x: (0.0, 2.0), y: (-0.9, -0.1), colour: BLUE, opacity: 1.0 };
-        let interval = Mark::Across { x: (1.5, 3.0), y: -0.5, open: true };
+        let interval = Mark::Across { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
         let panel = Panel {
             title: words.into(),
             x: Axis::from_zero(words, 4.0, fsarena_core::sample::Unit::Seconds),

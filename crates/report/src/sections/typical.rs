@@ -2,7 +2,7 @@
 
 use super::tasks::absolute;
 use crate::document::Cell;
-use crate::number::with_unit;
+use crate::number::ends;
 use crate::report::Report;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
@@ -14,7 +14,7 @@ pub fn cell(values: &[f64], unit: Unit) -> Cell {
     let known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let logs = known.iter().all(|value| *value > 0.0).then(|| known.iter().map(|value| value.ln()).collect());
     let typical = logs.and_then(Ratio::of).filter(|typical| typical.blocks > 1);
-    let ends = |typical: Ratio| (with_unit(typical.low, unit), with_unit(typical.high, unit));
+    let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
     // What is the same in every block has no ends.
     let ends = typical.map(ends).filter(|(low, high)| low != high);
     Cell::two(

@@ -7,5 +7,6 @@ mod fixture;
 mod hostile;
 mod import;
 mod logs;
+mod pictures;
 mod ranking;
 mod snapshots;

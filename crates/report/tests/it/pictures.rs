@@ -1,0 +1,114 @@
+//! What pictures show and what they say that they leave out.
+
+use crate::fixture;
+use fsarena_core::record::RunRecord;
+use fsarena_report::charts;
+use fsarena_report::plot::{Chart, Mark, Sign};
+use fsarena_report::report::Report;
+use std::collections::BTreeMap;
+
+fn all(record: RunRecord) -> Vec<Chart> {
+    charts::all(&Report::new(record, &["elapsed"]).unwrap())
+}
+
+fn named<'c>(charts: &'c [Chart], id: &str) -> &'c Chart {
+    charts.iter().find(|chart| chart.id == id).unwrap()
+}
+
+/// Sets the time of tasks to zero where asked, by arm and block.
+fn with_zeros(mut record: RunRecord, zero: impl Fn(usize, u32) -> bool) -> RunRecord {
+    let elapsed = record.readings.iter().position(|info| info.id == "elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        if zero(cell.arm, cell.block) {
+            record.samples.values[elapsed][row] = 0.0;
+        }
+    }
+    record
+}
+
+fn intervals(chart: &Chart) -> usize {
+    let marks = chart.panels.iter().flat_map(|panel| &panel.marks);
+    marks.filter(|mark| matches!(mark, Mark::Across { .. } | Mark::Up { .. })).count()
+}
+
+#[test]
+fn what_zeros_leave_out_is_said() {
+    // ext4 is always zero, xfs but in two blocks.
+    let zero = |arm, block| arm == 0 || (arm == 1 && block > 1);
+    let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), zero));
+    let ratios = named(&charts, "ratios-elapsed");
+    assert!(ratios.about.contains("ext4 is not drawn"), "{}", ratios.about);
+    assert!(ratios.about.contains(": in every block either it or the best arm is zero"), "{}", ratios.about);
+    assert!(ratios.about.contains("in TOTAL: 6 of 8 blocks are left out"), "{}", ratios.about);
+    assert!(ratios.about.contains("the extremes seen: under 8 blocks have a ratio"), "{}", ratios.about);
+    assert!(!ratios.about.contains("nothing is exact"), "there are 8 blocks: {}", ratios.about);
+    assert_eq!(intervals(ratios), 5, "one arm against the best: three tasks, TOTAL, GEOMETRIC MEAN");
+    // In units, zeros have an interval: three arms and a panel for each task and the TOTAL.
+    assert_eq!(intervals(named(&charts, "raw-elapsed")), 3 * 4);
+
+    let one_block = |arm, block| arm == 0 || (arm == 1 && block > 0);
+    let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), one_block));
+    let ratios = named(&charts, "ratios-elapsed");
+    assert!(ratios.about.contains("has no interval in TOTAL: in 7 of 8 blocks"), "{}", ratios.about);
+    assert_eq!(intervals(ratios), 0);
+}
+
+#[test]
+fn whole_runs_leave_nothing_out() {
+    for chart in all(fixture::run(&["ext4", "xfs", "btrfs"], 9)) {
+        for words in ["ot drawn", "left out", "no interval in"] {
+            assert!(!chart.about.contains(words), "{}: {}", chart.id, chart.about);
+        }
+    }
+}
+
+#[test]
+fn an_interval_beyond_the_picture_says_its_end() {
+    let mut record = fixture::run(&["ext4", "xfs"], 9);
+    let elapsed = record.readings.iter().position(|info| info.id == "elapsed_ns").unwrap();
+    for row in 0..record.samples.len() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        if cell.arm == 1 && cell.block == 4 {
+            record.samples.values[elapsed][row] *= 20.0;
+        }
+    }
+    let charts = all(record);
+    let ends = |id: &str| -> Vec<String> {
+        let marks = named(&charts, id).panels.iter().flat_map(|panel| &panel.marks);
+        let end = |mark: &Mark| match mark {
+            Mark::Across { beyond, .. } => beyond.clone(),
+            _ => None,
+        };
+        marks.filter_map(end).collect()
+    };
+    let of_tasks = ends("ratios-elapsed");
+    assert!(!of_tasks.is_empty() && of_tasks.iter().all(|end| end.ends_with('%')), "{of_tasks:?}");
+    assert!(ends("raw-elapsed").iter().any(|end| end.ends_with(" s")), "{:?}", ends("raw-elapsed"));
+    let drawn = fsarena_report::plot::svg::inline(named(&charts, "ratios-elapsed")).unwrap();
+    assert!(drawn.contains(&of_tasks[0]), "{of_tasks:?}");
+}
+
+#[test]
+fn an_arm_looks_the_same_in_every_picture() {
+    let mut record = fixture::run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq", "btrfs"], 9);
+    for arm in &mut record.arms {
+        let fs = arm.name.split('/').next().unwrap().to_string();
+        arm.levels = [("fs".to_string(), fs)].into();
+    }
+    let names: Vec<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
+    let (mut colours, mut lines) = (BTreeMap::new(), BTreeMap::new());
+    for chart in all(record) {
+        for key in chart.legend.iter().filter(|key| names.contains(&key.label)) {
+            let colour = *colours.entry(key.label.clone()).or_insert(key.colour);
+            assert_eq!(key.colour, colour, "{} in {}", key.label, chart.id);
+            if let Sign::Series(shape, dash) = key.sign {
+                let line = *lines.entry(key.label.clone()).or_insert((shape, dash));
+                assert_eq!((shape, dash), line, "{} in {}", key.label, chart.id);
+            }
+        }
+    }
+    let different: std::collections::BTreeSet<_> = colours.values().collect();
+    assert_eq!((different.len(), lines.len()), (5, 5));
+    assert!(lines["ext4/none"].1 != lines["ext4/bfq"].1, "a dash tells the arms of a filesystem apart");
+}
