@@ -88,7 +88,10 @@ fn left_open(verdict: &Verdict) -> Option<String> {
     Some(if verdict.provisional {
         format!("provisional: a verdict needs {FIRST_LOOK} blocks")
     } else {
-        format!("excluded: a difference of more than {}", size(verdict.excludes()))
+        match verdict.excludes() {
+            most if most < 1.0 => format!("excluded: a difference of more than {}", size(most)),
+            most => format!("excluded: a factor of more than {}", three(1.0 + most)),
+        }
     })
 }
 
