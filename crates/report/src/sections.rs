@@ -2,6 +2,7 @@
 
 pub mod anomalies;
 pub mod answer;
+pub mod best;
 pub mod circumstances;
 pub mod claims;
 pub mod conclusions;

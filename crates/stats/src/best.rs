@@ -1,6 +1,6 @@
 //! The level of a factor at which everything else does best.
 
-use crate::analyse::{Error, analyse};
+use crate::analyse::{Analysis, Error, analyse};
 use fsarena_core::cell::Arm;
 use fsarena_core::factor;
 use fsarena_core::record::RunRecord;
@@ -22,8 +22,12 @@ pub struct Best {
 /// # Errors
 /// Where the run has no such metric.
 pub fn levels(record: &RunRecord, factor: &str, metric: &str) -> Result<Vec<Best>, Error> {
-    let analysis = analyse(record, metric)?;
-    let Some(overall) = &analysis.overall else { return Ok(vec![]) };
+    Ok(of(record, &analyse(record, metric)?, factor))
+}
+
+/// The same of an analysis of the run.
+pub fn of(record: &RunRecord, analysis: &Analysis, factor: &str) -> Vec<Best> {
+    let Some(overall) = &analysis.overall else { return vec![] };
     let comparison = &overall.geometric.comparison;
     let mut groups: Vec<(Arm, Vec<usize>)> = Vec::new();
     for (at, arm) in record.arms.iter().enumerate().filter(|(at, _)| comparison.arms[*at].median.is_some()) {
@@ -40,7 +44,7 @@ pub fn levels(record: &RunRecord, factor: &str, metric: &str) -> Result<Vec<Best
         arm.levels.insert(factor.to_string(), level.clone());
         Some(Best { arm, level, decided })
     };
-    Ok(groups.into_iter().filter_map(best).collect())
+    groups.into_iter().filter_map(best).collect()
 }
 
 /// An arm without one of its levels, named by the others that vary.

@@ -41,10 +41,10 @@ struct Pair<'a> {
     tasks: Vec<Task<'a>>,
 }
 
-/// Compares run `b` with run `a`; see [`compare_several`].
+/// Compares run `b` with run `a`.
 ///
 /// # Errors
-/// Those of [`compare_several`].
+/// Those of a comparison of several runs.
 pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
     compare_several(&[a, b], metric)
 }

@@ -1,6 +1,6 @@
 //! The answer in plain words, and what it leaves open.
 
-use super::{either, label, matrix};
+use super::{best, either, label, matrix};
 use crate::document::Document;
 use crate::number::{self, plural, three};
 use crate::report::Report;
@@ -30,7 +30,9 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
     if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
         document.parts.push(crate::document::Part::Loud(provisional(analysis)));
     }
-    document.list(sentences(&names, analysis));
+    document.list(
+        best::of_each(&report.record, analysis).into_iter().chain(sentences(&names, analysis)).collect(),
+    );
 }
 
 /// How to read the answers of a report.
@@ -158,7 +160,8 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     };
     let others = |keep: &dyn Fn(usize) -> bool| -> Vec<String> {
         let kept = main.order.iter().skip(1).copied().filter(|arm| keep(*arm));
-        kept.map(|arm| format!("{} {}", names[arm], of_best(main, arm))).collect()
+        let all: Vec<String> = kept.map(|arm| format!("{} {}", names[arm], of_best(main, arm))).collect();
+        few(all)
     };
     if provisional {
         let rest = others(&|_| true).join(", ");
@@ -183,6 +186,17 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
         sentences.push(weighted(names, main, &overall.geometric.comparison));
     }
     sentences
+}
+
+/// The first of many: the tables have all.
+fn few(mut all: Vec<String>) -> Vec<String> {
+    const MOST: usize = 6;
+    if all.len() > MOST {
+        let rest = all.len() - (MOST - 1);
+        all.truncate(MOST - 1);
+        all.push(format!("and {rest} more"));
+    }
+    all
 }
 
 /// Who was best over all, or between whom that is open.

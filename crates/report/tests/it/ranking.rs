@@ -103,3 +103,28 @@ fn two_arms_lead_with_b_against_a() {
     assert_eq!(row("untar", "elapsed")["blocks_for_margin"], 8);
     assert_eq!(exported(&Report::new(run(&["a", "b", "c"], 8), &[]).unwrap())["pair"], Value::Null);
 }
+
+#[test]
+fn the_best_level_of_each_filesystem_is_named() {
+    let told = |blocks: u32| {
+        let mut record = run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq"], blocks);
+        for arm in &mut record.arms {
+            let (fs, scheduler) = arm.name.split_once('/').unwrap();
+            arm.levels =
+                [("fs", fs), ("scheduler", scheduler)].map(|(id, level)| (id.into(), level.into())).into();
+        }
+        let levels = |levels: [&str; 2]| levels.map(String::from).to_vec();
+        record.plan.factors =
+            [("fs".into(), levels(["ext4", "xfs"])), ("scheduler".into(), levels(["none", "bfq"]))].into();
+        let mut out = Vec::new();
+        let report = Report::new(record, &["elapsed"]).unwrap();
+        exporters::find("term").unwrap().export(&report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert!(told(9).contains("- Best scheduler by elapsed: ext4 none, xfs none.\n"), "{}", told(9));
+    assert!(
+        told(3).contains("- Best scheduler by elapsed: ext4 none, xfs none (by the estimate, not"),
+        "{}",
+        told(3)
+    );
+}
