@@ -157,13 +157,13 @@ fn answered(place: &Place, answer: &str) {
     for fs in FILESYSTEMS {
         assert!(answer.contains(fs), "{answer}");
         for (step, words) in [("mkfs", format!("mkfs.{fs} ")), ("mount", "rw,relatime".to_string())] {
-            let line = report.lines().find(|line| line.starts_with(&format!("- {fs}, {step}: ")));
+            let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | {step} | ")));
             assert!(line.is_some_and(|line| line.contains(&words)), "{fs}, {step}: {line:?}");
         }
     }
     // What no mkfs says and nobody asked for: only the kernel knows.
     for (fs, option) in [("ext4", "data=ordered"), ("xfs", "logbufs=8"), ("btrfs", "subvolid=5")] {
-        let line = report.lines().find(|line| line.starts_with(&format!("- {fs}, mount: "))).unwrap();
+        let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");
     }
     assert!(answer.contains("PROVISIONAL") && answer.contains("001 Touch 20 files"), "{answer}");

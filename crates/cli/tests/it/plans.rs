@@ -140,7 +140,7 @@ fn a_plan_with_factors_runs_every_combination() {
     for (arm, option) in
         [("ext2/default", "relatime"), ("ext2/noatime", "noatime"), ("ext4/noatime", "noatime")]
     {
-        let line = report.lines().find(|line| line.starts_with(&format!("- {arm}, mount: "))).unwrap();
+        let line = report.lines().find(|line| line.starts_with(&format!("| {arm} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");
     }
 }

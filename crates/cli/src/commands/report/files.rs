@@ -19,6 +19,8 @@ pub fn write(report: &mut Report, format: &str, path: &Path) -> Result<(), Failu
     if let Some(format) = pictures::find(format) {
         return write_charts(report, format, path);
     }
+    // Before its charts: they go into a folder beside it, and no folder is made for that to be in.
+    let file = std::fs::File::create(path).map_err(Failure::file(path))?;
     if format == "md" {
         let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
         write_charts(
@@ -28,7 +30,6 @@ pub fn write(report: &mut Report, format: &str, path: &Path) -> Result<(), Failu
         )?;
         report.pictures = Some(link(Path::new(&folder)));
     }
-    let file = std::fs::File::create(path).map_err(Failure::file(path))?;
     let mut out = BufWriter::new(file);
     let exporter = find(format)?;
     exporter.export(report, &mut out)?;

@@ -257,12 +257,12 @@ impl Args {
         }
         for (format, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            // Charts go into a folder, which may be there already.
+            // Charts go into a folder, which is made where it is not there.
             let charts = fsarena_report::pictures::find(format).is_some();
             let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
-            if !dir.is_dir() || in_the_way {
+            if in_the_way || !(charts || dir.is_dir()) {
                 let message = format!(
-                    "--export: {} cannot be written: name a file (for charts a folder) in a directory that exists",
+                    "--export: {} cannot be written: name a file in a directory that exists, or for charts a folder",
                     path.display()
                 );
                 return Err(Failure::new(ExitCode::Usage, message));
