@@ -81,7 +81,7 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     if all_zero(analysis) {
         return vec![format!(
-            "By {} the arms cannot be compared: its values are zero, and zero has no ratio.",
+            "By {} the arms cannot be compared: too few of its values are above zero, and zero has no ratio.",
             analysis.metric.id
         )];
     }
