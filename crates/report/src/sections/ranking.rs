@@ -8,6 +8,7 @@ use crate::number::{plural, three};
 use crate::ranking::{Ranked, Ranking};
 use crate::report::Report;
 use crate::sections::answer::interval;
+use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
@@ -93,6 +94,14 @@ pub fn recommendation(report: &Report, ranking: &Ranking) -> String {
         let names: Vec<String> = first.map(|ranked| name(ranked.arm).to_string()).collect();
         return refuse(format!("{} may each be first; these blocks do not tell them apart.", either(&names)));
     }
+    if let Some((other, lead)) = not_separated(ranking) {
+        return refuse(format!(
+            "{} is first by the ranks, but the interval of {} holds 1: {}.",
+            name(best.arm),
+            name(other),
+            interval(lead)
+        ));
+    }
     if let Some(other) = ranking.overtaken_by() {
         let (best, other) = (name(best.arm), name(other));
         return refuse(format!(
@@ -114,6 +123,13 @@ pub fn recommendation(report: &Report, ranking: &Ranking) -> String {
         name(best.arm),
         name(next.arm)
     )
+}
+
+/// The first arm behind the best whose interval, made for looking again and again, does not leave out 1: ranks are of one
+/// look, and nothing is recommended that the answer calls undecided.
+fn not_separated(ranking: &Ranking) -> Option<(usize, Ratio)> {
+    let ratio = |ranked: &Ranked| Some((ranked.arm, ranking.comparison.arms[ranked.arm].ratio?));
+    ranking.arms.iter().skip(1).filter_map(ratio).find(|(_, ratio)| !ratio.separated())
 }
 
 fn winner_by_sum(report: &Report) -> Option<usize> {
@@ -141,4 +157,37 @@ pub fn json(report: &Report) -> Value {
         "arms": ranking.arms.iter().map(arm).collect::<Vec<_>>(),
         "recommendation": recommendation(report, &ranking),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::sample::Direction;
+    use fsarena_stats::comparison::compare;
+
+    #[test]
+    fn what_is_not_told_apart_is_not_recommended() {
+        let ranking = |second: f64| {
+            let values = |share: f64, wobble: f64| -> Vec<f64> {
+                (0..9).map(|block| share * (1.0 + wobble * f64::from(block % 3 - 1))).collect()
+            };
+            let comparison = compare(&[values(1.0, 0.0), values(second, 0.1)], Direction::Lower);
+            let ranked = |arm| Ranked {
+                arm,
+                ranks: Some((arm + 1, arm + 1)),
+                without_one: None,
+                probability_best: None,
+            };
+            Ranking {
+                metric: "elapsed".into(),
+                direction: Direction::Lower,
+                weights: vec![],
+                comparison,
+                arms: vec![ranked(0), ranked(1)],
+                blocks: 9,
+            }
+        };
+        assert_eq!(not_separated(&ranking(1.5)), None);
+        assert_eq!(not_separated(&ranking(1.02)).map(|(arm, _)| arm), Some(1));
+    }
 }
