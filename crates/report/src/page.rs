@@ -29,15 +29,29 @@ impl Page {
         colour: bool,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        match format {
-            "term" => terminal::write(&self.document, width, colour, out)?,
-            "md" => markdown::write(&self.document, out)?,
-            "json" => {
-                serde_json::to_writer_pretty(&mut *out, &self.json)?;
-                writeln!(out)?;
-            }
-            other => return Err(Error::Format(other.into())),
-        }
-        Ok(())
+        write(&self.document, &self.json, (format, width, colour), out)
     }
+}
+
+/// Writes words and tables, or what programs read, in one of [`FORMATS`]; with the columns of the terminal and whether it
+/// shows colours.
+///
+/// # Errors
+/// Where the format is none of these, or `out` fails.
+pub(crate) fn write(
+    document: &Document,
+    json: &Value,
+    (format, width, colour): (&str, Option<u16>, bool),
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    match format {
+        "term" => terminal::write(document, width, colour, out)?,
+        "md" => markdown::write(document, out)?,
+        "json" => {
+            serde_json::to_writer_pretty(&mut *out, json)?;
+            writeln!(out)?;
+        }
+        other => return Err(Error::Format(other.into())),
+    }
+    Ok(())
 }

@@ -168,6 +168,11 @@ fn jain(counts: &[u64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
 }
 
+/// A latency: less is better.
+const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help }
+}
+
 /// The readings of a kind whose operations move no data.
 macro_rules! readings_of {
     ($prefix:literal, $of:literal) => {
@@ -178,42 +183,15 @@ macro_rules! readings_of {
                 direction: Direction::Neutral,
                 help: concat!("number of ", $of, ", after the warm-up"),
             },
-            ReadingDef {
-                id: concat!($prefix, "_latency_mean_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("mean latency of ", $of, ", name resolution included"),
-            },
-            ReadingDef {
-                id: concat!($prefix, "_latency_p50_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("median latency of ", $of),
-            },
-            ReadingDef {
-                id: concat!($prefix, "_latency_p95_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("95th percentile of latency of ", $of),
-            },
-            ReadingDef {
-                id: concat!($prefix, "_latency_p99_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("99th percentile of latency of ", $of),
-            },
-            ReadingDef {
-                id: concat!($prefix, "_latency_p999_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("99.9th percentile of latency of ", $of),
-            },
-            ReadingDef {
-                id: concat!($prefix, "_latency_max_ns"),
-                unit: Unit::Nanoseconds,
-                direction: Direction::Lower,
-                help: concat!("longest latency of ", $of),
-            },
+            latency(
+                concat!($prefix, "_latency_mean_ns"),
+                concat!("mean latency of ", $of, ", name resolution included"),
+            ),
+            latency(concat!($prefix, "_latency_p50_ns"), concat!("median latency of ", $of)),
+            latency(concat!($prefix, "_latency_p95_ns"), concat!("95th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_p99_ns"), concat!("99th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_p999_ns"), concat!("99.9th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_max_ns"), concat!("longest latency of ", $of)),
         ]
     };
 }

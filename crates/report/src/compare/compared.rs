@@ -1,8 +1,9 @@
 //! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
 
-use crate::document::{Document, Part, markdown, terminal};
+use crate::document::{Document, Part};
 use crate::error::Error;
 use crate::html;
+use crate::page;
 use crate::plot::Chart;
 use serde_json::Value;
 use std::io::Write;
@@ -49,17 +50,10 @@ impl Compared {
         colour: bool,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        match format {
-            "term" => terminal::write(&self.document(), width, colour, out)?,
-            "md" => markdown::write(&self.document(), out)?,
-            "html" => out.write_all(html::comparison(self)?.as_bytes())?,
-            "json" => {
-                serde_json::to_writer_pretty(&mut *out, &self.json)?;
-                writeln!(out)?;
-            }
-            other => return Err(Error::Format(other.into())),
+        if format == "html" {
+            return Ok(out.write_all(html::comparison(self)?.as_bytes())?);
         }
-        Ok(())
+        page::write(&self.document(), &self.json, (format, width, colour), out)
     }
 
     /// Puts the answer's words at the head, and into the JSON too.
