@@ -159,7 +159,8 @@ fn facts(report: &Report) -> Vec<String> {
 
 fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     let mut first = Document::default();
-    pair::add_answer(&mut first, report);
+    let pairs = pair::rows(report);
+    pair::add_answer(&mut first, report, &pairs);
     for analysis in &report.analyses {
         answer::add(&mut first, report, analysis);
     }
@@ -170,7 +171,7 @@ fn sections(report: &Report) -> Result<Vec<Section>, Error> {
     scaling::add(&mut first, report);
     let mut claimed = Document::default();
     claims::add(&mut claimed, report);
-    pair::add(&mut claimed, report);
+    pair::add(&mut claimed, report, &pairs);
     conclusions::add(&mut claimed, report, true);
     let mut figures = Document::default();
     for (at, analysis) in report.analyses.iter().enumerate() {

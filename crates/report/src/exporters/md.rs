@@ -31,8 +31,9 @@ impl Exporter for Markdown {
         let mut document = Document::default();
         head::add(&mut document, report);
         claims::add(&mut document, report);
-        pair::add_answer(&mut document, report);
-        pair::add(&mut document, report);
+        let pairs = pair::rows(report);
+        pair::add_answer(&mut document, report, &pairs);
+        pair::add(&mut document, report, &pairs);
         for analysis in &report.analyses {
             answer::add(&mut document, report, analysis);
         }

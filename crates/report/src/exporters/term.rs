@@ -29,7 +29,7 @@ impl Exporter for Term {
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let mut document = Document::default();
         head::add(&mut document, report);
-        pair::add(&mut document, report);
+        pair::add(&mut document, report, &pair::rows(report));
         // One table: a screen holds no second. The answers below are for every metric that was asked for.
         for analysis in report.analyses.iter().take(1) {
             tasks::add(&mut document, report, analysis, true);

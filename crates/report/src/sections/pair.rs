@@ -25,7 +25,7 @@ const COSTS: [&str; 2] = ["system", "total_cpu"];
 const FEW: usize = 4;
 
 /// One metric of one task, or of all.
-struct Row {
+pub struct Row {
     task: String,
     /// Whether that is all the work.
     whole: bool,
@@ -59,9 +59,8 @@ fn difference(row: &Row) -> (String, String) {
 }
 
 /// What B costs or saves over A, in words, by each metric over all tasks; nothing where the run has not two arms.
-pub fn add_answer(document: &mut Document, report: &Report) {
+pub fn add_answer(document: &mut Document, report: &Report, rows: &[Row]) {
     let [a, b] = report.record.arms.as_slice() else { return };
-    let rows = rows(report);
     let whole: Vec<&Row> = rows.iter().filter(|row| row.whole).collect();
     if whole.is_empty() {
         return;
@@ -97,8 +96,7 @@ fn in_words(row: &Row, margin: f64) -> String {
 }
 
 /// The table, where the run has two arms.
-pub fn add(document: &mut Document, report: &Report) {
-    let rows = rows(report);
+pub fn add(document: &mut Document, report: &Report, rows: &[Row]) {
     let [a, b] = report.record.arms.as_slice() else { return };
     if rows.is_empty() {
         return;
@@ -108,7 +106,7 @@ pub fn add(document: &mut Document, report: &Report) {
     let blocks = format!("blocks for {margin}");
     let header = ["what", "B − A", "verdict", "σ", &blocks];
     let mut table = Table::figures(header.map(String::from).to_vec());
-    let cheapest = cheapest(&rows);
+    let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
         source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
     };
@@ -179,7 +177,8 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn rows(report: &Report) -> Vec<Row> {
+/// What is known of the two arms, by each metric; nothing where there are not two.
+pub fn rows(report: &Report) -> Vec<Row> {
     if report.record.arms.len() != 2 || !report.ranks() {
         return vec![];
     }
