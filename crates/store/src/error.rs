@@ -96,18 +96,16 @@ impl Error {
     }
 
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.to_path_buf();
-        move |source| Error::Io { doing, path, source }
+        move |source| Error::Io { doing, path: path.into(), source }
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
-        let path = path.to_path_buf();
-        move |source| Error::Write { path, source }
+        move |source| Error::Write { path: path.into(), source }
     }
 
-    /// A failure while reading a database: the file is to blame, whatever SQLite calls it.
+    /// A failure while reading a database: the file is to blame, whatever SQLite calls it. The path is copied only then:
+    /// this is called for every column of every row.
     pub(crate) fn read(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
-        let path = path.to_path_buf();
         move |source| {
             let what = match source.sqlite_error_code() {
                 Some(rusqlite::ErrorCode::NotADatabase) => {
@@ -118,7 +116,7 @@ impl Error {
                 }
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };
-            Error::Damaged { path, what }
+            Error::Damaged { path: path.into(), what }
         }
     }
 }

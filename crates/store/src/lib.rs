@@ -20,6 +20,7 @@ mod order;
 mod read;
 mod resume;
 mod rows;
+mod scan;
 mod schema;
 mod series;
 mod values;

@@ -129,9 +129,9 @@ impl Ids {
         self.0[place]
     }
 
-    /// The place of the id that a row refers to; `guess` where it is most often, which saves the search.
-    pub(crate) fn index_near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
-        if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
+    /// The place of an id, if it is there; `guess` where it is most often, which saves the search.
+    pub(crate) fn near(&self, id: i64, guess: usize) -> Option<usize> {
+        if self.0.get(guess) == Some(&id) { Some(guess) } else { self.0.binary_search(&id).ok() }
     }
 
     /// The place of the id that a row refers to.

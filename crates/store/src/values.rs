@@ -1,7 +1,7 @@
 //! The values of a run, read back: by far the most rows there are.
 
 use crate::rows::{Ids, Source};
-use crate::{Error, Result, schema};
+use crate::{Error, Result, scan, schema};
 use rusqlite::Connection;
 
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
@@ -69,18 +69,18 @@ struct Part<'a> {
 impl Part<'_> {
     /// Fills in the columns, which begin with the first sample of the part.
     fn fill(&self, source: &Source, columns: &mut [&mut [f64]]) -> Result<()> {
-        let sql = format!("SELECT sample, metric, value FROM value {} ORDER BY sample, metric", self.which);
+        let lost =
+            || Error::damaged(source.path, "damaged: a reference to a row that is not there in table value");
         let mut last = (i64::MIN, self.from);
         let mut column = 0;
-        source.each("value", &sql, |row| {
-            let sample = row.int(0)?;
-            if sample != last.0 {
+        scan::values(source, &self.which, |row| {
+            if row.sample != last.0 {
                 // Rows are sorted, so the next is most often the one after the last.
-                last = (sample, self.samples.index_near(sample, last.1 + 1, row)?);
+                last = (row.sample, self.samples.near(row.sample, last.1 + 1).ok_or_else(lost)?);
                 column = 0;
             }
-            column = self.readings.index_near(row.int(1)?, column, row)?;
-            columns[column][last.1 - self.from] = row.real(2)?;
+            column = self.readings.near(row.metric, column).ok_or_else(lost)?;
+            columns[column][last.1 - self.from] = row.value;
             column += 1;
             Ok(())
         })

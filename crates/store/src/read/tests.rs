@@ -30,7 +30,10 @@ fn columns_hold_what_was_measured() {
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(record.samples.step, [0, 1, 0, 1, 0, 1, 0, 1]);
     let (info, elapsed) = record.metric("elapsed_ns").unwrap();
-    assert_eq!((info.unit.suffix(), elapsed), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
+    assert_eq!(
+        (info.unit.suffix(), elapsed.into_owned()),
+        ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0])
+    );
 }
 
 #[test]
