@@ -7,6 +7,8 @@ use crate::plan::Plan;
 use crate::sample::{Direction, Unit};
 use crate::series::SeriesTable;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// A column of readings or metrics as the store knows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -121,9 +123,9 @@ impl RunRecord {
 
     /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,
     /// raw where it is a reading. NaN where it is absent. None where nothing of that name is known.
-    pub fn metric(&self, id: &str) -> Option<(MetricInfo, Vec<f64>)> {
+    pub fn metric(&self, id: &str) -> Option<(MetricInfo, Cow<'_, [f64]>)> {
         if let Some(column) = self.reading(id) {
-            return Some((self.readings[column].clone(), self.samples.values[column].clone()));
+            return Some((self.readings[column].clone(), Cow::Borrowed(&self.samples.values[column])));
         }
         let def = crate::metric::find(id)?;
         let info = MetricInfo {
@@ -132,13 +134,36 @@ impl RunRecord {
             direction: def.direction,
             help: def.help.to_string(),
         };
-        let columns: std::collections::HashMap<&str, &Vec<f64>> =
-            self.readings.iter().map(|r| r.id.as_str()).zip(&self.samples.values).collect();
-        let value = |row: usize| {
-            let get = |name: &str| columns.get(name).map(|c| c[row]).filter(|v| !v.is_nan());
-            (def.from)(&get).unwrap_or(f64::NAN)
-        };
-        Some((info, (0..self.samples.len()).map(value).collect()))
+        let asked = Asked { record: self, columns: RefCell::default() };
+        let value = |row: usize| (def.from)(&|name| asked.value(name, row)).unwrap_or(f64::NAN);
+        let mut values = Vec::with_capacity(self.samples.len());
+        values.extend((0..self.samples.len().min(1)).map(value));
+        // Where nothing that it asked for was read, it says the same of every row.
+        let read = asked.columns.borrow().iter().any(|(_, column)| column.is_some());
+        match read {
+            true => values.extend((1..self.samples.len()).map(value)),
+            false => values.resize(self.samples.len(), values.first().copied().unwrap_or(f64::NAN)),
+        }
+        Some((info, values.into()))
+    }
+}
+
+/// The columns that a formula asked for. It asks for the same few in each of a million rows, so that to look through
+/// them is faster than to find each in a map of all.
+struct Asked<'a> {
+    record: &'a RunRecord,
+    columns: RefCell<Vec<(String, Option<&'a [f64]>)>>,
+}
+
+impl Asked<'_> {
+    fn value(&self, name: &str, row: usize) -> Option<f64> {
+        let mut columns = self.columns.borrow_mut();
+        let at = columns.iter().position(|(asked, _)| asked == name).unwrap_or_else(|| {
+            let column = self.record.reading(name).map(|at| self.record.samples.values[at].as_slice());
+            columns.push((name.to_string(), column));
+            columns.len() - 1
+        });
+        columns[at].1.map(|values| values[row]).filter(|value| !value.is_nan())
     }
 }
 

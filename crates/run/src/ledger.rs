@@ -241,7 +241,7 @@ pub(crate) mod tests {
         );
         assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
         assert_eq!((record.steps.len(), ledger.last_block()), (1, 0));
-        assert_eq!(record.metric("elapsed").unwrap().1, [2.0, 2.0]);
+        assert_eq!(record.metric("elapsed").unwrap().1[..], [2.0, 2.0]);
         assert!(ledger.seconds("ext4") > 0.0 && ledger.seconds("btrfs") == 0.0);
     }
 

@@ -11,6 +11,7 @@ use fsarena_core::cell::StepInfo;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Everything that reports say of one metric.
@@ -93,7 +94,7 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     Ok(Analysis { metric: info, blocks: grid.blocks, dropped: dropped.into_iter().collect(), steps, overall })
 }
 
-fn known(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<f64>), Error> {
+fn known<'r>(record: &'r RunRecord, metric: &str) -> Result<(MetricInfo, Cow<'r, [f64]>), Error> {
     let unknown = || Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() };
     record.metric(metric).ok_or_else(unknown)
 }

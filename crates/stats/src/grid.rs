@@ -16,12 +16,10 @@ pub struct Grid {
 /// Sorts one value a row into the grid, leaving out some blocks. Several values of one step in one cell's
 /// block (workloads that share a step, or repeats on one mkfs) are one observation: their mean.
 pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid {
-    let blocks: BTreeSet<u32> =
-        record.cells.iter().map(|cell| cell.block).filter(|b| !leave_out.contains(b)).collect();
-    let column: BTreeMap<u32, usize> = blocks.iter().enumerate().map(|(at, block)| (*block, at)).collect();
+    let blocks = blocks(record, leave_out);
     // There are far more rows than cells.
     let place: Vec<(usize, Option<usize>)> =
-        record.cells.iter().map(|cell| (cell.arm, column.get(&cell.block).copied())).collect();
+        record.cells.iter().map(|cell| (cell.arm, blocks.binary_search(&cell.block).ok())).collect();
     let empty = vec![vec![f64::NAN; blocks.len()]; record.arms.len()];
     let mut values = vec![empty; record.steps.len()];
     let mut repeats: BTreeMap<(usize, usize, usize), f64> = BTreeMap::new();
@@ -37,7 +35,16 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
             *slot += (value - *slot) / *count;
         }
     }
-    Grid { blocks: blocks.into_iter().collect(), values }
+    Grid { blocks, values }
+}
+
+/// The blocks that a run has begun, ascending, but for those to leave out.
+pub fn blocks(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
+    let mut blocks: Vec<u32> = record.cells.iter().map(|cell| cell.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks.retain(|block| !leave_out.contains(block));
+    blocks
 }
 
 /// The blocks that were dropped as a whole.

@@ -145,7 +145,7 @@ mod tests {
         recorder.finish("the windows are done", true).unwrap();
         drop(recorder);
         let record = fsarena_store::read(&run).unwrap();
-        assert_eq!(record.metric("requests_count").unwrap().1, [10.0, 11.0, 12.0]);
+        assert_eq!(record.metric("requests_count").unwrap().1[..], [10.0, 11.0, 12.0]);
         assert_eq!(record.hosts.len(), 2);
         assert_eq!((record.notes[0].0, record.notes[0].1.kind), (Some(1), NoteKind::Dropped));
         assert!(record.status.complete);

@@ -287,7 +287,7 @@ mod tests {
         drop(recorder);
 
         let record = fsarena_store::read(&run).unwrap();
-        assert_eq!(record.metric("requests_count").unwrap().1, [0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(record.metric("requests_count").unwrap().1[..], [0.0, 1.0, 1.0, 1.0]);
         let [(block, note)] = &record.notes[..] else { panic!("{:?}", record.notes) };
         assert_eq!((block, note.kind), (&Some(2), NoteKind::Remark), "kept and used");
         assert!(note.text.starts_with("the clock was stepped by -3600.0"), "{}", note.text);

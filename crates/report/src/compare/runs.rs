@@ -14,6 +14,7 @@ use fsarena_stats::composite;
 use fsarena_stats::grid::{dropped, grid};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
+use std::borrow::Cow;
 
 /// What is compared on one task: b over a for each common arm, and the two orders.
 struct Task<'a> {
@@ -91,7 +92,7 @@ fn comparable(a: &RunRecord, b: &RunRecord) -> Result<(), Error> {
 
 fn side<'a>(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
     let analysis = analyse(record, metric)?;
-    let rows = record.metric(metric).map_or(vec![], |(_, rows)| rows);
+    let rows = record.metric(metric).map_or(Cow::default(), |(_, rows)| rows);
     Ok(Side { record, analysis, values: grid(record, &rows, &dropped(record)).values })
 }
 

@@ -30,13 +30,9 @@ impl Exporter for Csv {
         let factors = varying(record);
         // Only metrics are computed here; readings are read in place.
         let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.metric(def.id)).collect();
-        let columns: Vec<&[f64]> = record
-            .samples
-            .values
-            .iter()
-            .chain(metrics.iter().map(|(_, values)| values))
-            .map(Vec::as_slice)
-            .collect();
+        let readings = record.samples.values.iter().map(Vec::as_slice);
+        let columns: Vec<&[f64]> =
+            readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
         let mut writer = csv::Writer::from_writer(out);
         let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
         header.extend(["host", "boot", "workload", "step", "started_at_s"].map(String::from));

@@ -42,11 +42,11 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
     let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
-    for (sample, value) in values.into_iter().enumerate() {
+    for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let step = &record.steps[record.samples.step[sample] as usize].id;
         let Some((block_size, threads)) = place(step) else { continue };
-        if value.is_nan() || dropped.contains(&cell.block) {
+        if dropped.contains(&cell.block) {
             continue;
         }
         let arm = &record.arms[cell.arm];
@@ -64,7 +64,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
             shares.push(vec![]);
             rows.len() - 1
         });
-        rows[found].iops[cell.block as usize] = Some(value);
+        rows[found].iops[cell.block as usize] = Some(*value);
         shares[found].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
     }
     for (row, shares) in rows.iter_mut().zip(&shares) {

@@ -56,14 +56,14 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let steps: Vec<String> = record.steps.iter().map(|step| rest_of(&step.id)).collect();
     let mut zeros = 0;
     let mut found: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
-    for (sample, value) in values.into_iter().enumerate() {
+    for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let at = record.samples.step[sample] as usize;
         let arm = &record.arms[cell.arm];
         let Some(n) = clients(arm, &record.steps[at].id) else { continue };
         if value == 0.0 {
             zeros += 1;
-        } else if !value.is_nan() && !dropped.contains(&cell.block) {
+        } else if !dropped.contains(&cell.block) {
             let key = (arm_without(arm), steps[at].clone());
             let (first, rows) = found.entry(key).or_insert((cell.arm, vec![]));
             *first = cell.arm.min(*first);

@@ -8,8 +8,9 @@ use crate::report::Report;
 use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::grid::{dropped, grid};
-use std::collections::HashMap;
+use fsarena_stats::grid::{blocks, dropped, grid};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is shown, in this order. Metrics are derived from the summed readings, so that a quotient is
 /// that of the sums.
@@ -91,37 +92,41 @@ fn formula(record: &RunRecord, id: &'static str) -> Option<(Unit, Formula)> {
     Some((def.unit, Box::new(def.from)))
 }
 
-/// Readings summed over the tasks of each block.
+/// Readings summed over the tasks of each block, those that somebody asks for.
 struct Sums<'a> {
+    record: &'a RunRecord,
+    leave_out: BTreeSet<u32>,
     blocks: usize,
-    /// For each reading `[arm][block]`, NaN where the arm did not do all tasks of the block.
-    readings: HashMap<&'a str, Vec<Vec<f64>>>,
+    /// For each reading `[arm][block]`, NaN where the arm did not do all tasks of the block; none where no task has it.
+    known: RefCell<BTreeMap<String, Option<Vec<Vec<f64>>>>>,
 }
 
 impl<'a> Sums<'a> {
     fn of(record: &'a RunRecord) -> Sums<'a> {
         let leave_out = dropped(record);
-        let mut sums = Sums { blocks: 0, readings: HashMap::new() };
-        for (info, rows) in record.readings.iter().zip(&record.samples.values) {
-            let grid = grid(record, rows, &leave_out);
-            sums.blocks = grid.blocks.len();
-            let steps = record.steps.iter().zip(&grid.values);
-            let tasks: Vec<&Vec<Vec<f64>>> = steps
-                .filter(|(step, values)| {
-                    step.in_composite && values.iter().flatten().any(|value| !value.is_nan())
-                })
-                .map(|(_, values)| values)
-                .collect();
-            if !tasks.is_empty() {
-                let of_arm = |arm| (0..sums.blocks).map(|block| sum(&info.id, &tasks, arm, block)).collect();
-                sums.readings.insert(&info.id, (0..record.arms.len()).map(of_arm).collect());
-            }
-        }
-        sums
+        let blocks = blocks(record, &leave_out).len();
+        Sums { record, leave_out, blocks, known: RefCell::default() }
     }
 
     fn get(&self, reading: &str, arm: usize, block: usize) -> Option<f64> {
-        self.readings.get(reading).map(|arms| arms[arm][block]).filter(|sum| !sum.is_nan())
+        let mut known = self.known.borrow_mut();
+        if !known.contains_key(reading) {
+            known.insert(reading.to_string(), self.sums(reading));
+        }
+        known[reading].as_ref().map(|arms| arms[arm][block]).filter(|sum| !sum.is_nan())
+    }
+
+    fn sums(&self, reading: &str) -> Option<Vec<Vec<f64>>> {
+        let rows = &self.record.samples.values[self.record.reading(reading)?];
+        let grid = grid(self.record, rows, &self.leave_out);
+        let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
+        let steps = self.record.steps.iter().zip(&grid.values);
+        let tasks: Vec<&Vec<Vec<f64>>> = steps
+            .filter(|(step, values)| step.in_composite && some(values))
+            .map(|(_, values)| values)
+            .collect();
+        let of_arm = |arm| (0..self.blocks).map(|block| sum(reading, &tasks, arm, block)).collect();
+        (!tasks.is_empty()).then(|| (0..self.record.arms.len()).map(of_arm).collect())
     }
 }
 

@@ -77,11 +77,11 @@ impl Counted {
             Failure::new(ExitCode::Usage, format!("run {} has counted nothing yet", record.id))
         })?;
         let mut counted: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-        for (row, value) in values.into_iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
             let step = &record.steps[record.samples.step[row] as usize];
             let arm = &record.arms[record.cells[record.samples.cell[row] as usize].arm];
             if step.in_composite {
-                counted.entry((arm.name.clone(), step.id.clone())).or_default().push(value);
+                counted.entry((arm.name.clone(), step.id.clone())).or_default().push(*value);
             }
         }
         Ok(Counted(counted))
