@@ -152,8 +152,11 @@ impl RunRecord {
 /// them is faster than to find each in a map of all.
 struct Asked<'a> {
     record: &'a RunRecord,
-    columns: RefCell<Vec<(String, Option<&'a [f64]>)>>,
+    columns: RefCell<Vec<Column<'a>>>,
 }
+
+/// A name and the values of that reading, if it was taken.
+type Column<'a> = (String, Option<&'a [f64]>);
 
 impl Asked<'_> {
     fn value(&self, name: &str, row: usize) -> Option<f64> {

@@ -81,9 +81,11 @@ struct Picture {
 /// Where a chart cannot be drawn or the plan cannot be written as TOML.
 pub fn page(report: &Report) -> Result<String, Error> {
     let record = &report.record;
-    // The two that take long in a big run; neither needs the other.
+    // What takes long in a big run; only the sections need another, and that late.
     let (charts, sections) = std::thread::scope(|scope| {
-        let sections = scope.spawn(|| sections(report));
+        let ranked = scope.spawn(|| Ranking::of(report));
+        let sections =
+            scope.spawn(|| sections(report, || ranked.join().expect("any run is ranked or is not")));
         (charts::all(report), sections.join().expect("no run is beyond words"))
     });
     let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
@@ -157,37 +159,37 @@ fn facts(report: &Report) -> Vec<String> {
     facts
 }
 
-fn sections(report: &Report) -> Result<Vec<Section>, Error> {
-    let mut first = Document::default();
-    let pairs = pair::rows(report);
-    pair::add_answer(&mut first, report, &pairs);
-    for analysis in &report.analyses {
-        answer::add(&mut first, report, analysis);
-    }
-    anomalies::add(&mut first, report);
-    let ranked = Ranking::of(report);
-    ranking::add_recommendation(&mut first, report, ranked.as_ref());
-    first.text(answer::legend(report));
-    scaling::add(&mut first, report);
-    let mut claimed = Document::default();
-    claims::add(&mut claimed, report);
-    pair::add(&mut claimed, report, &pairs);
-    conclusions::add(&mut claimed, report, true);
-    let mut figures = Document::default();
+/// Every section; `ranked` waits for the ranking, so it is asked for last.
+fn sections(report: &Report, ranked: impl FnOnce() -> Option<Ranking>) -> Result<Vec<Section>, Error> {
+    let [mut first, mut claimed, mut figures, mut costs, mut method] =
+        std::array::from_fn(|_| Document::default());
     for (at, analysis) in report.analyses.iter().enumerate() {
         tasks::add(&mut figures, report, analysis, at == 0);
         tasks::add_medians(&mut figures, report, analysis);
     }
     normalised::add(&mut figures, report);
-    ranking::add(&mut figures, report, ranked.as_ref());
-    totals::add(&mut figures, report);
-    let mut method = Document::default();
+    totals::add(&mut costs, report);
+    let pairs = pair::rows(report);
+    claims::add(&mut claimed, report);
+    pair::add(&mut claimed, report, &pairs);
+    conclusions::add(&mut claimed, report, true);
     decide::add(&mut method, report);
     decide::add_resolution(&mut method, report);
     reached::add(&mut method, report);
     notes::add(&mut method, report);
     notes::add_remarks(&mut method, report);
     circumstances::add(&mut method, report)?;
+    pair::add_answer(&mut first, report, &pairs);
+    for analysis in &report.analyses {
+        answer::add(&mut first, report, analysis);
+    }
+    anomalies::add(&mut first, report);
+    let ranked = ranked();
+    ranking::add_recommendation(&mut first, report, ranked.as_ref());
+    first.text(answer::legend(report));
+    scaling::add(&mut first, report);
+    ranking::add(&mut figures, report, ranked.as_ref());
+    figures.parts.extend(costs.parts);
     let section =
         |id, title, document: Document| Section { id, title, parts: shown(named_once(document, title)) };
     let mut sections = vec![

@@ -2,8 +2,14 @@
 
 /// A multiset of numbers given by a rule, such as all sums of two lists.
 pub(crate) trait Multiset {
+    /// How many values are at most each of some limits. Several at once take hardly longer than one where each waits for
+    /// memory.
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N];
+
     /// How many values are at most `limit`.
-    fn count(&self, limit: f64) -> usize;
+    fn count(&self, limit: f64) -> usize {
+        self.counts([limit])[0]
+    }
 
     /// The values above `low` and at most `high`.
     fn between(&self, low: f64, high: f64) -> Vec<f64>;
@@ -40,26 +46,19 @@ pub(crate) fn median(set: &impl Multiset, few: usize) -> f64 {
 /// The `first`-th and the `last`-th smallest value, which is the same or the next one.
 fn neighbours(set: &impl Multiset, first: usize, last: usize, few: usize) -> (f64, f64) {
     let (smallest, largest) = set.range();
-    let below = set.count(smallest);
-    if last <= below {
-        return (smallest, smallest);
-    }
-    if first <= below {
-        return (smallest, kth(set, last, few));
-    }
-    let mut bracket = Bracket { low: smallest, high: largest, below, up_to: set.len() };
-    let mut cut = Cut::default();
+    let mut bracket = Bracket { low: smallest.next_down(), high: largest, below: 0, up_to: set.len() };
     while bracket.up_to - bracket.below > few {
-        let Some(middle) = cut.of(&bracket, first, set.len()) else {
+        let Some(cuts) = bracket.cuts(first, set.len()) else {
             return (bracket.high, bracket.high); // neighbouring numbers: all that is left are ties
         };
-        let count = set.count(middle);
-        if count >= last {
-            (bracket.high, bracket.up_to) = (middle, count);
-        } else if count < first {
-            (bracket.low, bracket.below) = (middle, count);
-        } else {
-            return (kth(set, first, few), kth(set, last, few)); // the cut fell between the two
+        for (cut, count) in cuts.into_iter().zip(set.counts(cuts)) {
+            if count >= last && cut < bracket.high {
+                (bracket.high, bracket.up_to) = (cut, count);
+            } else if count < first && cut > bracket.low {
+                (bracket.low, bracket.below) = (cut, count);
+            } else if (first..last).contains(&count) {
+                return (kth(set, first, few), kth(set, last, few)); // the cut fell between the two
+            }
         }
     }
     let mut candidates = set.between(bracket.low, bracket.high);
@@ -76,36 +75,27 @@ struct Bracket {
     up_to: usize,
 }
 
-/// Where a bracket is cut next: by turns a little beyond where the rank should lie, on either side so that both ends
-/// come near, and in the middle, which halves the bracket whatever the values are.
-#[derive(Default)]
-struct Cut {
-    cuts: u32,
-}
-
-impl Cut {
-    /// How far beyond, as a part of the way to the nearer end.
-    const BEYOND: f64 = 0.1;
+impl Bracket {
+    /// How far cuts are from where the rank should lie, as parts of the way to either end: near, so that both ends come
+    /// near at once, and far, so that a bracket of any values gets narrower.
+    const BESIDE: [f64; 2] = [0.05, 0.3];
     /// Averages crowd in the middle: their ranks grow about evenly there, and towards the ends the log odds of their
     /// ranks do. This part of the bracket counts as its end.
     const TAIL: f64 = 0.05;
 
-    /// None where no number lies within the bracket, which is of `all` values.
-    fn of(&mut self, bracket: &Bracket, rank: usize, all: usize) -> Option<f64> {
-        let (low, high, rank) = (bracket.below as f64, bracket.up_to as f64, rank as f64 - 0.5);
+    /// Where it is cut next to find this rank, of `all`. None where no number lies within.
+    fn cuts(&self, rank: usize, all: usize) -> Option<[f64; 4]> {
+        let (below, up_to, rank) = (self.below as f64, self.up_to as f64, rank as f64 - 0.5);
         let log_odds = |rank: f64| ((rank + 0.5) / (all as f64 - rank + 0.5)).ln();
-        let mut at = (rank - low) / (high - low);
-        if at.min(1.0 - at) < Cut::TAIL {
-            at = (log_odds(rank) - log_odds(low)) / (log_odds(high) - log_odds(low));
+        let mut at = (rank - below) / (up_to - below);
+        if at.min(1.0 - at) < Bracket::TAIL {
+            at = (log_odds(rank) - log_odds(below)) / (log_odds(up_to) - log_odds(below));
         }
-        let beyond = Cut::BEYOND * at.min(1.0 - at);
-        let part = match self.cuts % 3 {
-            0 => at + beyond,
-            1 => at - beyond,
-            _ => 0.5,
-        };
-        self.cuts += 1;
-        let cut = |part: f64| bracket.low + (bracket.high - bracket.low) * part;
-        [cut(part), cut(0.5)].into_iter().find(|cut| bracket.low < *cut && *cut < bracket.high)
+        let [near, far] = Bracket::BESIDE;
+        let parts = [at * (1.0 - far), at * (1.0 - near), at + near * (1.0 - at), at + far * (1.0 - at)];
+        let cut = |part: f64| self.low + (self.high - self.low) * part;
+        let within = |cut: &f64| self.low < *cut && *cut < self.high;
+        let middle = Some(cut(0.5)).filter(within)?;
+        Some(parts.map(|part| Some(cut(part)).filter(within).unwrap_or(middle)))
     }
 }

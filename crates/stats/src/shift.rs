@@ -85,16 +85,18 @@ struct Differences {
 }
 
 impl Multiset for Differences {
-    fn count(&self, limit: f64) -> usize {
-        // As x grows, more of the sorted y are within the limit.
-        let mut end = 0;
-        let within = |x: &f64| {
-            while end < self.y.len() && self.y[end] - x <= limit {
-                end += 1;
-            }
-            end
-        };
-        self.x.iter().map(within).sum()
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
+        limits.map(|limit| {
+            // As x grows, more of the sorted y are within the limit.
+            let mut end = 0;
+            let within = |x: &f64| {
+                while end < self.y.len() && self.y[end] - x <= limit {
+                    end += 1;
+                }
+                end
+            };
+            self.x.iter().map(within).sum()
+        })
     }
 
     fn between(&self, low: f64, high: f64) -> Vec<f64> {

@@ -3,8 +3,14 @@
 use crate::simulate::stream;
 use rand::seq::SliceRandom;
 
-/// Permutations. The 95% quantile then has 100 of them beyond it.
-const PERMUTATIONS: usize = 1_999;
+/// Permutations: the 95% quantile then has 100 of them beyond it, or 50 where there are so many blocks that each takes
+/// long. With either number it is exact.
+fn permutations(blocks: usize) -> usize {
+    if blocks <= MANY { 1_999 } else { 999 }
+}
+
+/// No run that stops when it knows enough comes near so many blocks.
+const MANY: usize = 2_000;
 
 /// Simultaneous intervals of every pair.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +42,8 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|block| block.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
     let mut rng = stream(seed, 0);
-    let mut largest: Vec<f64> = (0..PERMUTATIONS)
+    let permutations = permutations(blocks);
+    let mut largest: Vec<f64> = (0..permutations)
         .map(|_| {
             residuals.chunks_exact_mut(arms).for_each(|block| block.shuffle(&mut rng));
             largest_t(&residuals, arms)
@@ -44,7 +51,7 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
         .collect();
     largest.sort_unstable_by(f64::total_cmp);
     // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
-    let critical = largest[(0.95 * (PERMUTATIONS + 1) as f64).ceil() as usize - 1];
+    let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
     let interval = |i: usize, j: usize| {
         let (mean, error) = difference(&logs, i, j);
         (mean - critical * error, mean + critical * error)

@@ -52,20 +52,20 @@ impl Walsh {
 }
 
 impl Multiset for Walsh {
-    fn count(&self, limit: f64) -> usize {
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         let d = &self.halves;
-        // For each i, the j ≥ i with d_i + d_j ≤ limit are d[i..end]; end falls as i grows.
-        let (mut end, mut count) = (d.len(), 0);
-        for (i, value) in d.iter().enumerate() {
-            while end > i && value + d[end - 1] > limit {
-                end -= 1;
+        // The averages of d[first..=last] are yet to be looked at. Where the smallest with the largest is within the limit,
+        // so is it with all; else the largest is with none. No branch, which would be mispredicted every other time.
+        let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
+        for _ in 0..d.len() {
+            for at in 0..N {
+                let within = d[first[at]] + d[last[at]] <= limits[at];
+                counts[at] += if within { last[at] + 1 - first[at] } else { 0 };
+                first[at] += usize::from(within);
+                last[at] = last[at].wrapping_sub(usize::from(!within));
             }
-            if end <= i {
-                break;
-            }
-            count += end - i;
         }
-        count
+        counts
     }
 
     fn between(&self, low: f64, high: f64) -> Vec<f64> {

@@ -1,11 +1,15 @@
 //! A whole run, read back.
 
 use crate::rows::{Ids, Source};
+use crate::scan::Table;
 use crate::{Error, Result, RunDir, log, order, schema, series, values};
 use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+
+const SAMPLES: Table =
+    Table { name: "sample", key: "id", whole: &["id", "cell", "step"], real: "started_at" };
 
 /// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
 const MOST_READINGS: usize = 1_000;
@@ -162,12 +166,16 @@ fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, I
 }
 
 fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
+    let lost = || SAMPLES.lost(source);
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
-    source.each("sample", "SELECT id, cell, step, started_at FROM sample ORDER BY id", |row| {
-        ids.push(row.int(0)?);
-        table.cell.push(cells.index(row.int(1)?, row)? as u32);
-        table.step.push(places[steps.index(row.int(2)?, row)?]);
-        table.started_at.push(row.real(3)?);
+    let mut cell = 0;
+    SAMPLES.each(source, "", |row| {
+        ids.push(row.int(0));
+        // The samples of a cell stand together.
+        cell = cells.near(row.int(1), cell).ok_or_else(lost)?;
+        table.cell.push(cell as u32);
+        table.step.push(places[steps.place(row.int(2)).ok_or_else(lost)?]);
+        table.started_at.push(row.real(3));
         Ok(())
     })?;
     Ok((table, ids))

@@ -129,13 +129,18 @@ impl Ids {
         self.0[place]
     }
 
-    /// The place of an id, if it is there; `guess` where it is most often, which saves the search.
+    /// The place of an id, if it is there.
+    pub(crate) fn place(&self, id: i64) -> Option<usize> {
+        self.0.binary_search(&id).ok()
+    }
+
+    /// The same; `guess` where it is most often, which saves the search.
     pub(crate) fn near(&self, id: i64, guess: usize) -> Option<usize> {
-        if self.0.get(guess) == Some(&id) { Some(guess) } else { self.0.binary_search(&id).ok() }
+        if self.0.get(guess) == Some(&id) { Some(guess) } else { self.place(id) }
     }
 
     /// The place of the id that a row refers to.
     pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
-        self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
+        self.place(id).ok_or_else(|| row.damaged("a reference to a row that is not there"))
     }
 }

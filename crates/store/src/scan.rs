@@ -1,52 +1,73 @@
-//! The one loop that a big run spends its reading in: tens of millions of rows of three numbers.
+//! The loops that a big run spends its reading in: millions of rows of nothing but numbers.
 //!
 //! [`rusqlite::Row`] asks SQLite three times for every column: how many there are, which type this one has, what it
 //! holds. Here each is asked for once, and a million samples of 21 readings are read in two thirds of the time. That is
-//! right because the table is `STRICT`: SQLite refused every other type when the row was written. A table of somebody
-//! else's may not be, so the types of such a one are looked at before.
+//! right because the tables are `STRICT`: SQLite refused every other type when the row was written. Those of somebody
+//! else's may not be, so the types in such a one are looked at before.
 
 use crate::rows::Source;
 use crate::{Error, Result};
 use rusqlite::{Connection, ffi};
 use std::ffi::CStr;
 
-/// A row of table `value`.
-pub(crate) struct Value {
-    pub(crate) sample: i64,
-    pub(crate) metric: i64,
-    pub(crate) value: f64,
+/// A table of numbers, or the columns of it that are read.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// The columns of its key, by which its rows are sorted.
+    pub(crate) key: &'static str,
+    /// Columns of whole numbers.
+    pub(crate) whole: &'static [&'static str],
+    /// The column of numbers, which comes last.
+    pub(crate) real: &'static str,
 }
 
-/// Calls `each` with the rows of table `value` that meet a condition (`WHERE …` or nothing), sorted by sample and metric.
-///
-/// # Errors
-/// Where the file is damaged or a column holds something else than a number; and what `each` returns.
-pub(crate) fn values(source: &Source, which: &str, mut each: impl FnMut(Value) -> Result<()>) -> Result<()> {
-    check_types(source)?;
-    let sql = format!("SELECT sample, metric, value FROM value {which} ORDER BY sample, metric");
-    let statement = Statement::prepare(source.db, &sql).map_err(Error::read(source.path))?;
-    while statement.step().map_err(Error::read(source.path))? {
-        each(Value { sample: statement.int(0), metric: statement.int(1), value: statement.real(2) })?;
+impl Table {
+    /// Calls `each` with the rows that meet a condition (`WHERE …` or nothing).
+    ///
+    /// # Errors
+    /// Where the file is damaged or a column holds something else than a number; and what `each` returns.
+    pub(crate) fn each(
+        &self,
+        source: &Source,
+        which: &str,
+        mut each: impl FnMut(&Statement) -> Result<()>,
+    ) -> Result<()> {
+        self.check_types(source)?;
+        let (whole, Table { name, key, real, .. }) = (self.whole.join(", "), self);
+        let sql = format!("SELECT {whole}, {real} FROM {name} {which} ORDER BY {key}");
+        let statement = Statement::prepare(source.db, &sql).map_err(Error::read(source.path))?;
+        while statement.step().map_err(Error::read(source.path))? {
+            each(&statement)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Looks for what is not a number, where SQLite has not done so itself.
-fn check_types(source: &Source) -> Result<()> {
-    let strict = "SELECT 1 FROM pragma_table_list('value') WHERE schema = 'main' AND strict";
-    if source.db.prepare(strict).and_then(|mut ask| ask.exists([])).map_err(Error::read(source.path))? {
-        return Ok(());
+    /// What is said of a row that refers to none.
+    pub(crate) fn lost(&self, source: &Source) -> Error {
+        let what = format!("damaged: a reference to a row that is not there in table {}", self.name);
+        Error::damaged(source.path, what)
     }
-    let sql = "SELECT typeof(sample) = 'integer' AND typeof(metric) = 'integer', typeof(value) FROM value";
-    source.each("value", sql, |row| match (row.int(0)?, row.text(1)?.as_str()) {
-        (1, "real" | "integer") => Ok(()),
-        (1, _) => Err(row.damaged("something that is not a number")),
-        _ => Err(row.damaged("something that is not a whole number")),
-    })
+
+    /// Looks for what is not a number, where SQLite has not done so itself.
+    fn check_types(&self, source: &Source) -> Result<()> {
+        let strict = "SELECT 1 FROM pragma_table_list(?1) WHERE schema = 'main' AND strict";
+        let strict = source.db.prepare(strict).and_then(|mut ask| ask.exists([self.name]));
+        if strict.map_err(Error::read(source.path))? {
+            return Ok(());
+        }
+        let whole = self.whole.join(") || typeof(");
+        let sql = format!("SELECT typeof({whole}), typeof({}) FROM {}", self.real, self.name);
+        let integers = "integer".repeat(self.whole.len());
+        source.each(self.name, &sql, |row| match row.text(1)?.as_str() {
+            _ if row.text(0)? != integers => Err(row.damaged("something that is not a whole number")),
+            "real" | "integer" => Ok(()),
+            _ => Err(row.damaged("something that is not a number")),
+        })
+    }
 }
 
-/// A compiled statement, which cannot outlive its connection.
-struct Statement<'a> {
+/// A compiled statement, which cannot outlive its connection, and the row that it found.
+pub(crate) struct Statement<'a> {
     db: &'a Connection,
     raw: *mut ffi::sqlite3_stmt,
 }
@@ -75,13 +96,13 @@ impl<'a> Statement<'a> {
     }
 
     /// A column of the row that the last step found: a whole number. Another type would be converted, never misread.
-    fn int(&self, column: i32) -> i64 {
+    pub(crate) fn int(&self, column: i32) -> i64 {
         // SAFETY: as in `step`. SQLite gives 0 for a column or a row that is not there.
         unsafe { ffi::sqlite3_column_int64(self.raw, column) }
     }
 
     /// A column of the row that the last step found: a number.
-    fn real(&self, column: i32) -> f64 {
+    pub(crate) fn real(&self, column: i32) -> f64 {
         // SAFETY: as in `int`.
         unsafe { ffi::sqlite3_column_double(self.raw, column) }
     }

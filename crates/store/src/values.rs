@@ -1,8 +1,12 @@
 //! The values of a run, read back: by far the most rows there are.
 
 use crate::rows::{Ids, Source};
-use crate::{Error, Result, scan, schema};
+use crate::scan::Table;
+use crate::{Error, Result, schema};
 use rusqlite::Connection;
+
+const VALUES: Table =
+    Table { name: "value", key: "sample, metric", whole: &["sample", "metric"], real: "value" };
 
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
@@ -69,18 +73,18 @@ struct Part<'a> {
 impl Part<'_> {
     /// Fills in the columns, which begin with the first sample of the part.
     fn fill(&self, source: &Source, columns: &mut [&mut [f64]]) -> Result<()> {
-        let lost =
-            || Error::damaged(source.path, "damaged: a reference to a row that is not there in table value");
+        let lost = || VALUES.lost(source);
         let mut last = (i64::MIN, self.from);
         let mut column = 0;
-        scan::values(source, &self.which, |row| {
-            if row.sample != last.0 {
+        VALUES.each(source, &self.which, |row| {
+            let sample = row.int(0);
+            if sample != last.0 {
                 // Rows are sorted, so the next is most often the one after the last.
-                last = (row.sample, self.samples.near(row.sample, last.1 + 1).ok_or_else(lost)?);
+                last = (sample, self.samples.near(sample, last.1 + 1).ok_or_else(lost)?);
                 column = 0;
             }
-            column = self.readings.near(row.metric, column).ok_or_else(lost)?;
-            columns[column][last.1 - self.from] = row.value;
+            column = self.readings.near(row.int(1), column).ok_or_else(lost)?;
+            columns[column][last.1 - self.from] = row.real(2);
             column += 1;
             Ok(())
         })
