@@ -10,6 +10,7 @@ use fsarena_core::sample::Unit;
 use fsarena_stats::cost::Windows;
 use fsarena_stats::cost::line::Line;
 use fsarena_stats::cost::per_request::PerRequest;
+use fsarena_stats::grid::Grid;
 
 /// Costs of a request.
 pub struct Requests;
@@ -38,11 +39,13 @@ impl Kind for Requests {
     }
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
+        let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
+        let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
         // A panel of nothing but zeros says nothing.
         let spends =
             |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
         let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
-            .map(|id| (id, services(seen, id)))
+            .map(|id| (id, services(seen, &loads, id)))
             .filter(|(_, services)| !services.is_empty())
             .partition(|(_, services)| spends(services));
         if costs.is_empty() {
@@ -88,8 +91,8 @@ impl Kind for Requests {
     }
 }
 
-fn services(seen: &Seen, cost: &str) -> Vec<Service> {
-    let (Some((_, loads)), Some((_, grid))) = (seen.grid(LOAD), seen.grid(cost)) else { return vec![] };
+fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
+    let Some((_, grid)) = seen.grid(cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
         seen.record().steps.iter().map(|step| step.id.params.contains_key("rate")).collect();

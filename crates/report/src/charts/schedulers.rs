@@ -20,11 +20,8 @@ impl Kind for Schedulers {
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
         let Some(analysis) = seen.report.analyses.first() else { return vec![] };
-        let (Some(crossed), Some((metric, grid))) =
-            (Crossed::of(seen.report), seen.grid(&analysis.metric.id))
-        else {
-            return vec![];
-        };
+        let Some(crossed) = Crossed::of(seen.report) else { return vec![] };
+        let Some((metric, grid)) = seen.grid(&analysis.metric.id) else { return vec![] };
         if metric.direction == Direction::Neutral {
             return vec![];
         }
