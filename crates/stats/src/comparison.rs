@@ -3,7 +3,9 @@
 use crate::letters;
 use crate::pairs::{self, Pairs};
 use crate::ratio::Ratio;
-use crate::table::FIRST_LOOK;
+use crate::sequential::{lies_above, lies_below};
+use crate::table::{self, FIRST_LOOK};
+use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 
 /// How the arms compare on one step or composite.
@@ -41,25 +43,24 @@ pub struct ArmResult {
 
 /// Compares arms. `values[arm][block]` is NaN where the block lacks the arm.
 pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
-    let pairs = all_pairs(values);
+    let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
     let order = ranking(&pairs, &counts, direction);
-    let separated: Vec<Vec<bool>> = pairs
-        .iter()
-        .map(|row| row.iter().map(|pair| pair.ratio.is_some_and(|r| r.separated())).collect())
-        .collect();
+    let arms = 0..values.len();
+    let separated: Vec<Vec<bool>> =
+        arms.clone().map(|i| arms.clone().map(|j| pairs.separated(i, j)).collect()).collect();
     let letters = letters::assign(&separated, &order);
     let best = order.first().copied();
     let arms = letters
         .into_iter()
         .enumerate()
         .map(|(arm, letters)| {
-            let to_best = best.filter(|best| *best != arm).map(|best| &pairs[best][arm]);
+            let best = best.filter(|best| *best != arm);
             ArmResult {
                 blocks: counts[arm],
                 median: median(&values[arm]),
-                ratio: to_best.and_then(|pair| pair.ratio),
-                excluded: to_best.map_or(0, |pair| pair.excluded),
+                ratio: best.and_then(|best| pairs.ratio(best, arm)),
+                excluded: best.map_or(0, |best| pairs.get(best, arm).excluded),
                 letters,
             }
         })
@@ -120,37 +121,68 @@ impl Comparison {
     }
 }
 
-/// The ratio of two arms.
-#[derive(Clone, Default)]
+/// Two arms, block by block.
 struct Pair {
-    /// The column's value over the row's.
-    ratio: Option<Ratio>,
+    /// The averages of the log ratios of the later arm to the earlier one; none where they share no block.
+    averages: Option<Walsh>,
+    /// Their Hodges–Lehmann estimate.
+    estimate: Option<f64>,
     excluded: usize,
 }
 
-fn all_pairs(values: &[Vec<f64>]) -> Vec<Vec<Pair>> {
-    let mut all = vec![vec![Pair::default(); values.len()]; values.len()];
-    for i in 0..values.len() {
-        for j in i + 1..values.len() {
-            let Pairs { d, excluded } = pairs::log_ratios(&values[i], &values[j]);
-            let ratio = Ratio::of(d);
-            all[j][i] = Pair { ratio: ratio.map(|r| r.inverse()), excluded };
-            all[i][j] = Pair { ratio, excluded };
-        }
+/// Every pair of arms. Only those with the best get intervals; of the others it is enough to know whether they are told
+/// apart, which takes one count.
+struct AllPairs {
+    /// `[later][earlier]`.
+    pairs: Vec<Vec<Pair>>,
+}
+
+impl AllPairs {
+    fn of(values: &[Vec<f64>]) -> AllPairs {
+        let pair = |earlier: &Vec<f64>, later: &Vec<f64>| {
+            let Pairs { d, excluded } = pairs::log_ratios(earlier, later);
+            let averages = Walsh::new(d);
+            Pair { estimate: averages.as_ref().map(Walsh::estimate), averages, excluded }
+        };
+        let row = |j: usize| values[..j].iter().map(|earlier| pair(earlier, &values[j])).collect();
+        AllPairs { pairs: (0..values.len()).map(row).collect() }
     }
-    all
+
+    fn get(&self, i: usize, j: usize) -> &Pair {
+        &self.pairs[i.max(j)][i.min(j)]
+    }
+
+    /// ln(j/i), estimated.
+    fn log_ratio(&self, i: usize, j: usize) -> Option<f64> {
+        self.get(i, j).estimate.map(|estimate| if i < j { estimate } else { -estimate })
+    }
+
+    /// j over i.
+    fn ratio(&self, i: usize, j: usize) -> Option<Ratio> {
+        let ratio = self.get(i, j).averages.as_ref().map(Ratio::of_averages);
+        if i < j { ratio } else { ratio.map(|ratio| ratio.inverse()) }
+    }
+
+    /// Whether the interval of their ratio leaves out 1: as [`Ratio::separated`], without working out the interval.
+    fn separated(&self, i: usize, j: usize) -> bool {
+        if i == j {
+            return false;
+        }
+        self.get(i, j).averages.as_ref().is_some_and(|averages| {
+            table::at(averages.values()).is_some_and(|look| {
+                lies_above(averages, look.c05, 0.0) || lies_below(averages, look.c05, 0.0)
+            })
+        })
+    }
 }
 
 /// The order of [`Comparison::order`].
-fn ranking(pairs: &[Vec<Pair>], counts: &[usize], direction: Direction) -> Vec<usize> {
+fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usize> {
     let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/arm), positive where the arm is better.
-    let leads = |arm: usize| {
-        pairs[arm]
-            .iter()
-            .filter_map(|pair| pair.ratio)
-            .map(move |ratio| sign * ratio.value.ln())
-            .collect::<Vec<_>>()
+    let leads = |arm: usize| -> Vec<f64> {
+        let others = (0..counts.len()).filter(|other| *other != arm);
+        others.filter_map(|other| pairs.log_ratio(arm, other)).map(|lead| sign * lead).collect()
     };
     let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0));
     let key = |arm: usize| {
@@ -181,10 +213,30 @@ pub fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::noise::{Noise, Order, differences};
+    use crate::simulate::stream;
 
     /// Eight blocks of a value that drifts, times the arm's own factor.
     fn drifting(factor: f64) -> Vec<f64> {
         (0..8).map(|block| factor * (1.0 + f64::from(block))).collect()
+    }
+
+    #[test]
+    fn pairs_are_told_apart_as_their_intervals_say() {
+        // Arms a per cent apart, with noise of about that size: some pairs are told apart and some are not.
+        let arm = |arm: u64| -> Vec<f64> {
+            let noise = differences(Noise::Normal, Order::Random, 30, &mut stream(7, arm));
+            noise.iter().map(|d| (arm as f64 * 0.01 + d).exp()).collect()
+        };
+        let values: Vec<Vec<f64>> = (0..6).map(arm).collect();
+        let result = compare(&values, Direction::Lower);
+        let told = |i: usize, j: usize| {
+            Ratio::of(pairs::log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.separated())
+        };
+        let expected: Vec<Vec<bool>> =
+            (0..6).map(|i| (0..6).map(|j| i != j && told(i.min(j), i.max(j))).collect()).collect();
+        assert_eq!(result.separated, expected);
+        assert!(expected[0].contains(&true) && expected[0][1..].contains(&false), "{expected:?}");
     }
 
     #[test]

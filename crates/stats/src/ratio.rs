@@ -22,13 +22,17 @@ impl Ratio {
     /// The ratio behind paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`].
     /// None where there is no pair.
     pub fn of(d: Vec<f64>) -> Option<Ratio> {
-        let blocks = d.len();
-        let walsh = Walsh::new(d)?;
+        Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
+    }
+
+    /// The same from the averages of the log ratios.
+    pub fn of_averages(walsh: &Walsh) -> Ratio {
+        let blocks = walsh.values();
         let (provisional, (low, high)) = match table::at(blocks) {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Some(Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), blocks, provisional })
+        Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), blocks, provisional }
     }
 
     /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few

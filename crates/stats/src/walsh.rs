@@ -25,6 +25,11 @@ impl Walsh {
         Some(Walsh { halves: values })
     }
 
+    /// How many values the averages are of.
+    pub fn values(&self) -> usize {
+        self.halves.len()
+    }
+
     /// The Hodges–Lehmann estimate: the median of the averages.
     pub fn estimate(&self) -> f64 {
         select::median(self, self.few())
