@@ -51,19 +51,27 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compar
 }
 
 /// Compares runs with the first of them, arm by arm and task by task: the ratios to it, estimated from two
-/// independent samples (see [`fsarena_stats::shift`]), and where the order of the arms changed.
+/// independent samples (see [`fsarena_stats::shift`]), and where the order of the arms changed. Of several, those that
+/// cannot be compared with the first are left out, and why is said.
 ///
 /// # Errors
-/// Where a run does not know the metric, or has no arm or no step in common with the first.
-pub(super) fn compare_several(records: &[&RunRecord], metric: &str) -> Result<Compared, Error> {
+/// Where the first does not know the metric, or every other does not either, or has no arm or no step in common with it.
+pub(super) fn compare_several<'r>(records: &[&'r RunRecord], metric: &str) -> Result<Compared, Error> {
     let [first, others @ ..] = records else { return Ok(Compared::default()) };
-    others.iter().try_for_each(|other| comparable(first, other))?;
-    let sides = records.iter().map(|record| side(record, metric)).collect::<Result<Vec<_>, Error>>()?;
-    let pairs = sides[1..].iter().map(|other| pair(&sides[0], other)).collect::<Result<Vec<_>, Error>>()?;
+    let a = side(first, metric)?;
+    let mut refused = vec![];
+    let beside = |other: &&'r RunRecord| comparable(first, other).and_then(|()| side(other, metric));
+    let sides = kept(others.iter().map(beside), &mut refused);
+    let pairs = kept(sides.iter().map(|other| pair(&a, other)), &mut refused);
     if pairs.is_empty() {
-        return Ok(Compared::default());
+        return refused.into_iter().next().map_or(Ok(Compared::default()), Err);
     }
-    Ok(shown::compared(&sides, &pairs))
+    Ok(shown::compared(&pairs, &refused))
+}
+
+/// What went well; what did not is added to a list.
+fn kept<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Error>) -> Vec<T> {
+    results.filter_map(|result| result.map_err(|error| refused.push(error)).ok()).collect()
 }
 
 fn pair<'a>(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {

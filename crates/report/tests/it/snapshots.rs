@@ -180,6 +180,22 @@ fn three_runs_in_one_table() {
 }
 
 #[test]
+fn of_several_runs_those_that_cannot_be_compared_are_left_out() {
+    let run = |id: &str, arms: &[&str]| RunRecord { id: id.into(), ..fixture::run(arms, 8) };
+    let records = [("first", "ext4"), ("strange", "jfs"), ("third", "ext4"), ("fourth", "ext4")]
+        .map(|(id, fs)| run(id, &[fs]));
+    let compared = compare_all(&records, "elapsed").unwrap();
+    assert_eq!(compared.json["comparisons"].as_array().unwrap().len(), 2);
+    let answer = compared.json["answer"].to_string();
+    assert!(
+        answer.contains("Left out: ") && answer.contains("strange") && !answer.contains("third"),
+        "{answer}"
+    );
+    let error = compare_all(&records[..2], "elapsed").unwrap_err().to_string();
+    assert!(error.contains("strange"), "{error}");
+}
+
+#[test]
 fn comparisons_as_pages() {
     let (a, b) = (fixture::run(&FIVE[..3], 8), fixture::run(&FIVE[..3], 8));
     let runs = compare_runs(&a, &b, "elapsed").unwrap();

@@ -13,7 +13,7 @@ const COLUMNS: usize = 4;
 const NAMED: usize = 5;
 
 /// The runs, their differences and their warnings. `letters` are what they are called.
-pub fn add(document: &mut Document, sides: &[Side], pairs: &[Pair], letters: &[String]) {
+pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[String]) {
     document.heading(2, "How it was compared");
     document.table(machines(sides, letters));
     let warnings: Vec<String> =
@@ -38,7 +38,7 @@ pub fn add(document: &mut Document, sides: &[Side], pairs: &[Pair], letters: &[S
 }
 
 /// Facts of each run.
-fn machines(sides: &[Side], letters: &[String]) -> Table {
+fn machines(sides: &[&Side], letters: &[String]) -> Table {
     let names =
         ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "blocks", "ended", "fsarena"];
     let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];

@@ -8,6 +8,7 @@ use crate::compare::order::{self, Orders};
 use crate::compare::picture::Picture;
 use crate::difference::Finding;
 use crate::document::{Cell, Document, Part, Table};
+use crate::error::Error;
 use crate::exporters::ratio_json;
 use crate::number::{self, plural, three};
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -17,9 +18,10 @@ use serde_json::{Value, json};
 
 const TERMS: [&str; 2] = ["better", "worse"];
 
-/// Runs beside the first of them.
-pub fn compared(sides: &[Side], pairs: &[Pair]) -> Compared {
-    let a = &sides[0];
+/// Runs beside the first of them, and why others are not.
+pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
+    let a = pairs[0].a;
+    let sides: Vec<&Side> = std::iter::once(a).chain(pairs.iter().map(|pair| pair.b)).collect();
     let metric = &a.analysis.metric;
     let letters: Vec<String> = (0..sides.len()).map(letter).collect();
     let name = |letter: &String| if pairs.len() == 1 { format!("{letter} beside A") } else { letter.clone() };
@@ -33,7 +35,7 @@ pub fn compared(sides: &[Side], pairs: &[Pair]) -> Compared {
     let title = format!("{}, ratios to A with 95% intervals", metric.id);
     let chart = Picture { figures: &figures, sides: &names, title, axis, terms: TERMS }.chart();
     let mut compared = Compared {
-        title: title_of(sides, metric),
+        title: title_of(&sides, metric),
         facts: sides
             .iter()
             .zip(&letters)
@@ -57,10 +59,11 @@ pub fn compared(sides: &[Side], pairs: &[Pair]) -> Compared {
     if let [pair] = pairs {
         words.extend(differences(pair.a.record, pair.b.record));
     }
+    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
     compared.say(words);
-    compared.answer.text(which(sides, &letters, metric));
+    compared.answer.text(which(&sides, &letters, metric));
     tables(&mut compared.data, pairs, &letters);
-    circumstances::add(&mut compared.method, sides, pairs, &letters);
+    circumstances::add(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
         "These are different runs: no block pairs their values, so whatever else changed between them (load, \
          temperature, free space) is in these ratios, and the intervals know only the spread inside each run. To \
@@ -77,7 +80,7 @@ fn letter(at: usize) -> String {
     }
 }
 
-fn title_of(sides: &[Side], metric: &MetricInfo) -> String {
+fn title_of(sides: &[&Side], metric: &MetricInfo) -> String {
     let (first, others) = (&sides[0].record.id, &sides[1..]);
     match others {
         [one] => format!("run {} beside run {first}, by {}", one.record.id, metric.id),
@@ -91,7 +94,7 @@ fn margin(record: &RunRecord) -> f64 {
 }
 
 /// What the letters stand for.
-fn which(sides: &[Side], letters: &[String], metric: &MetricInfo) -> String {
+fn which(sides: &[&Side], letters: &[String], metric: &MetricInfo) -> String {
     let named: Vec<String> = sides
         .iter()
         .zip(letters)
