@@ -19,9 +19,9 @@ use std::path::Path;
 /// Against published figures it says who won then, who wins here, and where the order changed. Two files are
 /// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
 /// output. They are paired by block where both have blocks. Of more than two runs each is compared with the first, all
-/// in one table. Of watches (`fsarena watch`), however many, it says
-/// what a request costs on each: all that was spent over all that was served, whether there is a fixed overhead,
-/// and pair by pair how the costs compare.
+/// in one table; one that has nothing in common with it is left out, and named. Of watches (`fsarena watch`), however
+/// many, it says what a request costs on each: all that was spent over all that was served, whether there is a fixed
+/// overhead, and pair by pair how the costs compare.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run (its id, the beginning of it, its directory, `latest`), or a file of samples
