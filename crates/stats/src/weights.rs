@@ -29,14 +29,30 @@ pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
 /// The smallest and the largest Hodges–Lehmann estimate of the composite when any one step is left out: how
 /// much the answer hangs on a single task. As θ. None where leaving one out leaves nothing.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
-    let without = |left: usize| {
-        let mut weights = weights.to_vec();
-        weights[left] = 0.0;
-        let known = composite(d, &weights).into_iter().filter(|g| g.is_finite()).collect();
-        Walsh::new(known).map(|walsh| walsh.estimate())
+    let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|step| weights[*step] != 0.0).collect();
+    if weighed.len() < 2 {
+        return None;
+    }
+    let total: f64 = weighed.iter().map(|step| weights[*step]).sum();
+    let blocks = weighed.iter().map(|step| d[*step].len()).min()?;
+    // The sum over the steps that a block has, and how many it lacks: a step is then left out by one subtraction.
+    let sums: Vec<(f64, usize)> = (0..blocks)
+        .map(|block| {
+            weighed.iter().fold((0.0, 0), |(sum, lacks), step| match d[*step][block] {
+                value if value.is_finite() => (sum + weights[*step] * value, lacks),
+                _ => (sum, lacks + 1),
+            })
+        })
+        .collect();
+    let without = |left: &usize| {
+        let weight = weights[*left];
+        let known = sums.iter().zip(&d[*left]).filter_map(|((sum, lacks), value)| match value.is_finite() {
+            true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
+            false => (*lacks == 1).then(|| sum / (total - weight)),
+        });
+        Walsh::new(known.collect()).map(|walsh| walsh.estimate())
     };
-    let weighed = (0..d.len().min(weights.len())).filter(|step| weights[*step] != 0.0);
-    let estimates: Vec<f64> = weighed.map(without).collect::<Option<_>>()?;
+    let estimates: Vec<f64> = weighed.iter().map(without).collect::<Option<_>>()?;
     let low = estimates.iter().copied().min_by(f64::total_cmp)?;
     Some((low, estimates.iter().copied().max_by(f64::total_cmp)?))
 }
@@ -107,6 +123,22 @@ mod tests {
         let (low, high) = leave_one_out(&d, &[1.0, 1.0, 1.0, 0.0]).unwrap();
         assert!((low + 0.2).abs() < 1e-12 && (high - 0.2).abs() < 1e-12, "{low} {high}");
         assert_eq!(leave_one_out(&d[..1], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_block_that_lacks_only_the_task_left_out_counts() {
+        // The second block lacks the first task, the third the second.
+        let d = [vec![0.1, f64::NAN, 0.1], vec![0.4, 0.2, f64::NEG_INFINITY], vec![0.4, 0.2, 0.1]];
+        let expected = |left: usize| {
+            let mut weights = [3.0, 1.0, 2.0];
+            weights[left] = 0.0;
+            let known = composite(&d, &weights).into_iter().filter(|g| g.is_finite()).collect();
+            Walsh::new(known).unwrap().estimate()
+        };
+        let each = [0, 1, 2].map(expected);
+        let (low, high) = leave_one_out(&d, &[3.0, 1.0, 2.0]).unwrap();
+        let [least, most] = [f64::min, f64::max].map(|of| each.into_iter().reduce(of).unwrap());
+        assert!((low - least).abs() < 1e-12 && (high - most).abs() < 1e-12, "{low} {high} {each:?}");
     }
 
     #[test]
