@@ -2,11 +2,11 @@
 //! the store and of `fsarena report` can be seen:
 //!
 //! ```text
-//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS]
+//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [STEPS]]
 //! fsarena report DIR/<the id that it prints>
 //! ```
 //!
-//! ROWS is the number of values, 1,008,000 where it is not given: 400 blocks of 5 arms, 24 steps, 21 readings.
+//! ROWS is the number of values, 1,008,000 where it is not given: 400 blocks of 5 arms, 24 steps (or STEPS), 21 readings.
 
 use fsarena_core::cell::{Cell, StepId, StepInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
@@ -21,7 +21,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const ARMS: u32 = 5;
-const STEPS: u32 = 24;
 
 const PLAN: &str = "
 name = 'big'
@@ -71,15 +70,16 @@ const NAMES: [(&str, Unit); 19] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS]")?;
+    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [STEPS]]")?;
     let rows: u32 = args.next().map_or(Ok(1_008_000), |rows| rows.parse())?;
+    let steps: u32 = args.next().map_or(Ok(24), |steps| steps.parse())?;
 
     let defs = definitions();
-    let blocks = rows.div_ceil(ARMS * STEPS * defs.len() as u32);
+    let blocks = rows.div_ceil(ARMS * steps * defs.len() as u32);
     let mut plan: Plan = toml::from_str(PLAN)?;
     plan.stop.blocks = blocks;
     let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
-    let per_cell = write(&run, &plan, &defs, blocks)?;
+    let per_cell = write(&run, &plan, &defs, (blocks, steps))?;
     println!("{}: {per_cell:?} a cell to write", run.path().display());
 
     let begun = Instant::now();
@@ -95,7 +95,12 @@ fn definitions() -> Vec<ReadingDef> {
 }
 
 /// Goes the way of a real run; gives the mean time that the store took for a cell.
-fn write(run: &RunDir, plan: &Plan, defs: &[ReadingDef], blocks: u32) -> Result<Duration, Box<dyn Error>> {
+fn write(
+    run: &RunDir,
+    plan: &Plan,
+    defs: &[ReadingDef],
+    (blocks, steps): (u32, u32),
+) -> Result<Duration, Box<dyn Error>> {
     let arms = matrix::expand(plan);
     let live: Vec<usize> = (0..arms.len()).collect();
     let mut writer = Writer::open(run, &Host::default(), defs)?;
@@ -105,7 +110,7 @@ fn write(run: &RunDir, plan: &Plan, defs: &[ReadingDef], blocks: u32) -> Result<
         let order = cells.iter().map(|cell| cell.arm.name.clone()).collect();
         writer.apply(&Event::BlockStarted { block, order })?;
         for cell in cells {
-            let events = cell_events(&cell, defs);
+            let events = cell_events(&cell, defs, steps);
             let begun = Instant::now();
             for event in &events {
                 writer.apply(event)?;
@@ -118,10 +123,10 @@ fn write(run: &RunDir, plan: &Plan, defs: &[ReadingDef], blocks: u32) -> Result<
     Ok(spent / (blocks * ARMS).max(1))
 }
 
-fn cell_events(cell: &Cell, defs: &[ReadingDef]) -> Vec<Event> {
+fn cell_events(cell: &Cell, defs: &[ReadingDef], steps: u32) -> Vec<Event> {
     let id = cell.id();
     let mut events = vec![Event::CellStarted { cell: cell.clone() }];
-    for step in 0..STEPS {
+    for step in 0..steps {
         let mut readings = Readings::default();
         for (i, def) in defs.iter().enumerate() {
             // Distinct from cell to cell, so that nothing is equal by accident.
@@ -129,7 +134,7 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef]) -> Vec<Event> {
             readings.set(def.id, 1e6 * (step + 1) as f64 * (i + 1) as f64 * jitter);
         }
         let info = StepInfo {
-            id: StepId::new(format!("step{step:02}")),
+            id: StepId::new(format!("step{step:03}")),
             title: format!("Step {step}"),
             number: Some(format!("{:03}", step + 1)),
             in_composite: true,

@@ -15,9 +15,10 @@ use std::time::Instant;
 
 const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
 const ROWS: &str = "1000000";
-/// A million samples, each with all 21 readings that the run took of a step.
-const SAMPLES: &str = "21000000";
-const VAST: &str = "10000000";
+/// A million samples, each with all 21 readings that the run took of a step: 400 blocks, after which every run has
+/// decided, of 5 arms with 500 steps, as many as a full matrix of block sizes and threads has.
+const SAMPLES: [&str; 2] = ["21000000", "500"];
+const VAST: [&str; 1] = ["10000000"];
 
 /// What a peer does for comparison: read every row of the database and nothing else.
 const READ_ALL: &str = "import sqlite3, sys
@@ -31,8 +32,8 @@ fn main() {
     println!("{:<44} {:>10} {:>10} {:>8}", "", "fsarena", "peer", "ratio");
     start_up();
     large_report(dir.path());
-    vast_report(dir.path(), "1,000,000 samples", SAMPLES);
-    vast_report(dir.path(), "10,000,000 rows", VAST);
+    vast_report(dir.path(), "1,000,000 samples", &SAMPLES);
+    vast_report(dir.path(), "10,000,000 rows", &VAST);
     overhead(dir.path());
 }
 
@@ -44,7 +45,7 @@ fn start_up() {
 
 /// Against Python's sqlite3 reading the same rows without analysing them.
 fn large_report(dir: &Path) {
-    let run = big_run(dir, ROWS);
+    let run = big_run(dir, &[ROWS]);
     for format in ["term", "md", "csv", "html"] {
         let mut report = || report(&run, format);
         let (ours, peer) = pair(5, &mut report, &mut || read_all(&run));
@@ -58,8 +59,8 @@ fn large_report(dir: &Path) {
 }
 
 /// A run that went on for weeks, or a database from elsewhere, which may hold any number of rows.
-fn vast_report(dir: &Path, what: &str, rows: &str) {
-    let run = big_run(dir, rows);
+fn vast_report(dir: &Path, what: &str, size: &[&str]) {
+    let run = big_run(dir, size);
     let (ours, peer) = pair(5, &mut || report(&run, "html"), &mut || read_all(&run));
     row(&format!("report of {what}, html / python reads, s"), ours, peer);
     let peak = peak_memory_mb(report(&run, "html"));
@@ -73,11 +74,11 @@ fn read_all(run: &Path) -> Command {
     command
 }
 
-/// A run of so many made-up rows.
-fn big_run(dir: &Path, rows: &str) -> PathBuf {
-    let runs = dir.join(rows);
+/// A run of so many made-up rows, and of so many steps where that is said.
+fn big_run(dir: &Path, size: &[&str]) -> PathBuf {
+    let runs = dir.join(size[0]);
     let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];
-    let made = Command::new(env!("CARGO")).args(args).arg(&runs).arg(rows).stdout(Stdio::null()).status();
+    let made = Command::new(env!("CARGO")).args(args).arg(&runs).args(size).stdout(Stdio::null()).status();
     assert!(made.is_ok_and(|status| status.success()), "the large run could not be made");
     std::fs::read_dir(&runs).expect("runs").next().expect("one run").expect("readable").path()
 }
