@@ -7,7 +7,7 @@ use crate::plot::{Chart, Dash, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
-use fsarena_stats::grid::{Grid, dropped, grid};
+use fsarena_stats::grid::{Grid, dropped, grid, has_data};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table;
 use fsarena_stats::walsh::Walsh;
@@ -153,9 +153,8 @@ pub fn listed(what: &[String]) -> String {
 
 /// The values of each composite task, `[task][arm][block]`.
 pub fn tasks<'g>(record: &RunRecord, grid: &'g Grid) -> Vec<(String, &'g Vec<Vec<f64>>)> {
-    let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
     let kept =
-        record.steps.iter().zip(&grid.values).filter(|(step, values)| step.in_composite && some(values));
+        record.steps.iter().zip(&grid.values).filter(|(step, values)| step.in_composite && has_data(values));
     kept.map(|(step, values)| (crate::sections::label(step), values)).collect()
 }
 

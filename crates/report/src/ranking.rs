@@ -6,7 +6,7 @@ use crate::report::Report;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::{Comparison, compare};
-use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::grid::{dropped, grid, has_data};
 use fsarena_stats::ranksets::rank_sets;
 use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::table::FIRST_LOOK;
@@ -111,9 +111,8 @@ type Values = Vec<Vec<Vec<f64>>>;
 fn values<'a>(record: &'a RunRecord, metric: &str) -> Option<(Vec<Task<'a>>, Values)> {
     let (_, rows) = record.metric(metric)?;
     let grid = grid(record, &rows, &dropped(record));
-    let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
     let kept =
-        record.steps.iter().zip(grid.values).filter(|(step, values)| step.in_composite && some(values));
+        record.steps.iter().zip(grid.values).filter(|(step, values)| step.in_composite && has_data(values));
     let (tasks, values): (Vec<_>, Vec<_>) = kept.unzip();
     (!tasks.is_empty()).then_some((tasks, values))
 }

@@ -5,7 +5,7 @@
 
 use crate::comparison::{Comparison, compare, median};
 use crate::composite::{self, Composite};
-use crate::grid::{self, Grid};
+use crate::grid::{self, Grid, has_data};
 use crate::simulate::parallel;
 use fsarena_core::cell::StepInfo;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -163,10 +163,6 @@ pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<V
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
     let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
-}
-
-fn has_data(values: &[Vec<f64>]) -> bool {
-    values.iter().flatten().any(|value| !value.is_nan())
 }
 
 /// Whether the sum over steps means anything. That of rates and shares does not.

@@ -47,6 +47,11 @@ pub fn blocks(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
     blocks
 }
 
+/// Whether any arm of a step has a value in any block.
+pub fn has_data(values: &[Vec<f64>]) -> bool {
+    values.iter().flatten().any(|value| !value.is_nan())
+}
+
 /// The blocks that were dropped as a whole.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
     record

@@ -14,6 +14,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
+/// Blocks beyond which less is drawn, because each drawing takes long. No run that stops when it knows enough comes near.
+pub(crate) const MANY: usize = 2_000;
+
 /// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a
 /// simulation gives the same figures on any number of CPUs.
 pub fn stream(seed: u64, run: u64) -> ChaCha8Rng {

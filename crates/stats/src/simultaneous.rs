@@ -1,6 +1,6 @@
 //! All pairs of arms at once: intervals that all hold together with 95%.
 
-use crate::simulate::stream;
+use crate::simulate::{MANY, stream};
 use rand::seq::SliceRandom;
 
 /// Permutations: the 95% quantile then has 100 of them beyond it, or 50 where there are so many blocks that each takes
@@ -8,9 +8,6 @@ use rand::seq::SliceRandom;
 fn permutations(blocks: usize) -> usize {
     if blocks <= MANY { 1_999 } else { 999 }
 }
-
-/// No run that stops when it knows enough comes near so many blocks.
-const MANY: usize = 2_000;
 
 /// Simultaneous intervals of every pair.
 #[derive(Debug, Clone, PartialEq)]

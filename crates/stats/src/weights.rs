@@ -1,6 +1,6 @@
 //! Composites under the user's own weights.
 
-use crate::simulate::stream;
+use crate::simulate::{MANY, stream};
 use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use rand::RngExt;
@@ -10,9 +10,6 @@ use rand::RngExt;
 fn resamples(blocks: usize) -> usize {
     if blocks <= MANY { 4_000 } else { 1_000 }
 }
-
-/// No run that stops when it knows enough comes near so many blocks.
-const MANY: usize = 2_000;
 
 /// The weighted composite of each block, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[step][block]`. NaN where a
 /// step with weight is missing. It is a log ratio like any other d.

@@ -11,7 +11,7 @@ use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite;
-use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::grid::{dropped, grid, has_data};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
 use std::borrow::Cow;
@@ -126,7 +126,6 @@ fn total<'a>(
     arms: &[(usize, usize)],
     steps: &[(usize, usize)],
 ) -> Option<Task<'a>> {
-    let has_data = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
     let steps: Vec<_> = steps
         .iter()
         .filter(|(i, j)| {

@@ -8,7 +8,7 @@ use crate::report::Report;
 use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::grid::{blocks, dropped, grid};
+use fsarena_stats::grid::{blocks, dropped, grid, has_data};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,10 +119,9 @@ impl<'a> Sums<'a> {
     fn sums(&self, reading: &str) -> Option<Vec<Vec<f64>>> {
         let rows = &self.record.samples.values[self.record.reading(reading)?];
         let grid = grid(self.record, rows, &self.leave_out);
-        let some = |values: &[Vec<f64>]| values.iter().flatten().any(|value| !value.is_nan());
         let steps = self.record.steps.iter().zip(&grid.values);
         let tasks: Vec<&Vec<Vec<f64>>> = steps
-            .filter(|(step, values)| step.in_composite && some(values))
+            .filter(|(step, values)| step.in_composite && has_data(values))
             .map(|(_, values)| values)
             .collect();
         let of_arm = |arm| (0..self.blocks).map(|block| sum(reading, &tasks, arm, block)).collect();

@@ -1,6 +1,6 @@
 //! What a claim is about, as values by arm and block.
 
-use crate::grid::{Grid, grid};
+use crate::grid::{Grid, grid, has_data};
 use fsarena_core::claim::Quantity;
 use fsarena_core::plan::COMPOSITE;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -84,10 +84,6 @@ fn composite(steps: &[&Vec<Vec<f64>>], unit: Unit) -> Option<Vec<Vec<f64>>> {
     };
     let arm = |(arm, blocks): (usize, &Vec<f64>)| (0..blocks.len()).map(|block| of(arm, block)).collect();
     Some(first.iter().enumerate().map(arm).collect())
-}
-
-fn has_data(values: &[Vec<f64>]) -> bool {
-    values.iter().flatten().any(|value| !value.is_nan())
 }
 
 fn no_step(metric: &str) -> String {
