@@ -7,6 +7,7 @@ use fsarena_core::cell::{Arm, StepId, StepInfo};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+use std::ops::ControlFlow;
 
 const SAMPLES: Table =
     Table { name: "sample", key: "id", whole: &["id", "cell", "step"], real: "started_at" };
@@ -169,14 +170,14 @@ fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Res
     let lost = || SAMPLES.lost(source);
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
     let mut cell = 0;
-    SAMPLES.each(source, "", |row| {
-        ids.push(row.int(0));
+    SAMPLES.each(source, None, |row| {
+        ids.push(row.int(0)?);
         // The samples of a cell stand together.
-        cell = cells.near(row.int(1), cell).ok_or_else(lost)?;
+        cell = cells.near(row.int(1)?, cell).ok_or_else(lost)?;
         table.cell.push(cell as u32);
-        table.step.push(places[steps.place(row.int(2)).ok_or_else(lost)?]);
-        table.started_at.push(row.real(3));
-        Ok(())
+        table.step.push(places[steps.place(row.int(2)?).ok_or_else(lost)?]);
+        table.started_at.push(row.real(3)?);
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok((table, ids))
 }

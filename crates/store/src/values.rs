@@ -4,44 +4,45 @@ use crate::rows::{Ids, Source};
 use crate::scan::Table;
 use crate::{Error, Result, schema};
 use rusqlite::Connection;
+use std::ops::{ControlFlow, Range};
+use std::sync::Mutex;
 
 const VALUES: Table =
     Table { name: "value", key: "sample, metric", whole: &["sample", "metric"], real: "value" };
 
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
-/// From so many samples on two read, a half each.
-const MANY: usize = 10_000;
+/// The samples that are read at a time. Where there are more, two readers take turns.
+const PART: usize = 20_000;
 
 /// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none.
 pub(crate) fn values(source: &Source, samples: &Ids, readings: &Ids) -> Result<Vec<Vec<f64>>> {
-    up_from(source, samples, readings, MANY)
+    in_parts(source, samples, readings, PART)
 }
 
-fn up_from(source: &Source, samples: &Ids, readings: &Ids, many: usize) -> Result<Vec<Vec<f64>>> {
+fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.len(), readings.len());
     if rows.saturating_mul(columns) > MOST_VALUES {
         let what = format!("damaged: {rows} samples of {columns} readings are an absurd number");
         return Err(Error::damaged(source.path, what));
     }
-    let mut table = vec![vec![f64::NAN; rows]; columns];
-    let second = if rows >= many { beside(source)? } else { None };
-    let middle = if second.is_some() { rows / 2 } else { rows };
-    let halves = table.iter_mut().map(|column| column.split_at_mut(middle));
-    let (mut first, mut rest): (Vec<&mut [f64]>, Vec<&mut [f64]>) = halves.unzip();
-    let Some(second) = second else {
-        Part { samples, readings, from: 0, which: String::new() }.fill(source, &mut first)?;
-        return Ok(table);
+    let mut table: Vec<Vec<f64>> = (0..columns).map(|_| vec![0.0; rows]).collect();
+    let second = if rows > size { beside(source)? } else { None };
+    let parts = Mutex::new(parts(&mut table, rows, size).into_iter());
+    let next = || parts.lock().expect("to take a part cannot fail").next();
+    let read = |source: &Source| -> Result<()> {
+        while let Some(part) = next() {
+            part.fill(source, samples, readings)?;
+        }
+        Ok(())
     };
-    let split = samples.id(middle);
-    let part = |from, sign| Part { samples, readings, from, which: format!("WHERE sample {sign} {split}") };
-    let (low, high) = (part(0, "<"), part(middle, ">="));
-    let path = source.path;
     std::thread::scope(|scope| {
-        let other = scope.spawn(move || high.fill(&Source { db: &second, path }, &mut rest));
-        low.fill(source, &mut first)?;
-        other.join().expect("a reader reports what is wrong")
+        let path = source.path;
+        let other = second.map(|db| scope.spawn(move || read(&Source { db: &db, path })));
+        read(source)?;
+        other.map_or(Ok(()), |other| other.join().expect("a reader reports what is wrong"))
     })?;
+    drop(parts);
     Ok(table)
 }
 
@@ -60,33 +61,51 @@ fn beside(source: &Source) -> Result<Option<Connection>> {
     Ok(same.then_some(other))
 }
 
-/// The samples that one reader reads.
+/// Some samples, one behind the other.
 struct Part<'a> {
-    samples: &'a Ids,
-    readings: &'a Ids,
-    /// The place of the first.
-    from: usize,
-    /// The condition that they meet.
-    which: String,
+    places: Range<usize>,
+    /// `[reading][sample]` of these.
+    columns: Vec<&'a mut [f64]>,
+}
+
+/// Parts of so many samples; one where there is no sample at all, as there may be values nevertheless.
+fn parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
+    let starts = (0..rows.max(1)).step_by(size);
+    let part = |start| Part { places: start..rows.min(start + size), columns: vec![] };
+    let mut parts: Vec<Part> = starts.map(part).collect();
+    for column in table {
+        for (part, values) in parts.iter_mut().zip(column.chunks_mut(size)) {
+            part.columns.push(values);
+        }
+    }
+    parts
 }
 
 impl Part<'_> {
-    /// Fills in the columns, which begin with the first sample of the part.
-    fn fill(&self, source: &Source, columns: &mut [&mut [f64]]) -> Result<()> {
+    /// Fills in the columns. The part that begins with the first sample of all also meets the values of what stands
+    /// before it, the one that ends with the last those of what stands behind.
+    fn fill(mut self, source: &Source, samples: &Ids, readings: &Ids) -> Result<()> {
+        self.columns.iter_mut().for_each(|column| column.fill(f64::NAN));
         let lost = || VALUES.lost(source);
-        let mut last = (i64::MIN, self.from);
+        let Range { start, end } = self.places;
+        let first = (start > 0).then(|| samples.id(start));
+        let beyond = (end < samples.len()).then(|| samples.id(end));
+        let mut last = (i64::MIN, start);
         let mut column = 0;
-        VALUES.each(source, &self.which, |row| {
-            let sample = row.int(0);
+        VALUES.each(source, first, |row| {
+            let sample = row.int(0)?;
             if sample != last.0 {
+                if beyond.is_some_and(|beyond| sample >= beyond) {
+                    return Ok(ControlFlow::Break(()));
+                }
                 // Rows are sorted, so the next is most often the one after the last.
-                last = (sample, self.samples.near(sample, last.1 + 1).ok_or_else(lost)?);
+                last = (sample, samples.near(sample, last.1 + 1).ok_or_else(lost)?);
                 column = 0;
             }
-            column = self.readings.near(row.int(1), column).ok_or_else(lost)?;
-            columns[column][last.1 - self.from] = row.real(2);
+            column = readings.near(row.int(1)?, column).ok_or_else(lost)?;
+            self.columns[column][last.1 - start] = row.real(2)?;
             column += 1;
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
     }
 }
@@ -119,10 +138,10 @@ mod tests {
         let path = run.database();
         let db = schema::open_to_read(&path).unwrap();
         let source = Source { db: &db, path: &path };
-        let alone = up_from(&source, &samples, &readings, 9).unwrap();
+        let alone = in_parts(&source, &samples, &readings, 8).unwrap();
         let elapsed = [0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0];
         assert!(alone.contains(&elapsed.to_vec()), "{alone:?}");
-        let two = up_from(&source, &samples, &readings, 1).unwrap();
+        let two = in_parts(&source, &samples, &readings, 3).unwrap();
         // NaN is not equal to itself.
         assert_eq!(format!("{alone:?}"), format!("{two:?}"));
     }
@@ -137,7 +156,7 @@ mod tests {
             let sql = format!("PRAGMA foreign_keys = OFF; UPDATE value SET {change}");
             Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
             let db = schema::open_to_read(&path).unwrap();
-            let told = up_from(&Source { db: &db, path: &path }, &samples, &readings, 1).unwrap_err();
+            let told = in_parts(&Source { db: &db, path: &path }, &samples, &readings, 3).unwrap_err();
             assert!(told.to_string().contains("row that is not there in table value"), "{told}");
         }
     }

@@ -62,6 +62,7 @@ fn broken_rows_are_told_with_their_table() {
     for (sql, words) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
         (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
+        (value.clone(), "missing key in table value"),
         (format!("{cell} UPDATE cell SET block = -1"), "out of range in table cell"),
         (format!("{cell} UPDATE cell SET hash = x'ff'"), "not text in table cell"),
         (format!("{cell} UPDATE cell SET hash = CAST(x'ff' AS TEXT)"), "not UTF-8 in table cell"),
