@@ -7,7 +7,7 @@ use crate::plot::{Chart, Dash, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
-use fsarena_stats::grid::{Grid, dropped, grid, has_data};
+use fsarena_stats::grid::Grid;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table;
 use fsarena_stats::walsh::Walsh;
@@ -93,8 +93,7 @@ impl<'a> Seen<'a> {
 
     /// The values of a metric by step, arm and block; without the blocks that were dropped.
     pub fn grid(&self, metric: &str) -> Option<(MetricInfo, Grid)> {
-        let (info, rows) = self.record().metric(metric)?;
-        Some((info, grid(self.record(), &rows, &dropped(self.record()))))
+        Grid::of(self.record(), metric)
     }
 
     /// The names of all arms but some.
@@ -152,10 +151,8 @@ pub fn listed(what: &[String]) -> String {
 }
 
 /// The values of each composite task, `[task][arm][block]`.
-pub fn tasks<'g>(record: &RunRecord, grid: &'g Grid) -> Vec<(String, &'g Vec<Vec<f64>>)> {
-    let kept =
-        record.steps.iter().zip(&grid.values).filter(|(step, values)| step.in_composite && has_data(values));
-    kept.map(|(step, values)| (crate::sections::label(step), values)).collect()
+pub fn tasks<'g>(record: &'g RunRecord, grid: &'g Grid) -> Vec<(String, &'g Vec<Vec<f64>>)> {
+    grid.tasks(record).map(|(step, values)| (crate::sections::label(step), values)).collect()
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.

@@ -77,35 +77,37 @@ impl Commands {
 
     /// For each cell that has some, by index: text, how it ended, milliseconds, and the step that it belongs to.
     pub(crate) fn by_cell(&self, record: &RunRecord) -> BTreeMap<usize, Vec<Value>> {
-        let steps = Steps::of(record);
-        let cells =
-            record.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?)));
+        let cells = record.cells.iter().enumerate();
+        let logged: BTreeMap<usize, &Vec<Entry>> =
+            cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
+        let steps = Steps::of(record, logged.keys().copied());
         let line = |at: usize, entry: &Entry| {
             let step = entry.began.and_then(|began| steps.at(at, began));
             json!([entry.argv, entry.ended, entry.ms, step])
         };
-        cells.map(|(at, entries)| (at, entries.iter().map(|entry| line(at, entry)).collect())).collect()
+        logged.into_iter().map(|(at, log)| (at, log.iter().map(|entry| line(at, entry)).collect())).collect()
     }
 }
 
 /// When steps were timed.
 struct Steps {
-    /// For each cell: from, until, step.
-    cells: Vec<Vec<(f64, f64, u32)>>,
+    /// For each of these cells, by index: from, until, step.
+    cells: BTreeMap<usize, Vec<(f64, f64, u32)>>,
 }
 
 /// Clocks of the log and of samples agree to this, in seconds: the log rounds to milliseconds.
 const CLOCKS: f64 = 0.002;
 
 impl Steps {
-    fn of(record: &RunRecord) -> Steps {
+    fn of(record: &RunRecord, cells: impl Iterator<Item = usize>) -> Steps {
         let durable = record.reading(reading::DURABLE).or(record.reading(reading::ELAPSED));
-        let mut cells = vec![vec![]; record.cells.len()];
+        let mut cells: BTreeMap<usize, Vec<_>> = cells.map(|cell| (cell, vec![])).collect();
         for row in 0..record.samples.len() {
+            let Some(steps) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
             let ns = durable.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
             let from = record.samples.started_at[row];
             let until = from + ns.unwrap_or(0.0) / 1e9;
-            cells[record.samples.cell[row] as usize].push((from, until, record.samples.step[row]));
+            steps.push((from, until, record.samples.step[row]));
         }
         Steps { cells }
     }
@@ -113,7 +115,8 @@ impl Steps {
     fn at(&self, cell: usize, began: f64) -> Option<u32> {
         let within = |(from, until, _): &&(f64, f64, u32)| (from - CLOCKS..=until + CLOCKS).contains(&began);
         // Of two that touch, the later one: the other had ended.
-        self.cells[cell].iter().filter(within).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, step)| *step)
+        let steps = self.cells[&cell].iter().filter(within);
+        steps.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, step)| *step)
     }
 }
 

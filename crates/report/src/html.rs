@@ -29,6 +29,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fragment::Escaped;
 use fsarena_core::record::RunRecord;
+use std::thread::ScopedJoinHandle;
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -81,11 +82,11 @@ struct Picture {
 /// Where a chart cannot be drawn or the plan cannot be written as TOML.
 pub fn page(report: &Report) -> Result<String, Error> {
     let record = &report.record;
-    // What takes long in a big run; only the sections need another, and that late.
+    // What takes long in a big run, side by side.
     let (charts, sections) = std::thread::scope(|scope| {
         let ranked = scope.spawn(|| Ranking::of(report));
-        let sections =
-            scope.spawn(|| sections(report, || ranked.join().expect("any run is ranked or is not")));
+        let costs = scope.spawn(|| costs(report));
+        let sections = scope.spawn(|| sections(report, Later { ranked, costs }));
         (charts::all(report), sections.join().expect("no run is beyond words"))
     });
     let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
@@ -144,7 +145,7 @@ fn picture(chart: &Chart) -> Result<Picture, Error> {
 /// What stands below the question.
 fn facts(report: &Report) -> Vec<String> {
     let (record, plan) = (&report.record, &report.record.plan);
-    let blocks = report.analyses.first().map_or(0, |analysis| analysis.blocks.len());
+    let blocks = report.analyses.first().map_or(0, |analysis| analysis.grid.blocks.len());
     let mut facts = vec![
         format!("{}: {}", plan.name, plan.title),
         plural(blocks, "block"),
@@ -159,16 +160,26 @@ fn facts(report: &Report) -> Vec<String> {
     facts
 }
 
-/// Every section; `ranked` waits for the ranking, so it is asked for last.
-fn sections(report: &Report, ranked: impl FnOnce() -> Option<Ranking>) -> Result<Vec<Section>, Error> {
-    let [mut first, mut claimed, mut figures, mut costs, mut method] =
-        std::array::from_fn(|_| Document::default());
+/// What is worked out elsewhere, and is asked for last.
+struct Later<'scope> {
+    ranked: ScopedJoinHandle<'scope, Option<Ranking>>,
+    costs: ScopedJoinHandle<'scope, Document>,
+}
+
+fn costs(report: &Report) -> Document {
+    let mut costs = Document::default();
+    totals::add(&mut costs, report);
+    costs
+}
+
+/// Every section.
+fn sections(report: &Report, later: Later) -> Result<Vec<Section>, Error> {
+    let [mut first, mut claimed, mut figures, mut method] = std::array::from_fn(|_| Document::default());
     for (at, analysis) in report.analyses.iter().enumerate() {
         tasks::add(&mut figures, report, analysis, at == 0);
         tasks::add_medians(&mut figures, report, analysis);
     }
     normalised::add(&mut figures, report);
-    totals::add(&mut costs, report);
     let pairs = pair::rows(report);
     claims::add(&mut claimed, report);
     pair::add(&mut claimed, report, &pairs);
@@ -184,12 +195,12 @@ fn sections(report: &Report, ranked: impl FnOnce() -> Option<Ranking>) -> Result
         answer::add(&mut first, report, analysis);
     }
     anomalies::add(&mut first, report);
-    let ranked = ranked();
+    let ranked = later.ranked.join().expect("any run is ranked or is not");
     ranking::add_recommendation(&mut first, report, ranked.as_ref());
     first.text(answer::legend(report));
     scaling::add(&mut first, report);
     ranking::add(&mut figures, report, ranked.as_ref());
-    figures.parts.extend(costs.parts);
+    figures.parts.extend(later.costs.join().expect("any run has costs or has none").parts);
     let section =
         |id, title, document: Document| Section { id, title, parts: shown(named_once(document, title)) };
     let mut sections = vec![

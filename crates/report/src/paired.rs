@@ -50,8 +50,7 @@ pub fn labels(series: &[Paired]) -> Vec<String> {
 }
 
 fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
-    let Some((info, grid)) = seen.grid(&analysis.metric.id) else { return vec![] };
-    let tasks = tasks(seen.record(), &grid);
+    let (info, tasks) = (&analysis.metric, tasks(seen.record(), &analysis.grid));
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
     let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
     let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };

@@ -6,7 +6,6 @@ use crate::report::Report;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::{Comparison, compare};
-use fsarena_stats::grid::{dropped, grid, has_data};
 use fsarena_stats::ranksets::rank_sets;
 use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::table::FIRST_LOOK;
@@ -52,7 +51,10 @@ impl Ranking {
         if metric.direction == Direction::Neutral {
             return None;
         }
-        let (tasks, values) = values(record, &metric.id)?;
+        let (tasks, values): (Vec<Task>, Vec<Values>) = analysis.grid.tasks(record).unzip();
+        if tasks.is_empty() {
+            return None;
+        }
         let weights: Vec<f64> = tasks.iter().map(|task| weight(&report.weights, task)).collect();
         let composites: Vec<Vec<f64>> =
             (0..record.arms.len()).map(|arm| composite(&values, arm, &weights)).collect();
@@ -67,8 +69,8 @@ impl Ranking {
         let ranks = simultaneous(&of_live, record.plan.seed)
             .filter(|_| blocks >= FIRST_LOOK)
             .and_then(|all| rank_sets(&all.intervals, metric.direction));
-        let of_tasks: Vec<Vec<Vec<f64>>> =
-            values.iter().map(|task| live.iter().map(|arm| task[*arm].clone()).collect()).collect();
+        let of_tasks: Vec<Vec<&[f64]>> =
+            values.iter().map(|task| live.iter().map(|arm| task[*arm].as_slice()).collect()).collect();
         let probability = weights::probability_best(&of_tasks, &weights, metric.direction, record.plan.seed);
         let arms = live.iter().enumerate().map(|(at, arm)| Ranked {
             arm: *arm,
@@ -104,21 +106,11 @@ impl Ranking {
 }
 
 type Task<'a> = &'a fsarena_core::cell::StepInfo;
-/// `[task][arm][block]`
-type Values = Vec<Vec<Vec<f64>>>;
-
-/// The tasks with data, and `values[task][arm][block]`.
-fn values<'a>(record: &'a RunRecord, metric: &str) -> Option<(Vec<Task<'a>>, Values)> {
-    let (_, rows) = record.metric(metric)?;
-    let grid = grid(record, &rows, &dropped(record));
-    let kept =
-        record.steps.iter().zip(grid.values).filter(|(step, values)| step.in_composite && has_data(values));
-    let (tasks, values): (Vec<_>, Vec<_>) = kept.unzip();
-    (!tasks.is_empty()).then_some((tasks, values))
-}
+/// `[arm][block]` of a task.
+type Values<'a> = &'a Vec<Vec<f64>>;
 
 /// The composite of an arm in each block: the weighted geometric mean.
-fn composite(values: &[Vec<Vec<f64>>], arm: usize, weights: &[f64]) -> Vec<f64> {
+fn composite(values: &[Values], arm: usize, weights: &[f64]) -> Vec<f64> {
     let logs: Vec<Vec<f64>> = values.iter().map(|task| task[arm].iter().map(|v| v.ln()).collect()).collect();
     weights::composite(&logs, weights)
         .into_iter()
@@ -133,7 +125,7 @@ fn live(comparison: &Comparison) -> Vec<usize> {
     comparison.order.iter().filter(enough).copied().collect()
 }
 
-fn without_one(values: &[Vec<Vec<f64>>], best: usize, arm: usize, weights: &[f64]) -> Option<(f64, f64)> {
+fn without_one(values: &[Values], best: usize, arm: usize, weights: &[f64]) -> Option<(f64, f64)> {
     let d: Vec<Vec<f64>> = values
         .iter()
         .map(|task| task[best].iter().zip(&task[arm]).map(|(best, arm)| (arm / best).ln()).collect())

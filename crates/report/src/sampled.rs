@@ -1,7 +1,7 @@
 //! A metric by step and arm, for formats that list samples.
 
 use fsarena_core::record::RunRecord;
-use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
 
 /// The values of one step of one arm.
@@ -18,8 +18,7 @@ pub struct Sampled {
 /// The values of a metric, one entry for each step and arm that has some; blocks that were dropped are left
 /// out. Empty where the run does not know the metric.
 pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
-    let Some((_, rows)) = record.metric(metric) else { return vec![] };
-    let grid = grid(record, &rows, &dropped(record));
+    let Some((_, grid)) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
     for (step, arms) in record.steps.iter().zip(&grid.values) {
         for (arm, values) in record.arms.iter().zip(arms) {

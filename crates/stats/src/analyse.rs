@@ -11,16 +11,15 @@ use fsarena_core::cell::StepInfo;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Everything that reports say of one metric.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Analysis {
     /// The metric.
     pub metric: MetricInfo,
-    /// The blocks behind it, ascending.
-    pub blocks: Vec<u32>,
+    /// Its values, by step of the run, arm and block.
+    pub grid: Grid,
     /// The blocks that were dropped as a whole, ascending.
     pub dropped: Vec<u32>,
     /// Every step that has data, in the order of the run.
@@ -78,7 +77,7 @@ impl Exits for Error {
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
-    let (info, rows) = known(record, metric)?;
+    let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
     let grid = grid::grid(record, &rows, &dropped);
     let with_data: Vec<_> =
@@ -91,12 +90,11 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
         overall.without_drops = without_drops(record, &rows, &info);
     }
-    Ok(Analysis { metric: info, blocks: grid.blocks, dropped: dropped.into_iter().collect(), steps, overall })
+    Ok(Analysis { metric: info, grid, dropped: dropped.into_iter().collect(), steps, overall })
 }
 
-fn known<'r>(record: &'r RunRecord, metric: &str) -> Result<(MetricInfo, Cow<'r, [f64]>), Error> {
-    let unknown = || Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() };
-    record.metric(metric).ok_or_else(unknown)
+fn unknown(record: &RunRecord, metric: &str) -> Error {
+    Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() }
 }
 
 /// The medians of one step, where nothing is to be compared.
@@ -113,25 +111,16 @@ pub struct StepMedians {
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<StepMedians>, Error> {
-    let (_, rows) = known(record, metric)?;
-    let grid = grid::grid(record, &rows, &grid::dropped(record));
-    let tasks = record.steps.iter().zip(&grid.values);
-    let tasks = tasks.filter(|(step, values)| step.in_composite && has_data(values));
+    let (_, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let of = |(step, values): (&StepInfo, &Vec<Vec<f64>>)| StepMedians {
         step: step.clone(),
         arms: values.iter().map(|arm| median(arm)).collect(),
     };
-    Ok(tasks.map(of).collect())
+    Ok(grid.tasks(record).map(of).collect())
 }
 
 fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall> {
-    let steps: Vec<_> = record
-        .steps
-        .iter()
-        .zip(&grid.values)
-        .filter(|(step, values)| step.in_composite && has_data(values))
-        .map(|(_, values)| values)
-        .collect();
+    let steps: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
     if steps.is_empty() {
         return None;
     }
@@ -149,13 +138,8 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
-    let (info, rows) = known(record, metric)?;
-    let grid = grid::grid(record, &rows, &grid::dropped(record));
-    let of_composite = record.steps.iter().zip(&grid.values);
-    let steps: Vec<_> = of_composite
-        .filter(|(step, values)| step.in_composite && has_data(values))
-        .map(|(_, values)| values)
-        .collect();
+    let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
+    let steps: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
     let values = if adds_up(info.unit) { composite::sums(&steps) } else { composite::means(&steps) };
     Ok((info, values))
 }

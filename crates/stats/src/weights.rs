@@ -60,7 +60,7 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
 ///
 /// None where no block is complete or neither way is better. Arms that tie share.
 pub fn probability_best(
-    values: &[Vec<Vec<f64>>],
+    values: &[Vec<impl AsRef<[f64]>>],
     weights: &[f64],
     direction: Direction,
     seed: u64,
@@ -73,8 +73,9 @@ pub fn probability_best(
     let arms = values.first()?.len();
     let scores: Vec<Vec<f64>> = (0..arms)
         .map(|arm| {
+            let of_arm = values.iter().map(|step| step[arm].as_ref());
             let logs: Vec<Vec<f64>> =
-                values.iter().map(|step| step[arm].iter().map(|value| sign * value.ln()).collect()).collect();
+                of_arm.map(|blocks| blocks.iter().map(|value| sign * value.ln()).collect()).collect();
             composite(&logs, weights)
         })
         .collect();

@@ -54,7 +54,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
          behind it. Arms that share a letter were not told apart.{}",
         metric.help,
-        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.blocks.len()),
+        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.grid.blocks.len()),
         words::left_out(seen, analysis, &groups, &without)
     );
     Some(Chart {

@@ -26,8 +26,7 @@ impl Kind for Raw {
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
-    let (info, grid) = seen.grid(&analysis.metric.id)?;
-    let tasks = tasks(seen.record(), &grid);
+    let (info, tasks) = (&analysis.metric, tasks(seen.record(), &analysis.grid));
     let arms: Vec<usize> = (0..seen.record().arms.len())
         .filter(|arm| tasks.iter().any(|(_, values)| values[*arm].iter().any(|value| !value.is_nan())))
         .collect();

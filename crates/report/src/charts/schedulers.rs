@@ -21,14 +21,14 @@ impl Kind for Schedulers {
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
         let Some(analysis) = seen.report.analyses.first() else { return vec![] };
         let Some(crossed) = Crossed::of(seen.report) else { return vec![] };
-        let Some((metric, grid)) = seen.grid(&analysis.metric.id) else { return vec![] };
+        let (metric, grid) = (&analysis.metric, &analysis.grid);
         if metric.direction == Direction::Neutral {
             return vec![];
         }
         let charts = analysis.tasks().filter_map(|task| {
             let at = seen.record().steps.iter().position(|step| step.id == task.step.id)?;
             let (name, id) = (label(&task.step), task.step.id.to_string());
-            let of = Task { seen, crossed: &crossed, metric: &metric, name, id, values: &grid.values[at] };
+            let of = Task { seen, crossed: &crossed, metric, name, id, values: &grid.values[at] };
             Some([of.under_each_scheduler(), of.of_each_filesystem()])
         });
         charts.flatten().collect()

@@ -151,7 +151,7 @@ impl Known<'_> {
         let chart = Picture { figures, sides: &sides, title, axis, terms }.chart();
         let mut compared = Compared {
             title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
-            facts: vec![plural(analysis.blocks.len(), "block"), plural(self.pairs.len(), "filesystem")],
+            facts: vec![plural(analysis.grid.blocks.len(), "block"), plural(self.pairs.len(), "filesystem")],
             chart,
             json: self.json(rows, total),
             ..Compared::default()
@@ -202,7 +202,7 @@ impl Known<'_> {
             ("machine", hosts.join("; ")),
             ("filesystems on", head::backing(&record.plan.device.backing)),
             ("scale", record.plan.scale.name().to_string()),
-            ("blocks", self.analysis.blocks.len().to_string()),
+            ("blocks", self.analysis.grid.blocks.len().to_string()),
             ("compared", filesystems.join(", ")),
         ];
         Table::pairs(["", "what"], rows.map(|(key, value)| (key.to_string(), value)))

@@ -11,10 +11,9 @@ use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite;
-use fsarena_stats::grid::{dropped, grid, has_data};
+use fsarena_stats::grid::has_data;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
-use std::borrow::Cow;
 
 /// What is compared on one task: b over a for each common arm, and the two orders.
 struct Task<'a> {
@@ -29,8 +28,6 @@ struct Task<'a> {
 struct Side<'a> {
     record: &'a RunRecord,
     analysis: Analysis,
-    /// `values[step][arm][block]`, by the steps of the record.
-    values: Vec<Vec<Vec<f64>>>,
 }
 
 /// A run beside the first.
@@ -99,9 +96,7 @@ fn comparable(a: &RunRecord, b: &RunRecord) -> Result<(), Error> {
 }
 
 fn side<'a>(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
-    let analysis = analyse(record, metric)?;
-    let rows = record.metric(metric).map_or(Cow::default(), |(_, rows)| rows);
-    Ok(Side { record, analysis, values: grid(record, &rows, &dropped(record)).values })
+    Ok(Side { record, analysis: analyse(record, metric)? })
 }
 
 /// Where the same key is in both lists.
@@ -110,7 +105,7 @@ fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usi
 }
 
 fn task<'a>(a: &'a Side, b: &'a Side, arms: &[(usize, usize)], i: usize, j: usize) -> Option<Task<'a>> {
-    let ratios = ratios(&a.values[i], &b.values[j], arms);
+    let ratios = ratios(&a.analysis.grid.values[i], &b.analysis.grid.values[j], arms);
     let info = &a.record.steps[i];
     let of = |side: &'a Side| {
         side.analysis.steps.iter().find(|step| step.step.id == info.id).map(|step| &step.comparison)
@@ -129,14 +124,16 @@ fn total<'a>(
     let steps: Vec<_> = steps
         .iter()
         .filter(|(i, j)| {
-            a.record.steps[*i].in_composite && has_data(&a.values[*i]) && has_data(&b.values[*j])
+            a.record.steps[*i].in_composite
+                && has_data(&a.analysis.grid.values[*i])
+                && has_data(&b.analysis.grid.values[*j])
         })
         .collect();
     let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
     overall_a.total.as_ref()?;
     let sum = |values: Vec<&Vec<Vec<f64>>>| composite::sums(&values);
-    let first = sum(steps.iter().map(|(i, _)| &a.values[*i]).collect());
-    let second = sum(steps.iter().map(|(_, j)| &b.values[*j]).collect());
+    let first = sum(steps.iter().map(|(i, _)| &a.analysis.grid.values[*i]).collect());
+    let second = sum(steps.iter().map(|(_, j)| &b.analysis.grid.values[*j]).collect());
     if first.is_empty() {
         return None;
     }

@@ -90,7 +90,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     };
     json!({
         "metric": analysis.metric,
-        "blocks": analysis.blocks,
+        "blocks": analysis.grid.blocks,
         "dropped_blocks": analysis.dropped,
         "provisional": analysis.provisional(),
         "interval": "95% for each pair, not corrected for the number of pairs",

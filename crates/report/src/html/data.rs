@@ -26,9 +26,9 @@ pub struct Block {
 pub fn block(report: &Report) -> Block {
     let record = &report.record;
     let (columns, left_out) = columns(report);
-    let cells: Vec<Value> =
-        record.cells.iter().map(|cell| json!([cell.block, cell.position, cell.arm])).collect();
-    let cells = if columns.is_empty() && report.commands.is_empty() { vec![] } else { cells };
+    let told = !columns.is_empty() || !report.commands.is_empty();
+    let cells = record.cells.iter().filter(|_| told);
+    let cells: Vec<Value> = cells.map(|cell| json!([cell.block, cell.position, cell.arm])).collect();
     let metrics: Vec<Value> = columns
         .iter()
         .map(|column| json!({"name": column_name(&column.info.id, column.info.unit), "help": column.info.help}))

@@ -20,7 +20,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
     let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
     if !report.ranks() {
         // Once, whatever the metrics.
-        if report.analyses.first() == Some(analysis) {
+        if report.analyses.first().is_some_and(|first| first.metric.id == analysis.metric.id) {
             document.heading(2, "Answer");
             document.list(worked(&report.record));
         }

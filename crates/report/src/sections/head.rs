@@ -12,7 +12,7 @@ pub fn add(document: &mut Document, report: &Report) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     document.text(&plan.question);
-    let blocks = report.analyses.first().map_or(0, |analysis| analysis.blocks.len());
+    let blocks = report.analyses.first().map_or(0, |analysis| analysis.grid.blocks.len());
     let mut facts = vec![
         format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version),
         format!(

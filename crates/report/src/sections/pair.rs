@@ -11,7 +11,7 @@ use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::analyse;
 use fsarena_stats::comparison::median;
-use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::grid::Grid;
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{blocks_for, spread};
 use fsarena_stats::ratio::Ratio;
@@ -195,8 +195,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
 }
 
 fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
-    let Some((metric, values)) = record.metric(id) else { return vec![] };
-    let grid = grid(record, &values, &dropped(record));
+    let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
     let tasks: Vec<(String, &Vec<Vec<f64>>)> = record
         .steps
         .iter()

@@ -5,12 +5,13 @@ use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
+use fsarena_core::cell::StepInfo;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, StepAnalysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite::{Composite, sums};
-use fsarena_stats::grid::{dropped, grid};
+use fsarena_stats::simulate::parallel;
 
 /// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
 pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
@@ -54,23 +55,21 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
         return; // The tables above are of medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);
-    let Some((_, rows)) = record.metric(&analysis.metric.id) else { return };
-    let grid = grid(record, &rows, &dropped(record));
     let titled = |title: String, values: &[Vec<f64>], step: Option<usize>| -> Vec<Cell> {
         let figure =
             |(arm, blocks): (usize, &Vec<f64>)| typical::cell(blocks, unit).made_of(Source::of(step, [arm]));
         std::iter::once(title.into()).chain(values.iter().enumerate().map(figure)).collect()
     };
+    let place = |step: &StepInfo| record.steps.iter().position(|known| known.id == step.id);
+    let steps: Vec<(&StepInfo, usize)> =
+        analysis.steps.iter().filter_map(|step| Some((&step.step, place(&step.step)?))).collect();
     let mut table = Table::figures(header(record, "task"));
-    let mut tasks = vec![];
-    for step in &analysis.steps {
-        let Some(at) = record.steps.iter().position(|known| known.id == step.step.id) else { continue };
-        table.rows.push(titled(label(&step.step), &grid.values[at], Some(at)));
-        if step.step.in_composite {
-            tasks.push(&grid.values[at]);
-        }
-    }
+    table.rows = parallel(steps.len(), |row| {
+        let (step, at) = steps[row as usize];
+        titled(label(step), &analysis.grid.values[at], Some(at))
+    });
     if analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
+        let tasks: Vec<_> = analysis.grid.tasks(record).map(|(_, values)| values).collect();
         table.rows.push(titled("TOTAL".into(), &sums(&tasks), None));
     }
     if !table.rows.is_empty() {

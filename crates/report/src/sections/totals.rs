@@ -8,7 +8,7 @@ use crate::report::Report;
 use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::grid::{blocks, dropped, grid, has_data};
+use fsarena_stats::grid::{blocks, by_block, dropped};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,20 +118,19 @@ impl<'a> Sums<'a> {
 
     fn sums(&self, reading: &str) -> Option<Vec<Vec<f64>>> {
         let rows = &self.record.samples.values[self.record.reading(reading)?];
-        let grid = grid(self.record, rows, &self.leave_out);
-        let steps = self.record.steps.iter().zip(&grid.values);
-        let tasks: Vec<&Vec<Vec<f64>>> = steps
-            .filter(|(step, values)| step.in_composite && has_data(values))
-            .map(|(_, values)| values)
-            .collect();
-        let of_arm = |arm| (0..self.blocks).map(|block| sum(reading, &tasks, arm, block)).collect();
-        (!tasks.is_empty()).then(|| (0..self.record.arms.len()).map(of_arm).collect())
+        let arms = by_block(self.record, rows, &self.leave_out);
+        let steps = self.record.steps.len().max(1);
+        let done = |step: usize| arms.iter().flat_map(|arm| arm.chunks(steps)).any(|of| !of[step].is_nan());
+        let tasks = self.record.steps.iter().enumerate().filter(|(at, step)| step.in_composite && done(*at));
+        let tasks: Vec<usize> = tasks.map(|(at, _)| at).collect();
+        let of_arm = |arm: &Vec<f64>| arm.chunks(steps).map(|block| sum(reading, block, &tasks)).collect();
+        (!tasks.is_empty()).then(|| arms.iter().map(of_arm).collect())
     }
 }
 
 /// NaN marks a task that the arm did not do; a sum passes it on, `f64::max` would not.
-fn sum(reading: &str, tasks: &[&Vec<Vec<f64>>], arm: usize, block: usize) -> f64 {
-    let values = tasks.iter().map(|task| task[arm][block]);
+fn sum(reading: &str, block: &[f64], tasks: &[usize]) -> f64 {
+    let values = tasks.iter().map(|step| block[*step]);
     let sum: f64 = values.clone().sum();
     if reading == PEAK_MEMORY && !sum.is_nan() { values.fold(0.0, f64::max) } else { sum }
 }

@@ -25,7 +25,7 @@ pub fn cell(values: &[f64], unit: Unit) -> Cell {
 
 /// What stands below the medians.
 pub fn words(report: &Report) -> String {
-    let most = report.analyses.iter().map(|analysis| analysis.blocks.len()).max().unwrap_or(0);
+    let most = report.analyses.iter().map(|analysis| analysis.grid.blocks.len()).max().unwrap_or(0);
     match most < FIRST_LOOK {
         true => "Below each median the extremes that were seen: under 8 blocks no interval is exact.".into(),
         false => "Below each median the 95% interval of the typical value; the drift of the machine is in it, which \

@@ -33,13 +33,8 @@ impl<'a> Quantities<'a> {
         let metric = metric.clone();
         if quantity.step.as_deref() == Some(COMPOSITE) {
             let wanted = Quantity { step: None, ..quantity.clone() };
-            let steps: Vec<&Vec<Vec<f64>>> = record
-                .steps
-                .iter()
-                .zip(&grid.values)
-                .filter(|(step, values)| step.in_composite && wanted.fits(&step.id) && has_data(values))
-                .map(|(_, values)| values)
-                .collect();
+            let wanted = grid.tasks(record).filter(|(step, _)| wanted.fits(&step.id));
+            let steps: Vec<&Vec<Vec<f64>>> = wanted.map(|(_, values)| values).collect();
             let values = composite(&steps, metric.unit).ok_or_else(|| no_step(&metric.id))?;
             return Ok(Series { metric, values });
         }

@@ -111,7 +111,7 @@ fn near(found: f64, expected: f64) {
 fn steps_totals_and_winners() {
     let analysis = analyse(&record(), "elapsed").unwrap();
     assert!(!analysis.provisional());
-    assert_eq!(analysis.blocks, (0..8).collect::<Vec<_>>());
+    assert_eq!(analysis.grid.blocks, (0..8).collect::<Vec<_>>());
     let untar = &analysis.steps[1].comparison;
     // 2(1+b) over b = 0…7 has the median 2 × 4.5.
     near(untar.arms[0].median.unwrap(), 9.0);
@@ -153,7 +153,7 @@ fn a_dropped_block_is_out_and_its_effect_is_told() {
     let mut record = record();
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analyse(&record, "elapsed").unwrap();
-    assert_eq!((analysis.blocks.len(), analysis.dropped.as_slice()), (7, &[3][..]));
+    assert_eq!((analysis.grid.blocks.len(), analysis.dropped.as_slice()), (7, &[3][..]));
     // Seven blocks decide nothing; with the dropped one there would be a verdict.
     assert!(analysis.provisional());
     let overall = analysis.overall.unwrap();

@@ -57,7 +57,7 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
             hosts(|host| &host.kernel).into(),
             head::backing(&record.plan.device.backing).into(),
             record.plan.scale.name().into(),
-            side.analysis.blocks.len().to_string().into(),
+            side.analysis.grid.blocks.len().to_string().into(),
             ended.into(),
             record.version.as_str().into(),
         ]);

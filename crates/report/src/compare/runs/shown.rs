@@ -40,7 +40,7 @@ pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
             .iter()
             .zip(&letters)
             .map(|(side, letter)| {
-                format!("{letter}: {}, {}", side.record.id, plural(side.analysis.blocks.len(), "block"))
+                format!("{letter}: {}, {}", side.record.id, plural(side.analysis.grid.blocks.len(), "block"))
             })
             .collect(),
         chart,
