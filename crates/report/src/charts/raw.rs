@@ -10,6 +10,7 @@ use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::median;
 use fsarena_stats::composite::sums;
+use fsarena_stats::simulate::parallel;
 
 /// Bars in the unit of the metric.
 pub struct Raw;
@@ -46,7 +47,10 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         ));
     }
     if tasks.len() <= MOST {
-        panels.extend(tasks.into_iter().map(|(name, values)| panel(seen, &arms, name, values, info.unit)));
+        panels.extend(parallel(tasks.len(), |at| {
+            let (name, values) = &tasks[at as usize];
+            panel(seen, &arms, name.clone(), values, info.unit)
+        }));
     }
     let about = format!(
         "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over blocks; its \
