@@ -101,8 +101,7 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
     Ok(db)
 }
 
-/// How a run is opened to be read. No connection is ever used by two threads at once, and without locks around every
-/// column of every row a big run is read in two thirds of the time.
+/// How a run is opened to be read. No connection is ever used by two threads at once, so that it needs no locks.
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Opens a run for reading only, also while it is written, and from a medium that cannot be written. All that is read

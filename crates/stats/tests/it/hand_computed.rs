@@ -9,6 +9,8 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::scale::Scale;
 use fsarena_core::series::SeriesTable;
 use fsarena_stats::analyse::analyse;
+use fsarena_stats::grid;
+use std::collections::BTreeSet;
 
 const BLOCKS: u32 = 8;
 /// Elapsed seconds of "untar", "tar" and "mkfs" in block b for arm a.
@@ -184,4 +186,27 @@ fn metrics_without_data_and_unknown_ones() {
     assert!(analysis.steps.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = analyse(&record(), "speed").unwrap_err().to_string();
     assert_eq!(error, "run r1 has no metric `speed`; `fsarena list metrics` names them all");
+}
+
+#[test]
+fn by_block_is_the_grid_in_another_order() {
+    let mut record = record();
+    // "untar" once more in the first block of ext4: one observation, the mean of both.
+    let samples = &mut record.samples;
+    samples.cell.push(0);
+    samples.step.push(1);
+    samples.started_at.push(0.0);
+    samples.values[0].push(4e9);
+    let (left_out, rows) = (BTreeSet::from([3]), &record.samples.values[0]);
+    let grid = grid::grid(&record, rows, &left_out);
+    let arms = grid::by_block(&record, rows, &left_out);
+    assert_eq!((grid.blocks.len(), arms[0][1]), (7, 3e9));
+    let steps = record.steps.len();
+    for (step, of_step) in grid.values.iter().enumerate() {
+        for (arm, values) in of_step.iter().enumerate() {
+            let other: Vec<f64> = (0..7).map(|column| arms[arm][column * steps + step]).collect();
+            // NaN is not equal to itself.
+            assert_eq!(format!("{values:?}"), format!("{other:?}"), "step {step}, arm {arm}");
+        }
+    }
 }
