@@ -130,7 +130,7 @@ fn commands() -> Finding {
 }
 
 /// What `--engine` can put in the place of fsarena's own load engine.
-const LOAD_TOOLS: [&str; 2] = ["sysbench", "fio"];
+const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
 
 /// Services that workloads run themselves. Their packages bear their names.
 const SERVICES: [&str; 1] = ["squid"];
