@@ -191,7 +191,7 @@ fn a_log_is_followed_over_rotation() {
     let mut sum = 0.0;
     while sum < 12.0 {
         let window = going.next();
-        assert_eq!(window["marks"], serde_json::json!([]), "a rotation disturbs nothing");
+        assert!(!marked(&window, "counter"), "a rotation disturbs nothing: {window}");
         sum += requests(&window).unwrap();
     }
     assert_eq!(sum, 12.0);
@@ -207,13 +207,17 @@ fn a_watch_goes_on_after_a_kill() {
     going.signal(rustix::process::Signal::KILL);
 
     let (printed, _) =
-        place.expect(0, &["watch", "--resume", "latest", "--windows", "2", "--format", "json"]);
+        place.expect(0, &["watch", "--resume", "latest", "--windows", "6", "--format", "json"]);
     let windows = windows(&printed);
     assert!(windows[0]["window"].as_u64().unwrap() > last, "{printed}");
-    assert!(requests(&windows[1]).unwrap() >= 1.0, "the counter is known from the run: {printed}");
+    // The counter is known from the run.
+    assert!(
+        undisturbed(&windows[1..]).into_iter().all(|window| requests(window).unwrap() >= 1.0),
+        "{printed}"
+    );
     let rows = place.rows("latest");
     assert!(
-        rows.len() as u64 >= last + 3 && rows.iter().all(|(_, arm, step)| arm == "here" && step == "window")
+        rows.len() as u64 >= last + 7 && rows.iter().all(|(_, arm, step)| arm == "here" && step == "window")
     );
     assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1);
 }
