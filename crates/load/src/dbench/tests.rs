@@ -18,6 +18,11 @@ fn options(crew: Crew, clients: u32) -> Options {
     }
 }
 
+/// Long enough for a busy machine to come to every operation, too.
+fn patient(crew: Crew, clients: u32) -> Options {
+    Options { measured: Duration::from_secs(1), ..options(crew, clients) }
+}
+
 fn program(text: &str) -> Program {
     loadfile::parse("test", text.as_bytes()).unwrap()
 }
@@ -74,7 +79,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
 #[test]
 fn a_run_becomes_readings_that_are_known() {
     let dir = tempfile::tempdir().unwrap();
-    let readings = play(&program(ALL), &options(Crew::Threads, 1), dir.path()).unwrap().readings();
+    let readings = play(&program(ALL), &patient(Crew::Threads, 1), dir.path()).unwrap().readings();
     let known: Vec<&str> = defs().chain(crate::engine::readings::defs()).map(|def| def.id).collect();
     assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     let get = |id| readings.get(id).unwrap();
@@ -103,7 +108,7 @@ fn each_client_draws_its_own_strings() {
     let text =
         "RANDOMSTRING 1 \"f[0123456789][0123456789]\"\nNTCreateX \"\\$1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
     let dir = tempfile::tempdir().unwrap();
-    play(&program(text), &options(Crew::Processes, 2), dir.path()).unwrap();
+    play(&program(text), &patient(Crew::Processes, 2), dir.path()).unwrap();
     let files = std::fs::read_dir(dir.path()).unwrap().count();
     assert!((20..=100).contains(&files), "{files}");
 }
