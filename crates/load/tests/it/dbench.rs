@@ -11,6 +11,8 @@ use std::process::Command;
 /// What a child of these tests is asked to play, and where.
 const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";
 const CHILD_DIR: &str = "DBENCH_CHILD_DIR";
+/// How long both play: under strace on a busy machine a pass takes 30 ms.
+const SECONDS: &str = "4";
 
 /// Every operation, with names that are there and names that are not; one rename a pass.
 const LOAD: &str = "\
@@ -58,7 +60,8 @@ fn child() {
     let (Ok(loadfile), Ok(dir)) = (std::env::var(CHILD_LOADFILE), std::env::var(CHILD_DIR)) else { return };
     let dbench = workloads::find("dbench").unwrap();
     let mut settings = Settings::defaults(dbench.def().settings);
-    for (id, text) in [("loadfile", loadfile.as_str()), ("clients", "1"), ("seconds", "1"), ("warm_up", "0")]
+    for (id, text) in
+        [("loadfile", loadfile.as_str()), ("clients", "1"), ("seconds", SECONDS), ("warm_up", "0")]
     {
         let def = dbench.def().settings.iter().find(|def| def.id == id).unwrap();
         settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
@@ -118,7 +121,7 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
         ours.entry("fcntl".into()).and_modify(|count| *count -= closed);
     }
     let mut real = strace();
-    real.args(["dbench", "-t", "1", "--skip-cleanup", "-c"])
+    real.args(["dbench", "-t", SECONDS, "--skip-cleanup", "-c"])
         .arg(&loadfile)
         .arg("-D")
         .arg(dir("real"))
