@@ -75,6 +75,12 @@ fn marked(window: &Value, words: &str) -> bool {
     window["marks"].to_string().contains(words)
 }
 
+/// What disturbed a window, but for a machine that other tests kept busy.
+fn disturbances(window: &Value) -> Vec<&Value> {
+    let marks = window["marks"].as_array().unwrap().iter();
+    marks.filter(|mark| !mark.to_string().contains("the machine was too busy")).collect()
+}
+
 /// The windows that nothing disturbed, one at least. Where other tests keep the machine busy a counter may answer too
 /// late; a window without a count says so.
 #[track_caller]
@@ -132,7 +138,10 @@ fn every_counter_counts() {
     assert!(undisturbed(&found).into_iter().all(|window| requests(window) == Some(0.0)), "{found:#?}");
 
     let none = watch(&place, &[]);
-    assert!(none.iter().all(|window| requests(window).is_none() && !marked(window, "counter")), "{none:#?}");
+    assert!(
+        none.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()),
+        "{none:#?}"
+    );
 }
 
 #[test]
@@ -191,7 +200,7 @@ fn a_log_is_followed_over_rotation() {
     let mut sum = 0.0;
     while sum < 12.0 {
         let window = going.next();
-        assert!(!marked(&window, "counter"), "a rotation disturbs nothing: {window}");
+        assert_eq!(disturbances(&window), Vec::<&Value>::new(), "a rotation disturbs nothing");
         sum += requests(&window).unwrap();
     }
     assert_eq!(sum, 12.0);
