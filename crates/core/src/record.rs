@@ -1,6 +1,6 @@
 //! A stored run, read back for analysis and reports.
 
-use crate::cell::{Arm, StepInfo};
+use crate::cell::{Arm, StepId, StepInfo};
 use crate::event::{CommandRecord, Note, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
@@ -119,6 +119,11 @@ impl RunRecord {
     /// The column of a raw reading.
     pub fn reading(&self, id: &str) -> Option<usize> {
         self.readings.iter().position(|reading| reading.id == id)
+    }
+
+    /// The index of a step.
+    pub fn step(&self, id: &StepId) -> Option<usize> {
+        self.steps.iter().position(|step| step.id == *id)
     }
 
     /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,

@@ -26,7 +26,7 @@ impl Kind for Schedulers {
             return vec![];
         }
         let charts = analysis.tasks().filter_map(|task| {
-            let at = seen.record().steps.iter().position(|step| step.id == task.step.id)?;
+            let at = seen.record().step(&task.step.id)?;
             let (name, id) = (label(&task.step), task.step.id.to_string());
             let of = Task { seen, crossed: &crossed, metric, name, id, values: &grid.values[at] };
             Some([of.under_each_scheduler(), of.of_each_filesystem()])

@@ -104,7 +104,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
             let Some(value) = result.median else { continue };
             let letters = if task.comparison.provisional() { "" } else { &result.letters };
             let mark = format!(" {letters}{}", marks.mark(&task.step.id, arm)).trim_end().to_string();
-            let step = report.record.steps.iter().position(|step| step.id == task.step.id);
+            let step = report.record.step(&task.step.id);
             figures.push(Figure { mode: task.step.id.name.clone(), at, arm, value, mark, step });
         }
     }

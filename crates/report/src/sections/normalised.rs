@@ -22,7 +22,7 @@ pub fn add(document: &mut Document, report: &Report) {
     for step in analysis.tasks() {
         let values = crossed.values(step);
         let name = label(&step.step);
-        let number = report.record.steps.iter().position(|known| known.id == step.step.id);
+        let number = report.record.step(&step.step.id);
         let shares = to_best_of_rows(&values, analysis.metric.direction);
         document.text(format!("{name}: to each filesystem's best scheduler."));
         document.table(crossed.table(&shares, &sources(&crossed.at, &shares, number)));

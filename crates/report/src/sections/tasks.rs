@@ -60,9 +60,8 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
             |(arm, blocks): (usize, &Vec<f64>)| typical::cell(blocks, unit).made_of(Source::of(step, [arm]));
         std::iter::once(title.into()).chain(values.iter().enumerate().map(figure)).collect()
     };
-    let place = |step: &StepInfo| record.steps.iter().position(|known| known.id == step.id);
     let steps: Vec<(&StepInfo, usize)> =
-        analysis.steps.iter().filter_map(|step| Some((&step.step, place(&step.step)?))).collect();
+        analysis.steps.iter().filter_map(|step| Some((&step.step, record.step(&step.step.id)?))).collect();
     let mut table = Table::figures(header(record, "task"));
     table.rows = parallel(steps.len(), |row| {
         let (step, at) = steps[row as usize];
@@ -85,7 +84,7 @@ pub fn header(record: &RunRecord, first: &str) -> Vec<String> {
 }
 
 fn task(record: &RunRecord, step: &StepAnalysis, unit: Unit) -> Vec<Cell> {
-    let number = record.steps.iter().position(|known| known.id == step.step.id);
+    let number = record.step(&step.step.id);
     row(label(&step.step), &step.comparison, unit, number)
 }
 
@@ -127,7 +126,7 @@ pub fn absolute(value: Option<f64>, unit: Unit) -> String {
 fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
     let analysis = analyse(record, "usable_space").ok()?;
     let step = analysis.steps.first()?;
-    let number = record.steps.iter().position(|known| known.id == step.step.id);
+    let number = record.step(&step.step.id);
     let mut row: Vec<Cell> = vec!["Usable space, of the device".into()];
     for (arm, result) in step.comparison.arms.iter().enumerate() {
         let shown: Cell = absolute(result.median, analysis.metric.unit).into();
