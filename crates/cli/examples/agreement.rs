@@ -1,10 +1,10 @@
-//! Whether a load of fsarena's own agrees with the real tool: paired blocks on ext4 and XFS on a loop image. Prints
+//! Whether a load of fsarena's own agrees with the real tool: paired rounds on ext4 and XFS on a loop image. Prints
 //! the ratio of what they reach with its 95% interval, and those of their CPU time for each operation.
 //!
-//! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...`
+//! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...`
 //! (root; DIR has room for an image). A setting that is an axis of the comparison, `clients=20`, and `fs=xfs` choose cells.
 
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::metric;
 use fsarena_core::sample::Readings;
@@ -61,22 +61,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         words.iter().partition(|word| word.contains('='));
     let chosen: Vec<String> = settings.extract_if(.., |word| word.starts_with("fs=")).cloned().collect();
     let [what, dir, numbers @ ..] = plain.as_slice() else {
-        return Err("arguments: fileio|dbench DIR [BLOCKS] [SECONDS] [SETTING=VALUE]...".into());
+        return Err("arguments: fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...".into());
     };
     let found = COMPARISONS.iter().find(|one| one.workload == what.as_str());
     let comparison = found.ok_or("compared are fileio and dbench")?;
-    let blocks: u64 = numbers.first().map_or(Ok(8), |text| text.parse())?;
+    let rounds: u64 = numbers.first().map_or(Ok(8), |text| text.parse())?;
     let seconds = numbers.get(1).map_or("1", |text| text.as_str());
     let bench = Bench::new(comparison, Path::new(dir.as_str()), seconds, &settings)?;
     let [ours, real] = comparison.tools;
-    println!("{ours} / {real}, {}, {blocks} blocks of {seconds} s a cell", comparison.metric);
+    println!("{ours} / {real}, {}, {rounds} rounds of {seconds} s a cell", comparison.metric);
     for fs in ["ext4", "xfs"] {
         if !chosen.is_empty() && !chosen.contains(&format!("fs={fs}")) {
             continue;
         }
         let mut cells: BTreeMap<usize, Vec<[Reached; 2]>> = BTreeMap::new();
-        for block in 0..blocks {
-            bench.block(fs, block, &mut |cell, reached| cells.entry(cell).or_default().push(reached))?;
+        for round in 0..rounds {
+            bench.round(fs, round, &mut |cell, reached| cells.entry(cell).or_default().push(reached))?;
         }
         for (cell, pairs) in cells {
             println!("{fs:<5} {:<28} {}", words_of(&comparison.cell(cell)), line(&pairs));
@@ -106,7 +106,7 @@ fn words_of(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(id, value)| format!("{id}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// What one tool reached in one cell of one block.
+/// What one tool reached in one cell of one round.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
     /// The metric.
@@ -181,24 +181,24 @@ impl Bench {
         Ok(Bench { comparison, cells, settings, device, journal, target, _dir: dir })
     }
 
-    /// One block: a fresh filesystem, every cell by both tools, in random order.
-    fn block(
+    /// One round: a fresh filesystem, every cell by both tools, in random order.
+    fn round(
         &self,
         fs: &str,
-        block: u64,
+        round: u64,
         found: &mut dyn FnMut(usize, [Reached; 2]),
     ) -> Result<(), Box<dyn Error>> {
         let def = fsarena_fs::filesystems::find(fs)?;
-        let arm = Arm { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
-        let options = lifecycle::options(def, &arm)?;
+        let variant = Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
+        let options = lifecycle::options(def, &variant)?;
         lifecycle::format(&self.device, def, &options, &mut |_| {})?;
         let mounted =
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
-        let seed = fsarena_core::schedule::mix(0xA6EE, block);
-        for place in fsarena_core::schedule::block(seed, 0, self.cells.len()) {
+        let seed = fsarena_core::schedule::mix(0xA6EE, round);
+        for place in fsarena_core::schedule::round(seed, 0, self.cells.len()) {
             let cell = self.cells[place];
             let mut reached = [Reached { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
-            for tool in fsarena_core::schedule::block(seed, 1 + cell as u32, 2) {
+            for tool in fsarena_core::schedule::round(seed, 1 + cell as u32, 2) {
                 reached[tool] = self.reached(tool, cell, seed)?;
             }
             found(cell, reached);
@@ -215,16 +215,16 @@ impl Bench {
         }
         let job = Job { settings, scale: Scale::Quick, seed };
         let place = Place { root: self.target.clone(), other: self.target.clone() };
-        let mut steps =
+        let mut tasks =
             workloads::find(self.comparison.workload).ok_or("no workload")?.steps(&job, &place)?;
-        let step = steps.pop().ok_or("a cell has a step")?;
-        for action in step.prepare {
+        let task = tasks.pop().ok_or("a cell has a task")?;
+        for action in task.prepare {
             action.perform(&mut |_| {})?;
         }
         std::fs::File::open(&self.target).and_then(|dir| Ok(rustix::fs::syncfs(dir)?))?;
         let before = cpu_ns();
         let mut readings = Readings::default();
-        for action in step.work {
+        for action in task.work {
             readings.extend(action.perform(&mut |_| {})?.readings);
         }
         let cpu = cpu_ns();

@@ -2,7 +2,7 @@
 //! Prints, as Markdown, the ratio of each pair of filesystems with its 95% interval, and whether guests keep the order
 //! that the machine itself shows.
 //!
-//! `cargo build --release -p fsarena && cargo run --release -p fsarena --example truth -- DIR [BLOCKS] [SCALE]`
+//! `cargo build --release -p fsarena && cargo run --release -p fsarena --example truth -- DIR [ROUNDS] [SCALE]`
 //!
 //! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
 //! (`/dev/shm`), so that no disk is measured.
@@ -33,12 +33,12 @@ const LARGE: f64 = 1.5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, rest @ ..] = words.as_slice() else { return Err("arguments: DIR [BLOCKS] [SCALE]".into()) };
-    let blocks = rest.first().map_or("8", String::as_str);
+    let [dir, rest @ ..] = words.as_slice() else { return Err("arguments: DIR [ROUNDS] [SCALE]".into()) };
+    let rounds = rest.first().map_or("8", String::as_str);
     let scale = rest.get(1).map_or("quick", String::as_str);
     let mut sides = vec![];
     for (name, on, metric) in PLACES {
-        let record = run(&Path::new(dir).join(on), on, blocks, scale)?;
+        let record = run(&Path::new(dir).join(on), on, rounds, scale)?;
         eprintln!("{name}: {}", record.status.why);
         sides.push(Side::of(record, metric).ok_or_else(|| format!("{name} has no {metric}"))?);
     }
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The run in a directory; made where none is there that is complete.
-fn run(runs: &Path, on: &str, blocks: &str, scale: &str) -> Result<RunRecord, Box<dyn Error>> {
+fn run(runs: &Path, on: &str, rounds: &str, scale: &str) -> Result<RunRecord, Box<dyn Error>> {
     if let Ok(found) = RunDir::find(runs, "latest")
         && let record = fsarena_store::read(&found)?
         && record.status.complete
@@ -61,8 +61,8 @@ fn run(runs: &Path, on: &str, blocks: &str, scale: &str) -> Result<RunRecord, Bo
             on,
             "--fs",
             &FILESYSTEMS.join(","),
-            "--blocks",
-            blocks,
+            "--rounds",
+            rounds,
             "--scale",
             scale,
         ])
@@ -103,10 +103,10 @@ impl Side {
 
     /// What the second filesystem takes over the first, in a task.
     fn ratio(&self, task: &str, first: &str, second: &str) -> Option<Ratio> {
-        let step = self.record.steps.iter().position(|step| step.id.to_string() == task)?;
-        let arm = |name: &str| self.record.arms.iter().position(|arm| arm.name == name);
-        let values = &self.grid.values[step];
-        let ratio = Ratio::of(log_ratios(&values[arm(first)?], &values[arm(second)?]).d)?;
+        let task = self.record.tasks.iter().position(|info| info.id.to_string() == task)?;
+        let variant = |name: &str| self.record.variants.iter().position(|variant| variant.name == name);
+        let values = &self.grid.values[task];
+        let ratio = Ratio::of(log_ratios(&values[variant(first)?], &values[variant(second)?]).d)?;
         Some(if self.lower { ratio } else { ratio.inverse() })
     }
 }
@@ -143,13 +143,13 @@ fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
     let mut table = Table::figures(vec!["task".into(), "ratio".into()]);
     table.header.extend(PLACES.iter().map(|(name, ..)| name.to_string()));
     let mut orders: Vec<Vec<(Order, bool)>> = vec![vec![]; sides.len()];
-    let tasks = sides[0].record.steps.iter().filter(|step| step.in_composite);
-    for step in tasks {
+    let tasks = sides[0].record.tasks.iter().filter(|task| task.in_composite);
+    for task in tasks {
         for (first, second) in [(0, 1), (0, 2), (1, 2)] {
             let (first, second) = (FILESYSTEMS[first], FILESYSTEMS[second]);
             let ratios: Vec<Option<Ratio>> =
-                sides.iter().map(|side| side.ratio(&step.id.to_string(), first, second)).collect();
-            let mut row: Vec<Cell> = vec![step.title.as_str().into(), format!("{second}/{first}").into()];
+                sides.iter().map(|side| side.ratio(&task.id.to_string(), first, second)).collect();
+            let mut row: Vec<Cell> = vec![task.title.as_str().into(), format!("{second}/{first}").into()];
             for (at, ratio) in ratios.iter().enumerate() {
                 let order = ratios[0].zip(*ratio).and_then(|(machine, guest)| Order::of(&machine, &guest));
                 let large = ratios[0].is_some_and(|ratio| ratio.value.max(1.0 / ratio.value) >= LARGE);

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// The filesystem benchmark that answers questions.
 ///
 /// Which filesystem, or which setting of it, is faster at my work on my machine, by how much, and how sure
-/// is that? fsarena makes filesystems on loop images, runs the same work on each in random order, block by
-/// block, and says what the differences are and what was not decided.
+/// is that? fsarena makes filesystems on loop images, runs the same work on each in random order, round by
+/// round, and says what the differences are and what was not decided.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
@@ -22,7 +22,7 @@ pub struct Cli {
 const AFTER: &str = "\
 Examples:
   fsarena run                                  the default study on every filesystem there is here
-  fsarena run --fs ext4,xfs --blocks 12        two filesystems, twelve blocks
+  fsarena run --fs ext4,xfs --rounds 12        two filesystems, twelve rounds
   fsarena run --fs ext4 --options default,noatime,writeback
   fsarena ab peiffer --a fs=ext4 --b fs=ext4,mkfs=^has_journal
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
@@ -67,7 +67,7 @@ pub const EXIT_CODES: &str = "\
 1  internal error
 2  usage, or a bad plan
 3  a claim was refuted
-4  a claim was left undecided
+4  a claim was left inconclusive
 5  refused for safety: going on could destroy something
 6  something this machine lacks; the message says what to install or to free
 

@@ -18,30 +18,30 @@ use std::time::{Duration, Instant};
 /// What people see while a run goes on, on standard error.
 pub struct Progress {
     view: View,
-    blocks: u32,
-    steps_per_cell: u64,
+    rounds: u32,
+    tasks_per_cell: u64,
     budget: Option<Duration>,
     begun: Instant,
-    /// The arm of each cell.
-    arms: HashMap<String, String>,
-    arm: String,
+    /// The variant of each cell.
+    variants: HashMap<String, String>,
+    variant: String,
     timeouts: u32,
-    /// What is unfair, and the arms that it was said of since the last line.
+    /// What is unfair, and the variants that it was said of since the last line.
     unfair: Vec<(String, Vec<String>)>,
-    /// Claims or the clock end the run: how many blocks that takes nobody knows.
+    /// Claims or the clock end the run: how many rounds that takes nobody knows.
     open_ended: bool,
     /// Whether each claim was decided when it was last told of.
     decided: HashMap<String, bool>,
-    /// How wide the interval of each claim was after each block.
+    /// How wide the interval of each claim was after each round.
     widths: HashMap<String, Vec<f64>>,
     intervals: Intervals,
-    block: u32,
+    round: u32,
 }
 
 enum View {
     /// Bars that move.
     Live(Live),
-    /// A line a block, for logs.
+    /// A line a round, for logs.
     Plain,
     /// Nothing.
     Quiet,
@@ -57,23 +57,23 @@ impl Progress {
         };
         Progress {
             view,
-            blocks: 0,
-            steps_per_cell: 1,
+            rounds: 0,
+            tasks_per_cell: 1,
             budget: None,
             begun: Instant::now(),
-            arms: HashMap::new(),
-            arm: String::new(),
+            variants: HashMap::new(),
+            variant: String::new(),
             timeouts: 0,
             unfair: vec![],
             open_ended: false,
             decided: HashMap::new(),
             widths: HashMap::new(),
             intervals: Intervals::default(),
-            block: 0,
+            round: 0,
         }
     }
 
-    /// The same for a run of this plan: by what its arms compare, and whether anybody knows how many blocks it will take.
+    /// The same for a run of this plan: by what its variants compare, and whether anybody knows how many rounds it will take.
     pub fn of(self, plan: &Plan) -> Progress {
         let intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
         Progress { open_ended: plan.stop.open_ended(), intervals, ..self }
@@ -92,33 +92,33 @@ impl Progress {
     /// Shows one event.
     pub fn show(&mut self, event: &Event) {
         match event {
-            Event::RunStarted { blocks, steps_per_cell, budget_s, arms, .. } => {
-                self.intervals.start(arms);
-                self.blocks = *blocks;
-                self.steps_per_cell = u64::from(*steps_per_cell).max(1);
+            Event::RunStarted { rounds, tasks_per_cell, budget_s, variants, .. } => {
+                self.intervals.start(variants);
+                self.rounds = *rounds;
+                self.tasks_per_cell = u64::from(*tasks_per_cell).max(1);
                 self.budget = budget_s.map(Duration::from_secs_f64);
                 self.begun = Instant::now();
             }
-            Event::BlockStarted { block, order } => self.block_started(*block, order),
+            Event::RoundStarted { round, order } => self.round_started(*round, order),
             Event::CellStarted { cell } => {
-                self.arms.insert(cell.id().0, cell.arm.name.clone());
-                self.arm = cell.arm.name.clone();
-                self.intervals.cell(&cell.arm.name);
+                self.variants.insert(cell.id().0, cell.variant.name.clone());
+                self.variant = cell.variant.name.clone();
+                self.intervals.cell(&cell.variant.name);
             }
             Event::Cell { what: CellEvent::Phase { name }, .. } => self.phase(name),
             Event::Cell { what: CellEvent::Sample(sample), .. } => {
                 self.intervals.sample(sample);
-                self.step_done();
+                self.task_done();
             }
             Event::Cell { what: CellEvent::Note(note), .. } => self.note(note),
             Event::Note(note) => self.note(note),
-            Event::CellFinished { outcome: Outcome::Done, .. } => self.intervals.cell_done(self.block, true),
+            Event::CellFinished { outcome: Outcome::Done, .. } => self.intervals.cell_done(self.round, true),
             Event::CellFinished { cell, outcome: Outcome::Failed { why } } => {
-                self.intervals.cell_done(self.block, false);
-                let arm = self.arms.get(&cell.0).cloned().unwrap_or_default();
-                self.say(&format!("  {arm} FAILED: {why}"));
+                self.intervals.cell_done(self.round, false);
+                let variant = self.variants.get(&cell.0).cloned().unwrap_or_default();
+                self.say(&format!("  {variant} FAILED: {why}"));
             }
-            Event::BlockFinished { block } => self.block_finished(*block),
+            Event::RoundFinished { round } => self.round_finished(*round),
             Event::Claims { standing } => self.claims(standing),
             Event::Forecast { text } => self.say(&format!("  {text}")),
             Event::RunFinished { why, .. } => self.finished(why),
@@ -126,45 +126,45 @@ impl Progress {
         }
     }
 
-    fn block_started(&mut self, block: u32, order: &[String]) {
-        let steps = order.len() as u64 * self.steps_per_cell;
-        let of = self.of_blocks();
-        self.block = block;
+    fn round_started(&mut self, round: u32, order: &[String]) {
+        let tasks = order.len() as u64 * self.tasks_per_cell;
+        let of = self.of_rounds();
+        self.round = round;
         if let View::Live(live) = &mut self.view {
-            live.block_started(block, of, steps);
+            live.round_started(round, of, tasks);
         }
     }
 
     fn phase(&self, name: &str) {
         if let View::Live(live) = &self.view {
-            live.phase(format!("{}: {name}", self.arm));
+            live.phase(format!("{}: {name}", self.variant));
         }
     }
 
-    fn step_done(&self) {
+    fn task_done(&self) {
         if let View::Live(live) = &self.view {
-            live.step_done();
+            live.task_done();
         }
     }
 
-    fn block_finished(&mut self, block: u32) {
+    fn round_finished(&mut self, round: u32) {
         self.say_unfair();
-        let done = block + 1;
+        let done = round + 1;
         let elapsed = self.begun.elapsed();
-        let left = match left(done, elapsed, self.blocks.saturating_sub(done), self.budget) {
+        let left = match left(done, elapsed, self.rounds.saturating_sub(done), self.budget) {
             Duration::ZERO => String::new(),
             left => format!(", {} {} left", if self.open_ended { "at most" } else { "about" }, seconds(left)),
         };
-        self.say(&format!("block {done}{} done after {}{left}", self.of_blocks(), seconds(elapsed)));
+        self.say(&format!("round {done}{} done after {}{left}", self.of_rounds(), seconds(elapsed)));
         let lines = self.intervals.lines();
         if let View::Live(live) = &mut self.view {
-            live.block_finished(left, lines);
+            live.round_finished(left, lines);
         }
     }
 
-    /// How many blocks there will be, where that is known.
-    fn of_blocks(&self) -> String {
-        if self.open_ended { String::new() } else { format!("/{}", self.blocks) }
+    /// How many rounds there will be, where that is known.
+    fn of_rounds(&self) -> String {
+        if self.open_ended { String::new() } else { format!("/{}", self.rounds) }
     }
 
     /// A line for each open claim, and one for each that was decided just now.
@@ -186,22 +186,24 @@ impl Progress {
             NoteKind::SettleTimeout => self.timeouts += 1,
             NoteKind::Fairness => {
                 let known = self.unfair.iter_mut().find(|(text, _)| *text == note.text);
-                match (known, &note.arm) {
-                    (Some((_, arms)), arm) => arms.extend(arm.clone()),
-                    (None, arm) => self.unfair.push((note.text.clone(), arm.clone().into_iter().collect())),
+                match (known, &note.variant) {
+                    (Some((_, variants)), variant) => variants.extend(variant.clone()),
+                    (None, variant) => {
+                        self.unfair.push((note.text.clone(), variant.clone().into_iter().collect()))
+                    }
                 }
             }
             _ => {}
         }
     }
 
-    /// A line for each thing that is unfair, however many arms it is said of.
+    /// A line for each thing that is unfair, however many variants it is said of.
     fn say_unfair(&mut self) {
-        for (text, arms) in std::mem::take(&mut self.unfair) {
-            let of = match arms.as_slice() {
+        for (text, variants) in std::mem::take(&mut self.unfair) {
+            let of = match variants.as_slice() {
                 [] => String::new(),
-                [arm] => format!("{arm}: "),
-                [arm, others @ ..] => format!("{arm} and {} more: ", others.len()),
+                [variant] => format!("{variant}: "),
+                [variant, others @ ..] => format!("{variant} and {} more: ", others.len()),
             };
             self.say(&format!("  note: {of}{text}"));
         }

@@ -22,7 +22,7 @@ impl Room {
             let message = format!("{} is there already; remove it if it is left from before", dir.display());
             return Err(Failure::new(ExitCode::Usage, message));
         }
-        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        let armed = journal.variant(Undo::RemoveTree { path: dir.clone() })?;
         std::fs::create_dir(&dir).map_err(Failure::file(&dir))?;
         Ok(Room { dir, journal, armed })
     }

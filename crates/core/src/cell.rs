@@ -1,4 +1,4 @@
-//! Arms, cells, and what identifies them.
+//! Variants, cells, and what identifies them.
 
 use crate::factor::clients;
 use crate::setting::Settings;
@@ -8,15 +8,15 @@ use std::fmt;
 
 /// One combination of target levels: what is being compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Arm {
+pub struct Variant {
     /// The levels that vary, joined: `ext4`, `ext4/noatime`. Unique in a run.
     pub name: String,
     /// The level of every factor ([`crate::factor::FACTORS`]), defaults included.
     pub levels: BTreeMap<String, String>,
 }
 
-impl Arm {
-    /// The level of a factor; its default where the arm does not say.
+impl Variant {
+    /// The level of a factor; its default where the variant does not say.
     pub fn level(&self, factor: &str) -> &str {
         match self.levels.get(factor) {
             Some(level) => level,
@@ -38,7 +38,7 @@ pub struct WorkloadPlan {
 
 impl WorkloadPlan {
     /// The name of a directory for what belongs to it, which no other workload of a plan has: the same in all cells,
-    /// however many clients an arm has.
+    /// however many clients a variant has.
     pub fn directory(&self) -> String {
         let mut settings = self.settings.clone();
         clients::set(&mut settings, 1);
@@ -58,27 +58,27 @@ impl fmt::Display for CellId {
     }
 }
 
-/// An arm × one setting of a workload, in one block.
+/// A variant × one setting of a workload, in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The block it belongs to, from 0.
-    pub block: u32,
-    /// Its place in the order of that block, from 0.
+    /// The round it belongs to, from 0.
+    pub round: u32,
+    /// Its place in the order of that round, from 0.
     pub position: u32,
     /// What is compared.
-    pub arm: Arm,
+    pub variant: Variant,
     /// What it does.
     pub workload: WorkloadPlan,
     /// The scale of its work.
     pub scale: crate::scale::Scale,
-    /// The seed of everything random inside it. The same for all arms of a block.
+    /// The seed of everything random inside it. The same for all variants of a round.
     pub seed: u64,
 }
 
 impl Cell {
     /// The hash of all that defines this cell.
     pub fn id(&self) -> CellId {
-        let text = serde_json::to_vec(&(&self.arm, &self.workload, self.scale, self.block, self.seed))
+        let text = serde_json::to_vec(&(&self.variant, &self.workload, self.scale, self.round, self.seed))
             .expect("a cell is plain data");
         CellId(blake3::hash(&text).to_hex()[..16].to_string())
     }
@@ -86,7 +86,7 @@ impl Cell {
 
 /// One timed part of a workload, with the parameters that tell it from its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct StepId {
+pub struct TaskId {
     /// `untar`, `rndwr`.
     pub name: String,
     /// `bs` → `4096`, `threads` → `1`; empty for most.
@@ -94,14 +94,14 @@ pub struct StepId {
     pub params: BTreeMap<String, String>,
 }
 
-impl StepId {
-    /// A step without parameters.
-    pub fn new(name: impl Into<String>) -> StepId {
-        StepId { name: name.into(), params: BTreeMap::new() }
+impl TaskId {
+    /// A task without parameters.
+    pub fn new(name: impl Into<String>) -> TaskId {
+        TaskId { name: name.into(), params: BTreeMap::new() }
     }
 }
 
-impl fmt::Display for StepId {
+impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         for (i, (key, value)) in self.params.iter().enumerate() {
@@ -111,17 +111,17 @@ impl fmt::Display for StepId {
     }
 }
 
-/// A step as reports name it.
+/// A task as reports name it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepInfo {
+pub struct TaskInfo {
     /// What identifies it.
-    pub id: StepId,
+    pub id: TaskId,
     /// What people read: "Untar the kernel tree".
     pub title: String,
     /// The published number, where a study numbers its tasks: `009`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether it belongs to the composite. Steps of the lifecycle (mkfs, mount) do not.
+    /// Whether it belongs to the composite. Tasks of the lifecycle (mkfs, mount) do not.
     pub in_composite: bool,
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_share_no_directory_and_arms_do() {
+    fn workloads_share_no_directory_and_variants_do() {
         let one = workload("dbench", &[("clients", 4), ("files", 7)]).directory();
         assert_eq!(one, workload("dbench", &[("clients", 20), ("files", 7)]).directory());
         assert_ne!(one, workload("dbench", &[("clients", 4), ("files", 8)]).directory());

@@ -8,21 +8,21 @@
 //! rndwr.iops[bs=4096,threads=1]: ext4 > btrfs
 //! composite.elapsed: best is xfs
 //! untar.elapsed: worst is not "ext2/mkfs=-b 1024"
-//! seqwr.iops: ext4 < rndwr.iops                 # two workloads, one arm
+//! seqwr.iops: ext4 < rndwr.iops                 # two workloads, one variant
 //! throughput[clients=5]: xfs >= 0.97 * ext2 within 3%
 //! ```
 //!
-//! Before the colon stands what was measured: `step.metric`, or a metric alone, with the parameters that
-//! tell a step from its siblings. Behind it stands a relation between arms.
+//! Before the colon stands what was measured: `task.metric`, or a metric alone, with the parameters that
+//! tell a task from its siblings. Behind it stands a relation between variants.
 //!
 //! `<` and `>` are about the **value**, not about what is better: `xfs < ext4` of a time says that xfs is
 //! faster, of a throughput that it is slower. Only `best` and `worst` ask the metric which way is better.
 //!
 //! Another quantity on the right has the parameters of the left that it does not name itself, where it has such
-//! steps: `seqwr.iops[bs=512,threads=8]: ext4 < rndwr.iops` compares at 512 bytes and 8 threads.
+//! tasks: `seqwr.iops[bs=512,threads=8]: ext4 < rndwr.iops` compares at 512 bytes and 8 threads.
 //!
 //! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
-//! unquoted `step.metric` is another quantity of the arm on the left; in quotes it is an arm.
+//! unquoted `task.metric` is another quantity of the variant on the left; in quotes it is a variant.
 
 mod cursor;
 mod display;
@@ -53,20 +53,20 @@ pub struct Claim {
 /// Something measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quantity {
-    /// The step: `untar`; `composite` for all of them together. None: whichever step has the metric.
-    pub step: Option<String>,
+    /// The task: `untar`; `composite` for all of them together. None: whichever task has the metric.
+    pub task: Option<String>,
     /// The metric: `elapsed`.
     pub metric: String,
-    /// The parameters of the step: `bs` → `4096`. A step that has more of them still matches.
+    /// The parameters of the task: `bs` → `4096`. A task that has more of them still matches.
     pub params: BTreeMap<String, String>,
 }
 
 /// What a claim says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
-    /// One arm compared with something.
+    /// One variant compared with something.
     Pair(Pair),
-    /// One arm compared with all others.
+    /// One variant compared with all others.
     Extreme(Extreme),
 }
 
@@ -86,10 +86,10 @@ pub enum Relation {
 ///
 /// `by` takes percent of the right side as people do, so `a < b by 5%` means a < 0.95·b. What `within`
 /// tolerates is symmetric on the logarithmic scale: a factor of 1 + x either way, so that it does not
-/// matter which arm is written first.
+/// matter which variant is written first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// The arm on the left.
+    /// The variant on the left.
     pub left: String,
     /// The operator.
     pub op: Op,
@@ -105,27 +105,27 @@ pub struct Pair {
 /// The right side of a [`Pair`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Right {
-    /// The same quantity of another arm.
-    Arm(String),
-    /// Another quantity of the same arm.
+    /// The same quantity of another variant.
+    Variant(String),
+    /// Another quantity of the same variant.
     Quantity(Quantity),
 }
 
-/// `best is ARM`, `worst is ARM`, `best is not ARM`, `worst is not ARM`.
+/// `best is VARIANT`, `worst is VARIANT`, `best is not VARIANT`, `worst is not VARIANT`.
 ///
-/// Best means better than every other arm, worst worse than every other; which way is better, the metric
+/// Best means better than every other variant, worst worse than every other; which way is better, the metric
 /// says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extreme {
     /// Which end.
     pub end: End,
-    /// The arm.
-    pub arm: String,
+    /// The variant.
+    pub variant: String,
     /// Whether it is said not to be there.
     pub negated: bool,
 }
 
-/// An end of the order of arms.
+/// An end of the order of variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Better than every other.
@@ -166,22 +166,22 @@ impl Pair {
 }
 
 impl Claim {
-    /// The claim that an arm is the same as another: `left == right within percent%`; without a percentage
+    /// The claim that a variant is the same as another: `left == right within percent%`; without a percentage
     /// within the margin of the run.
     pub fn same(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
-        let (left, right) = (left.to_string(), Right::Arm(right.to_string()));
+        let (left, right) = (left.to_string(), Right::Variant(right.to_string()));
         let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
         let mut claim = Claim { text: String::new(), subject, relation };
         claim.text = claim.to_string();
         claim
     }
 
-    /// Every arm that the claim names.
-    pub fn arms(&self) -> Vec<&str> {
+    /// Every variant that the claim names.
+    pub fn variants(&self) -> Vec<&str> {
         match &self.relation {
-            Relation::Pair(Pair { left, right: Right::Arm(right), .. }) => vec![left, right],
+            Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => vec![left, right],
             Relation::Pair(Pair { left, .. }) => vec![left],
-            Relation::Extreme(extreme) => vec![&extreme.arm],
+            Relation::Extreme(extreme) => vec![&extreme.variant],
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Conclusions {
     pub list: Vec<Conclusion>,
     /// How far the published figures can be trusted.
     pub trust: Trust,
-    /// The published arms, where they are parts: a run of so many arms plays them in its order. Empty where
+    /// The published variants, where they are parts: a run of so many variants plays them in its order. Empty where
     /// they are what a run here has too.
     pub roles: Vec<String>,
 }
@@ -25,10 +25,10 @@ pub struct Conclusions {
 pub struct Conclusion {
     /// In our words.
     pub says: String,
-    /// The set of published figures that it is about. Arms of other sets are written `SET/ARM`.
+    /// The set of published figures that it is about. Variants of other sets are written `SET/VARIANT`.
     pub set: String,
-    /// The round that it is about, where the study has several.
-    pub round: Option<String>,
+    /// The stage that it is about, where the study has several.
+    pub stage: Option<String>,
     /// The claims that it is made of.
     pub claims: Vec<Claim>,
     /// How many of them have to hold.
@@ -51,7 +51,7 @@ pub enum Least {
 pub struct Trust {
     /// Two figures tell nothing apart whose ratio is nearer to 1 than this, as a fraction.
     pub tolerance: f64,
-    /// The step of the last printed digit.
+    /// The task of the last printed digit.
     pub resolution: f64,
 }
 
@@ -84,10 +84,10 @@ impl Reader<'_> {
     }
 
     fn conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
-        let steps: Vec<&str> = self.study.tasks.iter().map(|(_, step)| *step).collect();
+        let tasks: Vec<&str> = self.study.tasks.iter().map(|(_, task)| *task).collect();
         let mut claims = Vec::new();
         for pattern in &written.claims {
-            for claim in expanded(pattern.get_ref(), &steps) {
+            for claim in expanded(pattern.get_ref(), &tasks) {
                 let parsed = claim.parse();
                 let bad =
                     |error: ClaimError| self.bad(pattern.span(), format!("`{claim}`: {}", error.message));
@@ -95,8 +95,8 @@ impl Reader<'_> {
             }
         }
         let set = written.set.clone().unwrap_or_else(|| self.set.clone());
-        let (says, round) = (written.says.clone(), written.round.clone());
-        Ok(Conclusion { says, set, round, claims, least: self.least(written)? })
+        let (says, stage) = (written.says.clone(), written.stage.clone());
+        Ok(Conclusion { says, set, stage, claims, least: self.least(written)? })
     }
 
     fn least(&self, written: &ConclusionFile) -> Result<Least, PlanError> {
@@ -109,12 +109,12 @@ impl Reader<'_> {
     }
 }
 
-/// Every choice from each pair of braces: `{a,b} < {c,d}` makes four claims, `{*}` stands for all steps.
-fn expanded(pattern: &str, steps: &[&str]) -> Vec<String> {
+/// Every choice from each pair of braces: `{a,b} < {c,d}` makes four claims, `{*}` stands for all tasks.
+fn expanded(pattern: &str, tasks: &[&str]) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_string()] };
     let Some((inside, after)) = rest.split_once('}') else { return vec![pattern.to_string()] };
-    let choices: Vec<&str> = if inside == "*" { steps.to_vec() } else { inside.split(',').collect() };
-    let after = expanded(after, steps);
+    let choices: Vec<&str> = if inside == "*" { tasks.to_vec() } else { inside.split(',').collect() };
+    let after = expanded(after, tasks);
     choices
         .iter()
         .flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}")))
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn shipped_conclusions_are_about_published_arms_and_steps() {
+    fn shipped_conclusions_are_about_published_variants_and_steps() {
         for study in STUDIES {
             let conclusions = of(study).unwrap_or_else(|error| panic!("{error}"));
             let sets = study.published().unwrap();
-            let mut arms: Vec<&str> = sets.iter().flat_map(|set| set.arms()).collect();
-            arms.retain(|arm| conclusions.roles.iter().any(|role| role == arm));
-            assert!(conclusions.roles.iter().all(|role| arms.contains(&role.as_str())), "{}", study.name);
+            let mut variants: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
+            variants.retain(|variant| conclusions.roles.iter().any(|role| role == variant));
+            assert!(conclusions.roles.iter().all(|role| variants.contains(&role.as_str())), "{}", study.name);
             for conclusion in &conclusions.list {
                 assert!(!conclusion.claims.is_empty(), "{}", conclusion.says);
                 if let Least::Count(least) = conclusion.least {
@@ -161,16 +161,16 @@ mod tests {
         const UNNUMBERED: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
         let of_set = |name: &str| sets.iter().find(|set| set.set == name);
         let set = of_set(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
-        let named = claim.subject.step.as_deref().is_some_and(|step| UNPUBLISHED.contains(&step));
-        // Samples are of no step; what tells steps of a run apart says nothing of them.
-        let fits = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.step_id());
+        let named = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED.contains(&task));
+        // Samples are of no task; what tells tasks of a run apart says nothing of them.
+        let fits = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
         let figures = |row: &Figure| fits(row) && row.metric == claim.subject.metric;
         assert!(named || set.rows.iter().any(figures), "{}: {claim}", study.name);
-        for arm in claim.arms() {
-            let (name, arm) = arm.split_once('/').unwrap_or((&conclusion.set, arm));
+        for variant in claim.variants() {
+            let (name, variant) = variant.split_once('/').unwrap_or((&conclusion.set, variant));
             // Of some filesystems an author tells without a figure.
-            let known = |set: &Published| set.arms().contains(&arm);
-            assert!(of_set(name).is_some_and(known) || UNNUMBERED.contains(&arm), "{claim}");
+            let known = |set: &Published| set.variants().contains(&variant);
+            assert!(of_set(name).is_some_and(known) || UNNUMBERED.contains(&variant), "{claim}");
         }
     }
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// All its steps were measured.
+    /// All its tasks were measured.
     Done,
-    /// A command, mount or step failed; the words are the command's own.
+    /// A command, mount or task failed; the words are the command's own.
     Failed {
         /// What failed, and what it said.
         why: String,
@@ -23,14 +23,14 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
-    /// The machine did not settle in time before a step.
+    /// The machine did not settle in time before a task.
     SettleTimeout,
     /// The comparison may be unfair.
     Fairness,
-    /// A whole block was dropped, for a reason that cannot see the label.
+    /// A whole round was dropped, for a reason that cannot see the label.
     Dropped,
-    /// An arm left the run.
-    ArmFailed,
+    /// A variant left the run.
+    VariantFailed,
     /// Options as the kernel or mkfs reports them.
     Options,
     /// Something this machine could not tell.
@@ -44,12 +44,12 @@ pub enum NoteKind {
 pub struct Note {
     /// What it is about.
     pub kind: NoteKind,
-    /// The arm it concerns, where it concerns one.
+    /// The variant it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arm: Option<String>,
-    /// The step it concerns, where it concerns one.
+    pub variant: Option<String>,
+    /// The task it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
+    pub task: Option<String>,
     /// What is so, and why it matters.
     pub text: String,
     /// What to do about it.
@@ -60,18 +60,18 @@ pub struct Note {
 impl Note {
     /// A note about the whole run.
     pub fn new(kind: NoteKind, text: impl Into<String>) -> Note {
-        Note { kind, arm: None, step: None, text: text.into(), fix: None }
+        Note { kind, variant: None, task: None, text: text.into(), fix: None }
     }
 
-    /// The same note about one arm.
-    pub fn arm(mut self, arm: impl Into<String>) -> Note {
-        self.arm = Some(arm.into());
+    /// The same note about one variant.
+    pub fn variant(mut self, variant: impl Into<String>) -> Note {
+        self.variant = Some(variant.into());
         self
     }
 
-    /// The same note about one step.
-    pub fn step(mut self, step: impl Into<String>) -> Note {
-        self.step = Some(step.into());
+    /// The same note about one task.
+    pub fn task(mut self, task: impl Into<String>) -> Note {
+        self.task = Some(task.into());
         self
     }
 
@@ -105,19 +105,19 @@ pub struct CommandRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// Something begins: `mkfs`, `mount`, `settle`, a step.
+    /// Something begins: `mkfs`, `mount`, `settle`, a task.
     Phase {
         /// What begins.
         name: String,
     },
-    /// A step was measured.
+    /// A task was measured.
     Sample(Sample),
     /// Something a reader should know.
     Note(Note),
-    /// What a step waited for, where its cell was to be traced. No sample of such a cell is worth keeping.
+    /// What a task waited for, where its cell was to be traced. No sample of such a cell is worth keeping.
     Profile {
-        /// The step.
-        step: crate::cell::StepId,
+        /// The task.
+        task: crate::cell::TaskId,
         /// The tracer's own account, which only its reader knows how to read.
         profile: serde_json::Value,
     },
@@ -132,20 +132,20 @@ pub enum CellEvent {
     },
 }
 
-/// How a claim stands after some blocks.
+/// How a claim stands after some rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// The claim as it was written.
     pub claim: String,
-    /// `held`, `refuted`, `undecided` or `equivalent`.
+    /// `held`, `refuted`, `inconclusive` or `equivalent`.
     pub outcome: String,
-    /// Whether another block can decide it.
+    /// Whether another round can decide it.
     pub open: bool,
-    /// Blocks behind it.
-    pub blocks: u32,
+    /// Rounds behind it.
+    pub rounds: u32,
     /// Whether these are too few for an exact interval.
     pub provisional: bool,
-    /// Left over right, minus 1, and the ends of its 95% interval; none where there is no block yet.
+    /// Left over right, minus 1, and the ends of its 95% interval; none where there is no round yet.
     pub effect: Option<(f64, f64, f64)>,
 }
 
@@ -155,22 +155,22 @@ pub struct Standing {
 pub enum Event {
     /// The run begins, or goes on.
     RunStarted {
-        /// Number of blocks planned at most.
-        blocks: u32,
-        /// Names of all arms.
-        arms: Vec<String>,
-        /// Timed steps of a cell, for progress.
-        steps_per_cell: u32,
+        /// Number of rounds planned at most.
+        rounds: u32,
+        /// Names of all variants.
+        variants: Vec<String>,
+        /// Timed tasks of a cell, for progress.
+        tasks_per_cell: u32,
         /// Cells found finished in the store.
         already_done: u32,
         /// Time budget in seconds, where there is one.
         budget_s: Option<f64>,
     },
-    /// A block begins.
-    BlockStarted {
+    /// A round begins.
+    RoundStarted {
         /// Its number, from 0.
-        block: u32,
-        /// The arms in the order in which they will run.
+        round: u32,
+        /// The variants in the order in which they will run.
         order: Vec<String>,
     },
     /// A cell begins.
@@ -192,17 +192,17 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// A block ended.
-    BlockFinished {
+    /// A round ended.
+    RoundFinished {
         /// Its number, from 0.
-        block: u32,
+        round: u32,
     },
-    /// How the claims stand after a block.
+    /// How the claims stand after a round.
     Claims {
         /// Each of them, in the order of the plan.
         standing: Vec<Standing>,
     },
-    /// What the budget can resolve, from a pilot of a few blocks.
+    /// What the budget can resolve, from a pilot of a few rounds.
     Forecast {
         /// For people.
         text: String,
@@ -213,7 +213,7 @@ pub enum Event {
     Command(CommandRecord),
     /// The run ended.
     RunFinished {
-        /// Why no further block was started.
+        /// Why no further round was started.
         why: String,
         /// Whether all that was planned was done.
         complete: bool,

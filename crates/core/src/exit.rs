@@ -12,8 +12,8 @@ pub enum ExitCode {
     Usage = 2,
     /// A claim was refuted.
     Refuted = 3,
-    /// A claim was left undecided.
-    Undecided = 4,
+    /// A claim was left inconclusive.
+    Inconclusive = 4,
     /// Refused, because going on could destroy something.
     Refused = 5,
     /// Something this machine lacks; the message says what to install or to free.

@@ -1,4 +1,4 @@
-//! Factors: what may vary between arms. Each axis of the machine is one file; it says what its levels mean, and
+//! Factors: what may vary between variants. Each axis of the machine is one file; it says what its levels mean, and
 //! a file of the same name in the runner brings them about.
 
 pub mod clients;
@@ -57,12 +57,12 @@ pub const CPU_SPEED: &str = "cpu_speed";
 pub const MEMORY: &str = "memory";
 /// How many clients or threads the load has.
 pub const CLIENTS: &str = "clients";
-/// The directory benchmarked in place of a formatted filesystem.
+/// The directory benchmarked instead of a formatted filesystem.
 pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
 pub const KERNEL: &str = "kernel";
 
-/// Every factor, in the order in which arm names spell their levels.
+/// Every factor, in the order in which variant names spell their levels.
 pub const FACTORS: &[FactorDef] = &[
     FactorDef {
         id: FS,

@@ -3,7 +3,7 @@
 //! Data takes one line through the program:
 //!
 //! ```text
-//! Plan::load → matrix::expand → schedule::block → Executor::run(cell)
+//! Plan::load → matrix::expand → schedule::round → Executor::run(cell)
 //!            → Event::Sample → Store → stats::analyse → verdicts → Exporter::export
 //! ```
 //!

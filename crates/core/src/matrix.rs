@@ -1,69 +1,72 @@
-//! From a plan to its arms and cells.
+//! From a plan to its variants and cells.
 
-use crate::cell::{Arm, Cell, WorkloadPlan};
+use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{FACTORS, clients};
 use crate::plan::Plan;
 use crate::schedule::mix;
 
-/// The arms of a plan: those it names, or every combination of its factors' levels.
-pub fn expand(plan: &Plan) -> Vec<Arm> {
-    if !plan.arms.is_empty() {
-        return plan.arms.clone();
+/// The variants of a plan: those it names, or every combination of its factors' levels.
+pub fn expand(plan: &Plan) -> Vec<Variant> {
+    if !plan.variants.is_empty() {
+        return plan.variants.clone();
     }
-    let mut arms = vec![Arm { name: String::new(), levels: Default::default() }];
+    let mut variants = vec![Variant { name: String::new(), levels: Default::default() }];
     for factor in FACTORS {
         let Some(levels) = plan.factors.get(factor.id) else { continue };
-        arms = arms
+        variants = variants
             .iter()
-            .flat_map(|arm| levels.iter().map(|level| with_level(arm, factor.id, level, levels.len() > 1)))
+            .flat_map(|variant| {
+                levels.iter().map(|level| with_level(variant, factor.id, level, levels.len() > 1))
+            })
             .collect();
     }
-    for arm in &mut arms {
-        if arm.name.is_empty() {
-            // Nothing varies: the arm is named for its filesystem or directory.
-            let dir = arm.level(crate::factor::DIR).to_string();
-            arm.name = if dir.is_empty() { arm.level(crate::factor::FS).to_string() } else { dir };
+    for variant in &mut variants {
+        if variant.name.is_empty() {
+            // Nothing varies: the variant is named for its filesystem or directory.
+            let dir = variant.level(crate::factor::DIR).to_string();
+            variant.name = if dir.is_empty() { variant.level(crate::factor::FS).to_string() } else { dir };
         }
     }
-    arms
+    variants
 }
 
-fn with_level(arm: &Arm, factor: &str, level: &str, varies: bool) -> Arm {
-    let mut arm = arm.clone();
-    arm.levels.insert(factor.to_string(), level.to_string());
+fn with_level(variant: &Variant, factor: &str, level: &str, varies: bool) -> Variant {
+    let mut variant = variant.clone();
+    variant.levels.insert(factor.to_string(), level.to_string());
     if varies {
         let shown = if level.is_empty() { "plain" } else { level };
-        arm.name = if arm.name.is_empty() { shown.to_string() } else { format!("{}/{shown}", arm.name) };
+        variant.name =
+            if variant.name.is_empty() { shown.to_string() } else { format!("{}/{shown}", variant.name) };
     }
-    arm
+    variant
 }
 
-/// The cells of one block, in the order in which they will run: every live arm once, in a uniformly
+/// The cells of one round, in the order in which they will run: every live variant once, in a uniformly
 /// random order, each with every workload of the plan.
 ///
-/// All arms of a block share a seed, so they do the same work on the same payload.
-pub fn cells(plan: &Plan, arms: &[Arm], live: &[usize], block: u32) -> Vec<Cell> {
-    let order = crate::schedule::block(plan.seed, block, live.len());
+/// All variants of a round share a seed, so they do the same work on the same payload.
+pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
+    let order = crate::schedule::round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
-    for arm in order.into_iter().map(|i| live[i]) {
+    for variant in order.into_iter().map(|i| live[i]) {
         for workload in &plan.workloads {
             cells.push(Cell {
-                block,
+                round,
                 position: cells.len() as u32,
-                arm: arms[arm].clone(),
-                workload: work_of(&arms[arm], workload),
+                variant: variants[variant].clone(),
+                workload: work_of(&variants[variant], workload),
                 scale: plan.scale,
-                seed: mix(plan.seed ^ 0x5eed, u64::from(block)),
+                seed: mix(plan.seed ^ 0x5eed, u64::from(round)),
             });
         }
     }
     cells
 }
 
-/// What an arm does of a workload: with as many clients as the arm has, where it says so.
-pub fn work_of(arm: &Arm, workload: &WorkloadPlan) -> WorkloadPlan {
+/// What a variant does of a workload: with as many clients as the variant has, where it says so.
+pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
-    if let Ok(Some(clients)) = clients::parse(arm.level(crate::factor::CLIENTS)) {
+    if let Ok(Some(clients)) = clients::parse(variant.level(crate::factor::CLIENTS)) {
         clients::set(&mut workload.settings, clients);
     }
     workload
@@ -75,38 +78,39 @@ mod tests {
     use crate::plan::tests::plan_with;
 
     #[test]
-    fn one_varying_factor_names_the_arms() {
-        let arms = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("options", &["default"])]));
-        assert_eq!(arms.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
-        assert_eq!(arms[0].level("options"), "default");
+    fn one_varying_factor_names_the_variants() {
+        let variants = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("options", &["default"])]));
+        assert_eq!(variants.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+        assert_eq!(variants[0].level("options"), "default");
     }
 
     #[test]
     fn two_varying_factors_give_every_combination() {
-        let arms = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("mount", &["", "noatime"])]));
-        let names: Vec<_> = arms.iter().map(|a| a.name.as_str()).collect();
+        let variants = expand(&plan_with(&[("fs", &["ext4", "xfs"]), ("mount", &["", "noatime"])]));
+        let names: Vec<_> = variants.iter().map(|a| a.name.as_str()).collect();
         assert_eq!(names, ["ext4/plain", "ext4/noatime", "xfs/plain", "xfs/noatime"]);
     }
 
     #[test]
-    fn a_block_runs_only_live_arms_each_once() {
+    fn a_round_runs_only_live_variants_each_once() {
         let plan = plan_with(&[("fs", &["ext2", "ext3", "ext4", "xfs"])]);
-        let arms = expand(&plan);
-        let mut names: Vec<_> = cells(&plan, &arms, &[0, 2, 3], 5).into_iter().map(|c| c.arm.name).collect();
+        let variants = expand(&plan);
+        let mut names: Vec<_> =
+            cells(&plan, &variants, &[0, 2, 3], 5).into_iter().map(|c| c.variant.name).collect();
         names.sort();
         assert_eq!(names, ["ext2", "ext4", "xfs"]);
     }
 
     #[test]
-    fn cells_differ_by_block_and_arm_but_not_by_position() {
+    fn cells_differ_by_round_and_variant_but_not_by_position() {
         let plan = plan_with(&[("fs", &["ext2", "ext3"])]);
-        let arms = expand(&plan);
-        let first = cells(&plan, &arms, &[0, 1], 0);
+        let variants = expand(&plan);
+        let first = cells(&plan, &variants, &[0, 1], 0);
         let mut moved = first[0].clone();
         moved.position = 9;
         assert_eq!(moved.id(), first[0].id());
         assert_ne!(first[0].id(), first[1].id());
-        assert_ne!(first[0].id(), cells(&plan, &arms, &[0, 1], 1)[0].id());
+        assert_ne!(first[0].id(), cells(&plan, &variants, &[0, 1], 1)[0].id());
         assert_eq!(first[0].seed, first[1].seed);
     }
 }

@@ -6,7 +6,7 @@ mod claims;
 pub mod error;
 pub mod file;
 pub mod resolve;
-pub mod round;
+pub mod stage;
 mod stored;
 
 pub use claims::COMPOSITE;
@@ -35,20 +35,20 @@ pub struct Plan {
     /// What is claimed: the run answers whether it is so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
-    /// Which round of a study it is, where that has several.
+    /// Which stage of a study it is, where that has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round: Option<round::Round>,
+    pub stage: Option<stage::Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
-    /// Where the arms live.
+    /// Where the variants live.
     pub device: DevicePlan,
     /// When to stop.
     pub stop: StopPlan,
     /// What counts as settled.
     pub settle: SettlePlan,
-    /// Arms named one by one, in place of the product of the factors.
-    #[serde(default, rename = "arm", skip_serializing_if = "Vec::is_empty")]
-    pub arms: Vec<crate::cell::Arm>,
+    /// Variants named one by one, instead of the product of the factors.
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<crate::cell::Variant>,
     /// What is done.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadPlan>,
@@ -76,7 +76,7 @@ pub enum Backing {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// Existing directories, one an arm; nothing is formatted or mounted.
+    /// Existing directories, one a variant; nothing is formatted or mounted.
     Dir,
     /// Image files in a guest kernel: no root, no device of this machine.
     Guest(GuestPlan),
@@ -183,25 +183,25 @@ pub struct DevicePlan {
     pub size: Option<ByteSize>,
     /// Whether loop images bypass the page cache of the filesystem below them, as a device would.
     pub direct_io: bool,
-    /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all arms
-    /// find the same blocks allocated below them.
+    /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all variants
+    /// find the same rounds allocated below them.
     pub discard: bool,
     /// The filesystem of the second device ("other disk").
     pub other_fs: String,
-    /// The directory used as the other disk, where arms are directories.
+    /// The directory used as the other disk, where variants are directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
 }
 
-/// Blocks at most where claims or a budget decide how many there are: the last look of the sequential test.
-pub const MOST_BLOCKS: u32 = 400;
+/// Rounds at most where claims or a budget decide how many there are: the last look of the sequential test.
+pub const MOST_ROUNDS: u32 = 400;
 
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
-    /// At most so many blocks.
-    pub blocks: u32,
-    /// Seconds after which no block is started that would probably end later.
+    /// At most so many rounds.
+    pub rounds: u32,
+    /// Seconds after which no round is started that would probably end later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<f64>,
     /// Whether the run ends as soon as every claim is decided.
@@ -213,22 +213,22 @@ pub struct StopPlan {
 }
 
 impl StopPlan {
-    /// The difference that matters, as a fraction: 1% where nobody says. Under it arms are equivalent for
+    /// The difference that matters, as a fraction: 1% where nobody says. Under it variants are equivalent for
     /// claims that name none.
     pub fn margin(&self) -> f64 {
         self.margin.unwrap_or(0.01)
     }
 
-    /// Whether nobody knows before how many blocks there will be: claims or the clock decide.
+    /// Whether nobody knows before how many rounds there will be: claims or the clock decide.
     pub fn open_ended(&self) -> bool {
-        self.when_decided || self.blocks >= MOST_BLOCKS
+        self.when_decided || self.rounds >= MOST_ROUNDS
     }
 }
 
-/// What counts as settled before a step.
+/// What counts as settled before a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettlePlan {
-    /// Seconds after which a step starts all the same, and its sample is tagged.
+    /// Seconds after which a task starts all the same, and its sample is tagged.
     pub timeout_s: f64,
     /// Dirty and writeback pages left on the machine.
     pub dirty: ByteSize,
@@ -250,7 +250,7 @@ pub(crate) mod tests {
             scale: Scale::Tiny,
             seed: 1,
             claims: vec![],
-            round: None,
+            stage: None,
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },
@@ -260,9 +260,9 @@ pub(crate) mod tests {
                 other_fs: "ext4".into(),
                 other_dir: None,
             },
-            stop: StopPlan { blocks: 8, ..StopPlan::default() },
+            stop: StopPlan { rounds: 8, ..StopPlan::default() },
             settle: SettlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
-            arms: vec![],
+            variants: vec![],
             workloads: vec![WorkloadPlan { name: "tasks".into(), settings: Default::default() }],
         }
     }
@@ -272,7 +272,7 @@ pub(crate) mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
-        plan.stop = StopPlan { blocks: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01) };
+        plan.stop = StopPlan { rounds: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01) };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
         let text = toml::to_string(&plan).unwrap();
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);

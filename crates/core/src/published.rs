@@ -2,7 +2,7 @@
 
 mod lines;
 
-use crate::cell::StepId;
+use crate::cell::TaskId;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Unit;
 use lines::Form;
@@ -41,16 +41,16 @@ pub struct Figure {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sample: String,
     /// The author's number of the task: `009`. Empty where tasks are told apart by parameters.
+    pub number: String,
+    /// The task that does this task here: `untar`.
     pub task: String,
-    /// The step that does this task here: `untar`.
-    pub step: String,
-    /// What tells the step from its siblings: `bs` → `4096`. Empty for most.
+    /// What tells the task from its siblings: `bs` → `4096`. Empty for most.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
     /// The author's title of the task.
     pub title: String,
     /// What was measured: the name of a filesystem.
-    pub arm: String,
+    pub variant: String,
     /// The metric: `elapsed`.
     pub metric: String,
     /// Its value, in `unit`.
@@ -84,8 +84,8 @@ impl Exits for Error {
 /// Reads published figures, one [`Published`] a set, in the order of the file. There are three forms:
 ///
 /// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure a line; any further column is a parameter
-///   of the step. `steps` gives our step for each of the author's task numbers.
-/// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Its modes are steps by themselves.
+///   of the task. `tasks` gives our task for each of the author's task numbers.
+/// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Its modes are tasks by themselves.
 /// - samples of something that was watched: `sample,filesystem`, then a column for each metric, its unit at the
 ///   end of its name (`iowait_percent`). A column that the author worked out from two others says how:
 ///   `iowait_per_request = iowait_percent / requests_per_s`.
@@ -93,7 +93,7 @@ impl Exits for Error {
 /// # Errors
 /// A line that is no such record, an unknown unit or task, a value that is not finite and positive or
 /// zero, or a figure given twice.
-pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
+pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
     let mut sets: Vec<Published> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
@@ -103,13 +103,13 @@ pub fn parse(study: &str, csv: &str, steps: &BTreeMap<String, String>) -> Result
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let (set, figures) = form.read(&record, &headers, steps).map_err(|why| fault(line, why))?;
+        let (set, figures) = form.read(&record, &headers, tasks).map_err(|why| fault(line, why))?;
         for figure in &figures {
             sound(figure).map_err(|why| fault(line, why))?;
-            let identity = (set.clone(), figure.sample.clone(), figure.step_id());
-            if !seen.insert((identity, figure.arm.clone(), figure.metric.clone())) {
-                let (metric, arm, step) = (&figure.metric, &figure.arm, figure.step_id());
-                return Err(fault(line, format!("{metric} of {arm} in {step} is given twice")));
+            let identity = (set.clone(), figure.sample.clone(), figure.task_id());
+            if !seen.insert((identity, figure.variant.clone(), figure.metric.clone())) {
+                let (metric, variant, task) = (&figure.metric, &figure.variant, figure.task_id());
+                return Err(fault(line, format!("{metric} of {variant} in {task} is given twice")));
             }
         }
         match sets.iter_mut().find(|published| published.set == set) {
@@ -131,9 +131,9 @@ fn sound(figure: &Figure) -> Result<(), String> {
 }
 
 impl Figure {
-    /// What identifies its step.
-    pub fn step_id(&self) -> StepId {
-        StepId { name: self.step.clone(), params: self.params.clone() }
+    /// What identifies its task.
+    pub fn task_id(&self) -> TaskId {
+        TaskId { name: self.task.clone(), params: self.params.clone() }
     }
 }
 
@@ -144,8 +144,8 @@ impl Published {
     }
 
     /// What was measured, in the author's order.
-    pub fn arms(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.arm.as_str()))
+    pub fn variants(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.variant.as_str()))
     }
 
     /// The metrics that were published.
@@ -153,10 +153,10 @@ impl Published {
         distinct(self.rows.iter().map(|row| row.metric.as_str()))
     }
 
-    /// The first figure of every task, for its number, title and step.
+    /// The first figure of every task, for its number, title and task.
     pub fn tasks(&self) -> Vec<&Figure> {
         let mut seen = std::collections::BTreeSet::new();
-        self.rows.iter().filter(|row| seen.insert((&row.step, &row.params))).collect()
+        self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
     }
 
     /// The samples, in the author's order; none for most.
@@ -164,21 +164,24 @@ impl Published {
         distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
     }
 
-    /// A figure of a sample, by arm and metric.
-    pub fn sampled(&self, sample: &str, arm: &str, metric: &str) -> Option<&Figure> {
-        self.rows.iter().find(|row| row.sample == sample && row.arm == arm && row.metric == metric)
+    /// A figure of a sample, by variant and metric.
+    pub fn sampled(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
+        self.rows.iter().find(|row| row.sample == sample && row.variant == variant && row.metric == metric)
     }
 
-    /// A figure, by step, arm and metric.
-    pub fn figure(&self, step: &StepId, arm: &str, metric: &str) -> Option<&Figure> {
+    /// A figure, by task, variant and metric.
+    pub fn figure(&self, task: &TaskId, variant: &str, metric: &str) -> Option<&Figure> {
         // Parameters last: they take longest to compare, and a matrix has hundreds of figures.
-        let is_step = |row: &Figure| row.step == step.name && row.params == step.params;
-        self.rows.iter().find(|row| row.arm == arm && row.metric == metric && is_step(row))
+        let is_task = |row: &Figure| row.task == task.name && row.params == task.params;
+        self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// The sum of a metric over all tasks for one arm: the author's composite. None where a task is missing.
-    pub fn total(&self, arm: &str, metric: &str) -> Option<f64> {
-        self.tasks().iter().map(|task| self.figure(&task.step_id(), arm, metric).map(|row| row.value)).sum()
+    /// The sum of a metric over all tasks for one variant: the author's composite. None where a task is missing.
+    pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
+        self.tasks()
+            .iter()
+            .map(|task| self.figure(&task.task_id(), variant, metric).map(|row| row.value))
+            .sum()
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
     fn steps() -> BTreeMap<String, String> {
-        (1..=21).map(|n| (format!("{n:03}"), format!("step-{n}"))).collect()
+        (1..=21).map(|n| (format!("{n:03}"), format!("task-{n}"))).collect()
     }
 
     fn error(lines: &str) -> String {
@@ -214,7 +217,7 @@ mod tests {
         let sets = parse("old", &csv, &steps()).unwrap();
         assert_eq!(sets.iter().map(Published::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
-        assert_eq!(sets[0].figure(&StepId::new("step-1"), "xfs", "elapsed").unwrap().value, 2.5);
+        assert_eq!(sets[0].figure(&TaskId::new("task-1"), "xfs", "elapsed").unwrap().value, 2.5);
         assert_eq!(sets[1].rows[0].unit, Unit::Percent);
     }
 
@@ -235,7 +238,7 @@ mod tests {
         );
         assert!(
             error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n")
-                .contains("line 3: no step does task `099`")
+                .contains("line 3: no task does task `099`")
         );
         assert!(error("I,001,A,xfs,elapsed,-1,s\n").contains("no measurement"));
         assert!(error("I,001,A,xfs,elapsed,1,s\nI,001,A,xfs,elapsed,2,s\n").contains("line 3"));
@@ -244,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_has_steps_with_parameters() {
+    fn a_matrix_has_tasks_with_parameters() {
         let head = "filesystem,mode,block_size_bytes,threads,iops\n";
         let csv = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,2,150\nxfs,seqrd,512,1,90\n");
         let set = &parse("old", &csv, &BTreeMap::new()).unwrap()[0];
         assert_eq!((set.name().as_str(), set.tasks().len()), ("old", 2));
-        assert_eq!(set.rows[1].step_id().to_string(), "seqrd[bs=512,threads=2]");
-        assert_eq!(set.figure(&set.rows[1].step_id(), "ext4", "iops").unwrap().value, 150.0);
-        assert!(set.figure(&set.rows[1].step_id(), "xfs", "iops").is_none());
+        assert_eq!(set.rows[1].task_id().to_string(), "seqrd[bs=512,threads=2]");
+        assert_eq!(set.figure(&set.rows[1].task_id(), "ext4", "iops").unwrap().value, 150.0);
+        assert!(set.figure(&set.rows[1].task_id(), "xfs", "iops").is_none());
         let twice = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,1,100\n");
         let said = parse("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
         assert!(said.contains("line 3: iops of ext4 in seqrd[bs=512,threads=1] is given twice"), "{said}");
@@ -262,14 +265,14 @@ mod tests {
         let csv = include_str!("../../../studies/engel/published.csv");
         let set = &parse("engel", csv, &BTreeMap::new()).unwrap()[0];
         // 4 modes of 6 block sizes by 8 numbers of threads, on 3 filesystems.
-        assert_eq!((set.arms().len(), set.tasks().len(), set.rows.len()), (3, 4 * 48, 3 * 4 * 48));
+        assert_eq!((set.variants().len(), set.tasks().len(), set.rows.len()), (3, 4 * 48, 3 * 4 * 48));
 
         let csv = include_str!("../../../studies/piszcz/published.csv");
         let sets = parse("piszcz", csv, &steps()).unwrap();
-        for (name, arms) in [("piszcz-I", 5), ("piszcz-II", 6)] {
+        for (name, variants) in [("piszcz-I", 5), ("piszcz-II", 6)] {
             let set = sets.iter().find(|set| set.name() == name).unwrap();
-            assert_eq!((set.arms().len(), set.tasks().len()), (arms, 21));
-            assert_eq!(set.rows.len(), arms * 21 * 2);
+            assert_eq!((set.variants().len(), set.tasks().len()), (variants, 21));
+            assert_eq!(set.rows.len(), variants * 21 * 2);
         }
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
         let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();

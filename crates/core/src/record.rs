@@ -1,6 +1,6 @@
 //! A stored run, read back for analysis and reports.
 
-use crate::cell::{Arm, StepId, StepInfo};
+use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{CommandRecord, Note, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
@@ -28,12 +28,12 @@ pub struct MetricInfo {
 pub struct CellRecord {
     /// What identifies it.
     pub id: String,
-    /// Its block, from 0.
-    pub block: u32,
-    /// Its place in the block's order, from 0.
+    /// Its round, from 0.
+    pub round: u32,
+    /// Its place in the round's order, from 0.
     pub position: u32,
-    /// Index into [`RunRecord::arms`].
-    pub arm: usize,
+    /// Index into [`RunRecord::variants`].
+    pub variant: usize,
     /// The workload's name.
     pub workload: String,
     /// How it ended.
@@ -46,13 +46,13 @@ pub struct CellRecord {
     pub spent: Vec<(String, u64)>,
 }
 
-/// The samples of a run by column. A row is one step in one cell.
+/// The samples of a run by column. A row is one task in one cell.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SampleTable {
     /// For each row, an index into [`RunRecord::cells`].
     pub cell: Vec<u32>,
-    /// For each row, an index into [`RunRecord::steps`].
-    pub step: Vec<u32>,
+    /// For each row, an index into [`RunRecord::tasks`].
+    pub task: Vec<u32>,
     /// For each row, when it began: seconds since 1970, UTC.
     pub started_at: Vec<f64>,
     /// For each of [`RunRecord::readings`], its value in each row; NaN where it was not taken.
@@ -89,9 +89,9 @@ pub struct RunRecord {
     /// The machines its samples came from.
     pub hosts: Vec<Host>,
     /// What was compared.
-    pub arms: Vec<Arm>,
+    pub variants: Vec<Variant>,
     /// What was timed, in order.
-    pub steps: Vec<StepInfo>,
+    pub tasks: Vec<TaskInfo>,
     /// The raw readings that were taken.
     pub readings: Vec<MetricInfo>,
     /// The cells that were run.
@@ -100,7 +100,7 @@ pub struct RunRecord {
     pub samples: SampleTable,
     /// What loads did over time.
     pub series: SeriesTable,
-    /// What a reader should know, with the block it was noted in.
+    /// What a reader should know, with the round it was noted in.
     pub notes: Vec<(Option<u32>, Note)>,
     /// How many commands were run (they are in `command.log`).
     pub commands: u64,
@@ -121,9 +121,9 @@ impl RunRecord {
         self.readings.iter().position(|reading| reading.id == id)
     }
 
-    /// The index of a step.
-    pub fn step(&self, id: &StepId) -> Option<usize> {
-        self.steps.iter().position(|step| step.id == *id)
+    /// The index of a task.
+    pub fn task(&self, id: &TaskId) -> Option<usize> {
+        self.tasks.iter().position(|task| task.id == *id)
     }
 
     /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,

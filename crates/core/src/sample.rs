@@ -1,4 +1,4 @@
-//! Readings: the raw numbers of a step.
+//! Readings: the raw numbers of a task.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ pub struct ReadingDef {
     pub help: &'static str,
 }
 
-/// The raw readings of one step.
+/// The raw readings of one task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Readings(pub BTreeMap<String, f64>);
@@ -117,11 +117,11 @@ impl Readings {
     }
 }
 
-/// The raw readings of one step in one block.
+/// The raw readings of one task in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The step that was timed.
-    pub step: crate::cell::StepInfo,
+    /// The task that was timed.
+    pub task: crate::cell::TaskInfo,
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
     /// What was read.

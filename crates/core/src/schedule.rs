@@ -1,16 +1,16 @@
-//! The order of arms inside a block.
+//! The order of variants inside a round.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha12Rng;
 
-/// A uniformly random order of `arms` arms for one block.
+/// A uniformly random order of `variants` variants for one round.
 ///
-/// The order depends on the run's seed and the block's number only, so a resumed run goes on with the
-/// order it would have had. The order that was really used is stored with every block.
-pub fn block(seed: u64, block: u32, arms: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..arms).collect();
-    order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, u64::from(block))));
+/// The order depends on the run's seed and the round's number only, so a resumed run goes on with the
+/// order it would have had. The order that was really used is stored with every round.
+pub fn round(seed: u64, round: u32, variants: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..variants).collect();
+    order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, u64::from(round))));
     order
 }
 
@@ -28,9 +28,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_block_runs_every_arm_once() {
+    fn every_round_runs_every_variant_once() {
         for number in 0..100 {
-            let mut order = block(7, number, 5);
+            let mut order = round(7, number, 5);
             order.sort_unstable();
             assert_eq!(order, [0, 1, 2, 3, 4]);
         }
@@ -38,14 +38,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_order() {
-        assert_eq!(block(7, 3, 5), block(7, 3, 5));
+        assert_eq!(round(7, 3, 5), round(7, 3, 5));
     }
 
     #[test]
     fn every_order_is_equally_likely() {
         let mut seen = std::collections::BTreeMap::new();
         for number in 0..6_000 {
-            *seen.entry(block(1, number, 3)).or_insert(0) += 1;
+            *seen.entry(round(1, number, 3)).or_insert(0) += 1;
         }
         assert_eq!(seen.len(), 6);
         // 1000 expected of each, standard deviation 29: five of them each side.

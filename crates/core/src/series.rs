@@ -1,8 +1,8 @@
-//! The course of a load: what it did in each stretch of the time of one step.
+//! The course of a load: what it did in each stretch of the time of one task.
 
 use serde::{Deserialize, Serialize};
 
-/// The most points that a step has, but for one more where the warm-up ends within a stretch. A load that counted
+/// The most points that a task has, but for one more where the warm-up ends within a stretch. A load that counted
 /// more finely merges neighbours.
 pub const MOST_POINTS: usize = 60;
 
@@ -64,7 +64,7 @@ pub struct SeriesTable {
     pub row: Vec<u32>,
     /// The points, those of one sample in the order of time.
     pub points: Vec<Point>,
-    /// Points of whole blocks that are in the store and not here, because there are too many.
+    /// Points of whole rounds that are in the store and not here, because there are too many.
     pub left_out: u64,
 }
 

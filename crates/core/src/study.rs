@@ -11,7 +11,7 @@ pub struct Study {
     pub plan: &'static str,
     /// The published figures, CSV; see [`crate::published`].
     pub figures: Option<&'static str>,
-    /// Which step does each of the author's numbered tasks.
+    /// Which task does each of the author's numbered tasks.
     pub tasks: &'static [(&'static str, &'static str)],
     /// Who made the original, and where it was published.
     pub source: &'static str,
@@ -91,8 +91,8 @@ impl Study {
     /// # Errors
     /// A fault in the file that ships with fsarena.
     pub fn published(&self) -> Result<Vec<Published>, published::Error> {
-        let steps = self.tasks.iter().map(|(task, step)| (task.to_string(), step.to_string())).collect();
-        self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &steps))
+        let tasks = self.tasks.iter().map(|(number, task)| (number.to_string(), task.to_string())).collect();
+        self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a plan means, and what is said of a bad one.
 
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
@@ -37,14 +37,14 @@ fn words() -> Vocabulary {
         metrics: sets(&["elapsed", "durable"]),
         outline: |_| {
             let params = |bs: &str| [("bs".to_string(), bs.to_string())].into();
-            let steps = [("untar", Default::default()), ("rnd", params("4096")), ("rnd", params("8192"))];
-            let step = |(name, params): (&str, _)| StepInfo {
-                id: StepId { name: name.into(), params },
+            let tasks = [("untar", Default::default()), ("rnd", params("4096")), ("rnd", params("8192"))];
+            let task = |(name, params): (&str, _)| TaskInfo {
+                id: TaskId { name: name.into(), params },
                 title: name.into(),
                 number: None,
                 in_composite: true,
             };
-            steps.map(step).into()
+            tasks.map(task).into()
         },
     }
 }
@@ -65,7 +65,7 @@ fn what_is_not_said_has_a_default() {
     let plan = read(GOOD, &Overrides { fresh_seed: 42, ..Overrides::default() }).unwrap();
     assert_eq!(plan.seed, 42);
     assert_eq!(plan.factors["fs"], ["ext4", "xfs"]);
-    assert_eq!(plan.stop.blocks, 8);
+    assert_eq!(plan.stop.rounds, 8);
     assert_eq!(plan.workloads[0].settings.text("driver"), "commands");
     assert_eq!(plan.workloads[0].settings.int("copies"), 10);
 }
@@ -73,13 +73,13 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn the_command_line_wins_over_the_plan() {
     let over = Overrides {
-        blocks: Some(3),
+        rounds: Some(3),
         factors: vec![("fs".into(), vec!["xfs".into()])],
         settings: vec![("driver".into(), "native".into())],
         ..Overrides::default()
     };
     let plan = read(&with("[stop]\nblocks = 20\nbudget = \"1m\""), &over).unwrap();
-    assert_eq!((plan.stop.blocks, plan.stop.budget_s), (3, None));
+    assert_eq!((plan.stop.rounds, plan.stop.budget_s), (3, None));
     assert_eq!(plan.factors["fs"], ["xfs"]);
     assert_eq!(plan.workloads[0].settings.text("driver"), "native");
 }
@@ -88,11 +88,11 @@ fn the_command_line_wins_over_the_plan() {
 fn a_scale_has_its_own_stopping_rule() {
     let text = with("scale = \"tiny\"\n[stop]\nblocks = 20\n[scales.tiny]\nblocks = 2\nbudget = \"90s\"");
     let plan = read(&text, &Overrides::default()).unwrap();
-    assert_eq!((plan.stop.blocks, plan.stop.budget_s), (2, Some(90.0)));
+    assert_eq!((plan.stop.rounds, plan.stop.budget_s), (2, Some(90.0)));
 }
 
 #[test]
-fn counting_instructions_has_time_for_eight_blocks() {
+fn counting_instructions_has_time_for_eight_rounds() {
     let text = with("[stop]\nbudget = \"90s\"");
     let backing = Some(Backing::Guest(GuestPlan::of(Emulator::Exact)));
     let over = Overrides { backing, ..Overrides::default() };
@@ -116,7 +116,7 @@ fn directories_leave_no_factor_of_formatting() {
 #[test]
 fn errors_point_at_the_place() {
     let cases: &[(&str, &str)] = &[
-        ("blocks = 3", "plan.toml, line 1, column 1: unknown key `blocks`"),
+        ("rounds = 3", "plan.toml, line 1, column 1: unknown key `rounds`"),
         ("name = 3", "plan.toml, line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
         (
@@ -129,7 +129,7 @@ fn errors_point_at_the_place() {
             &with("[factors]\noptions = \"nope\""),
             "plan.toml, line 3, column 11: no filesystem has an option set `nope`",
         ),
-        (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one block"),
+        (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
         (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: `soon` is no time"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: `big` is no size"),
@@ -158,7 +158,7 @@ fn errors_point_at_the_place() {
         ),
         (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` is a whole number"),
         (
-            "[[arm]]\nfs = \"ext4\"\n[[arm]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
+            "[[variant]]\nfs = \"ext4\"\n[[variant]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
             "plan.toml, line 1, column 1: missing key `name`",
         ),
     ];
@@ -221,28 +221,32 @@ fn claims_are_part_of_the_plan_and_stop_it() {
     let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
     let claims: Vec<String> = plan.claims.iter().map(|claim| claim.to_string()).collect();
     assert_eq!(claims, ["untar.elapsed: xfs < ext4", "composite.durable: best is ext4"]);
-    assert_eq!((plan.stop.blocks, plan.stop.when_decided, plan.stop.margin), (400, true, Some(0.02)));
-    let fixed = read(&text, &Overrides { blocks: Some(9), ..Default::default() }).unwrap();
-    assert_eq!((fixed.stop.blocks, fixed.stop.when_decided), (9, false));
-    let most = Overrides { max_blocks: Some(30), margin: Some(0.1), ..Default::default() };
+    assert_eq!((plan.stop.rounds, plan.stop.when_decided, plan.stop.margin), (400, true, Some(0.02)));
+    let fixed = read(&text, &Overrides { rounds: Some(9), ..Default::default() }).unwrap();
+    assert_eq!((fixed.stop.rounds, fixed.stop.when_decided), (9, false));
+    let most = Overrides { max_rounds: Some(30), margin: Some(0.1), ..Default::default() };
     let stop = read(&text, &most).unwrap().stop;
-    assert_eq!((stop.blocks, stop.when_decided, stop.margin), (30, true, Some(0.1)));
-    assert_eq!(read(GOOD, &Overrides { max_blocks: Some(2), ..Default::default() }).unwrap().stop.blocks, 2);
+    assert_eq!((stop.rounds, stop.when_decided, stop.margin), (30, true, Some(0.1)));
+    assert_eq!(read(GOOD, &Overrides { max_rounds: Some(2), ..Default::default() }).unwrap().stop.rounds, 2);
 }
 
 #[test]
 fn faults_in_claims_point_at_the_character() {
     for (claim, column, message) in [
-        ("'untar.elapsed: xfs < '", 34, "claim: expected an arm"),
-        ("'untar.elapsed: xfs << ext4'", 33, "claim: expected an arm"),
-        ("'untra.elapsed: xfs < ext4'", 13, "claim: no step is called `untra`; did you mean `untar`?"),
+        ("'untar.elapsed: xfs < '", 34, "claim: expected a variant"),
+        ("'untar.elapsed: xfs << ext4'", 33, "claim: expected a variant"),
+        ("'untra.elapsed: xfs < ext4'", 13, "claim: no task is called `untra`; did you mean `untar`?"),
         ("'untar.elapse: xfs < ext4'", 19, "claim: no metric is called `elapse`; did you mean `elapsed`?"),
-        ("'untar.elapsed: xfs < etx4'", 34, "claim: no arm is called `etx4`; did you mean `ext4`?; the arms"),
-        ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: no arm is called `zfs`"),
-        ("'  elapsed: best is  zfs'", 33, "claim: no arm is called `zfs`"),
-        ("'untar.elapsed: xfs < xfs'", 28, "claim: an arm is not compared with itself"),
-        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several steps fit; say which: rnd[bs=4096], rnd[bs=8192]"),
-        ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no step has these parameters; there are"),
+        (
+            "'untar.elapsed: xfs < etx4'",
+            34,
+            "claim: no variant is called `etx4`; did you mean `ext4`?; the variants",
+        ),
+        ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: no variant is called `zfs`"),
+        ("'  elapsed: best is  zfs'", 33, "claim: no variant is called `zfs`"),
+        ("'untar.elapsed: xfs < xfs'", 28, "claim: a variant is not compared with itself"),
+        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several tasks fit; say which: rnd[bs=4096], rnd[bs=8192]"),
+        ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no task has these parameters; there are"),
         ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: no metric is called `iops`"),
     ] {
         let said = read(&with(&format!("claims = [ {claim} ]")), &Overrides::default()).unwrap_err();
@@ -252,7 +256,7 @@ fn faults_in_claims_point_at_the_character() {
     }
     let over = Overrides { claims: vec!["untar.elapsed: xfs < etx4".into()], ..Default::default() };
     let said = read(GOOD, &over).unwrap_err();
-    assert!(said.starts_with("--claim: column 22: no arm is called `etx4`"), "{said}");
+    assert!(said.starts_with("--claim: column 22: no variant is called `etx4`"), "{said}");
     assert!(said.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{said}");
     let margin = read(&with("[stop]\nmargin = \"100%\""), &Overrides::default()).unwrap_err();
     assert!(margin.starts_with("plan.toml, line 3, column 10: `100%` is no margin"), "{margin}");
@@ -272,7 +276,7 @@ mod properties {
             Just("[\"ext4\",\"xfs\"]"),
             Just("[[workload]]\n"),
             Just("use = \"coreutils\"\n"),
-            Just("[[arm]]\n"),
+            Just("[[variant]]\n"),
             Just("[stop]\nblocks = "),
             Just("0"),
             Just("4294967296"),
@@ -308,9 +312,9 @@ mod properties {
         }
 
         #[test]
-        fn a_resolved_plan_reads_back(blocks in 1u32..1000, seed in any::<u64>(), noatime in any::<bool>()) {
+        fn a_resolved_plan_reads_back(rounds in 1u32..1000, seed in any::<u64>(), noatime in any::<bool>()) {
             let over = Overrides {
-                blocks: Some(blocks),
+                rounds: Some(rounds),
                 seed: Some(seed),
                 factors: vec![("options".into(), vec![if noatime { "noatime" } else { "default" }.into()])],
                 ..Default::default()

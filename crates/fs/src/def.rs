@@ -78,9 +78,9 @@ pub struct OptionSet {
     pub mount: &'static [&'static str],
     /// One line for people.
     pub help: &'static str,
-    /// The level of the factor `journal` that belongs to it, where the arm says none.
+    /// The level of the factor `journal` that belongs to it, where the variant says none.
     pub journal: &'static str,
-    /// The level of the factor `raid` that belongs to it, where the arm says none.
+    /// The level of the factor `raid` that belongs to it, where the variant says none.
     pub raid: &'static str,
     /// How it differs from what it is named for, where that is an old recipe; empty where it does not.
     pub changes: &'static str,

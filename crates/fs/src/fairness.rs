@@ -1,28 +1,28 @@
-//! The fairness lint: what makes the arms of a comparison unequal, why it matters, and what to do.
+//! The fairness lint: what makes the variants of a comparison unequal, why it matters, and what to do.
 
 mod axes;
 
 use crate::def::FsDef;
-use crate::lifecycle::ArmOptions;
+use crate::lifecycle::VariantOptions;
 use fsarena_core::event::{Note, NoteKind};
 use std::collections::BTreeMap;
 
-/// What is known of one arm once its filesystem is mounted.
+/// What is known of one variant once its filesystem is mounted.
 #[derive(Debug, Clone)]
-pub struct ArmFacts {
+pub struct VariantFacts {
     /// Its name.
-    pub arm: String,
+    pub variant: String,
     /// Its filesystem.
     pub def: &'static FsDef,
     /// The options it was given.
-    pub options: ArmOptions,
+    pub options: VariantOptions,
     /// The mount options as the kernel reports them; empty where they are not known.
     pub effective: String,
     /// Size of its device in bytes.
     pub size_bytes: u64,
     /// The features it was made with, as its tool prints them; empty where they are not known.
     pub features: String,
-    /// The level of each factor that the arm has.
+    /// The level of each factor that the variant has.
     pub levels: BTreeMap<String, String>,
 }
 
@@ -39,7 +39,7 @@ enum Durability {
     Journal,
 }
 
-impl ArmFacts {
+impl VariantFacts {
     /// The last mount option that the test knows decides, as with mount(8); the kernel's word before the
     /// user's.
     fn mounted_with<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
@@ -110,13 +110,13 @@ impl ArmFacts {
     }
 }
 
-/// Something that some arms do and others do not.
+/// Something that some variants do and others do not.
 struct Rule {
     /// Whether it is about copies that clone.
     of_clones: bool,
-    /// Whether an arm does it.
-    does: fn(&ArmFacts) -> bool,
-    /// What it does, and why that matters; follows the name of the arm.
+    /// Whether a variant does it.
+    does: fn(&VariantFacts) -> bool,
+    /// What it does, and why that matters; follows the name of the variant.
     text: &'static str,
     /// What to do about it.
     fix: &'static str,
@@ -125,107 +125,107 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         of_clones: false,
-        does: |arm| !arm.barriers(),
+        does: |variant| !variant.barriers(),
         text: "does not flush the device's cache and others do: it looks faster wherever data must be durable, and a power cut may lose what it said was stored",
-        fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all arms without",
+        fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all variants without",
     },
     Rule {
         of_clones: false,
-        does: ArmFacts::lazy_init,
+        does: VariantFacts::lazy_init,
         text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and its first minutes carry the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {
         of_clones: true,
-        does: ArmFacts::reflink,
+        does: VariantFacts::reflink,
         text: "can copy a file by sharing its blocks and others cannot: a `cp` that clones moves no data",
         fix: "have copies made with `cp --reflink=never`, or make it without reflink where mkfs allows",
     },
     Rule {
         of_clones: false,
-        does: ArmFacts::compression,
+        does: VariantFacts::compression,
         text: "compresses file data and others do not: with compressible payloads it writes less, and pays in CPU time",
-        fix: "use incompressible payloads, or mount all arms alike",
+        fix: "use incompressible payloads, or mount all variants alike",
     },
     Rule {
         of_clones: false,
-        does: ArmFacts::data_checksums,
+        does: VariantFacts::data_checksums,
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
         fix: "use the option set `nodatasum` if only speed is asked for",
     },
     Rule {
         of_clones: false,
-        does: ArmFacts::discards,
+        does: VariantFacts::discards,
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
-        fix: "mount all arms with `discard`, or all with `nodiscard`; or withhold discard from the device",
+        fix: "mount all variants with `discard`, or all with `nodiscard`; or withhold discard from the device",
     },
     Rule {
         of_clones: false,
-        does: |arm| arm.options.journal.is_some(),
+        does: |variant| variant.options.journal.is_some(),
         text: "keeps its journal on a device of its own and others do not: it has a second device to itself, and journal and data need not wait for each other",
-        fix: "give all arms `journal=external` that can have it, or none",
+        fix: "give all variants `journal=external` that can have it, or none",
     },
     Rule {
         of_clones: false,
-        does: |arm| arm.options.raid.is_some(),
+        does: |variant| variant.options.raid.is_some(),
         text: "is spread over several devices and others are not: it has more device to itself",
-        fix: "give no arm `raid`, or read it as what several devices bring",
+        fix: "give no variant `raid`, or read it as what several devices bring",
     },
 ];
 
-/// Everything that makes these arms unequal. Nothing where they are equal.
+/// Everything that makes these variants unequal. Nothing where they are equal.
 ///
 /// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
-pub fn lint(arms: &[ArmFacts], may_clone: bool) -> Vec<Note> {
+pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES.iter().filter(|rule| may_clone || !rule.of_clones) {
-        let those: Vec<_> = arms.iter().filter(|arm| (rule.does)(arm)).collect();
-        if those.len() < arms.len() {
-            notes.extend(those.iter().map(|arm| note(arm, rule.text).fix(rule.fix)));
+        let those: Vec<_> = variants.iter().filter(|variant| (rule.does)(variant)).collect();
+        if those.len() < variants.len() {
+            notes.extend(those.iter().map(|variant| note(variant, rule.text).fix(rule.fix)));
         }
     }
-    notes.extend(durability(arms));
-    notes.extend(sizes(arms));
-    notes.extend(axes::lint(arms));
+    notes.extend(durability(variants));
+    notes.extend(sizes(variants));
+    notes.extend(axes::lint(variants));
     notes
 }
 
-fn note(arm: &ArmFacts, text: &str) -> Note {
-    Note::new(NoteKind::Fairness, text).arm(&arm.arm)
+fn note(variant: &VariantFacts, text: &str) -> Note {
+    Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
-fn durability(arms: &[ArmFacts]) -> Vec<Note> {
-    let all: Vec<Durability> = arms.iter().map(ArmFacts::durability).collect();
+fn durability(variants: &[VariantFacts]) -> Vec<Note> {
+    let all: Vec<Durability> = variants.iter().map(VariantFacts::durability).collect();
     if all.iter().all(|durability| *durability == all[0]) {
         return vec![];
     }
-    let said = |(arm, durability): (&ArmFacts, &Durability)| {
+    let said = |(variant, durability): (&VariantFacts, &Durability)| {
         match durability {
         Durability::None => Some(
-            note(arm, "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run")
-                .fix("compare it with arms without a journal (`no-journal` for ext4), or read it as the price of a journal"),
+            note(variant, "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run")
+                .fix("compare it with variants without a journal (`no-journal` for ext4), or read it as the price of a journal"),
         ),
         Durability::Writeback => Some(
-            note(arm, "does not order data before metadata (data=writeback) and others do: after a crash a file may hold stale blocks")
-                .fix("mount it with data=ordered, or all arms that can with data=writeback"),
+            note(variant, "does not order data before metadata (data=writeback) and others do: after a crash a file may hold stale blocks")
+                .fix("mount it with data=ordered, or all variants that can with data=writeback"),
         ),
         Durability::Ordered => None,
         Durability::Journal => Some(
-            note(arm, "writes file data through its journal (data=journal) and others do not: it writes data twice, and loses less of it")
+            note(variant, "writes file data through its journal (data=journal) and others do not: it writes data twice, and loses less of it")
                 .fix("mount it with data=ordered, or read it as the price of that safety"),
         ),
     }
     };
-    arms.iter().zip(&all).filter_map(said).collect()
+    variants.iter().zip(&all).filter_map(said).collect()
 }
 
-fn sizes(arms: &[ArmFacts]) -> Option<Note> {
-    let smallest = arms.iter().min_by_key(|arm| arm.size_bytes)?;
-    let largest = arms.iter().max_by_key(|arm| arm.size_bytes)?;
+fn sizes(variants: &[VariantFacts]) -> Option<Note> {
+    let smallest = variants.iter().min_by_key(|variant| variant.size_bytes)?;
+    let largest = variants.iter().max_by_key(|variant| variant.size_bytes)?;
     if smallest.size_bytes == largest.size_bytes {
         return None;
     }
-    let mib = |arm: &ArmFacts| format!("{} ({} MiB)", arm.arm, arm.size_bytes >> 20);
+    let mib = |variant: &VariantFacts| format!("{} ({} MiB)", variant.variant, variant.size_bytes >> 20);
     let text = format!(
         "the devices differ in size, from {} to {}: distances, allocation and the share in use differ with it",
         mib(smallest),

@@ -5,7 +5,7 @@ use crate::def::FsDef;
 use crate::safety::ScratchDevice;
 use crate::{Error, external};
 use bytesize::ByteSize;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::journal::External;
 use fsarena_core::factor::raid::Raid;
@@ -16,9 +16,9 @@ use fsarena_sys::undo::Journal;
 use std::path::Path;
 use std::time::Duration;
 
-/// The options of one arm, complete.
+/// The options of one variant, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ArmOptions {
+pub struct VariantOptions {
     /// Arguments for mkfs, without those that force it and without the device.
     pub mkfs: Vec<String>,
     /// Mount options, comma-separated.
@@ -67,32 +67,32 @@ pub struct Formatted {
     pub elapsed: Duration,
 }
 
-/// The options of an arm: its option set, and after it the levels of `mkfs` and `mount`. Levels of `journal` and
+/// The options of a variant: its option set, and after it the levels of `mkfs` and `mount`. Levels of `journal` and
 /// `raid` stand before what the option set says of them.
 ///
 /// # Errors
 /// Where the filesystem has no such option set, no feature list, no journal that could be elsewhere, or takes a
 /// larger one only.
-pub fn options(def: &FsDef, arm: &Arm) -> Result<ArmOptions, Error> {
-    let id = arm.level(factor::OPTIONS);
+pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
+    let id = variant.level(factor::OPTIONS);
     let set = def.option_set(id).ok_or_else(|| {
         let known: Vec<_> = def.options.iter().map(|set| set.id).collect();
         Error::Options(format!("{} has no option set `{id}`; it has {}", def.id, known.join(", ")))
     })?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
-    mkfs.extend(mkfs_level(def, arm.level(factor::MKFS))?);
-    let further = arm.level(factor::MOUNT);
+    mkfs.extend(mkfs_level(def, variant.level(factor::MKFS))?);
+    let further = variant.level(factor::MOUNT);
     let mount =
         set.mount.iter().copied().chain(further.split(',')).map(str::trim).filter(|word| !word.is_empty());
     let mount = mount.collect::<Vec<_>>().join(",");
-    let said = |factor: &str, of_set: &'static str| match arm.level(factor) {
+    let said = |factor: &str, of_set: &'static str| match variant.level(factor) {
         "" => of_set.to_string(),
         level => level.to_string(),
     };
     let journal = journal::parse(&said(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
     let raid = raid::parse(&said(factor::RAID, set.raid)).map_err(Error::Options)?;
     check_journal(def, journal)?;
-    Ok(ArmOptions { mkfs, mount, journal, raid })
+    Ok(VariantOptions { mkfs, mount, journal, raid })
 }
 
 fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
@@ -114,12 +114,12 @@ fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
 }
 
 /// The size of the journal's device, in bytes. None where it lies inside.
-pub fn journal_bytes(def: &FsDef, options: &ArmOptions) -> Option<u64> {
+pub fn journal_bytes(def: &FsDef, options: &VariantOptions) -> Option<u64> {
     Some(options.journal?.bytes.unwrap_or(def.journal?.default_bytes))
 }
 
 /// The mount options of a filesystem on these devices: its own, and those that name further devices.
-pub fn mount_options(def: &FsDef, options: &ArmOptions, devices: &Devices) -> String {
+pub fn mount_options(def: &FsDef, options: &VariantOptions, devices: &Devices) -> String {
     let journal = devices.journal.and_then(|device| journal_option(def, device.path()));
     let named =
         |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
@@ -136,11 +136,11 @@ pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
     Some(able.mount.replace("{}", &device.to_string_lossy()))
 }
 
-/// How an arm's option set differs from what it is named for.
-pub fn changes(arm: &Arm) -> Option<Note> {
-    let def = crate::filesystems::find(arm.level(factor::FS)).ok()?;
-    let set = def.option_set(arm.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
-    Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).step("mkfs"))
+/// How a variant's option set differs from what it is named for.
+pub fn changes(variant: &Variant) -> Option<Note> {
+    let def = crate::filesystems::find(variant.level(factor::FS)).ok()?;
+    let set = def.option_set(variant.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
+    Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).task("mkfs"))
 }
 
 /// The level of the factor `mkfs` as arguments: split at blanks; a bare word is a feature list.
@@ -165,7 +165,7 @@ fn mkfs_level(def: &FsDef, level: &str) -> Result<Vec<String>, Error> {
 pub fn format<'a>(
     devices: impl Into<Devices<'a>>,
     def: &FsDef,
-    options: &ArmOptions,
+    options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
@@ -199,7 +199,7 @@ pub fn format<'a>(
 fn make_journal(
     make: Option<&[&str]>,
     device: &ScratchDevice,
-    options: &ArmOptions,
+    options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
     let Some([program, args @ ..]) = make else { return Ok(()) };
@@ -248,7 +248,7 @@ pub fn mount<'a>(
     devices: impl Into<Devices<'a>>,
     journal: &Journal,
     def: &FsDef,
-    options: &ArmOptions,
+    options: &VariantOptions,
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Mounted, Error> {
@@ -272,12 +272,15 @@ mod tests {
     use super::*;
     use crate::filesystems;
 
-    fn arm(levels: &[(&str, &str)]) -> Arm {
-        Arm { name: "a".into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
+    fn variant(levels: &[(&str, &str)]) -> Variant {
+        Variant {
+            name: "a".into(),
+            levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        }
     }
 
-    fn of(fs: &str, levels: &[(&str, &str)]) -> Result<ArmOptions, Error> {
-        options(filesystems::find(fs).unwrap(), &arm(levels))
+    fn of(fs: &str, levels: &[(&str, &str)]) -> Result<VariantOptions, Error> {
+        options(filesystems::find(fs).unwrap(), &variant(levels))
     }
 
     #[test]
@@ -289,7 +292,7 @@ mod tests {
         let options = options.unwrap();
         assert_eq!(options.mkfs, ["-O", "^has_journal", "-b", "1024"]);
         assert_eq!(options.mount, "noatime,nodelalloc");
-        assert_eq!(of("ext4", &[]).unwrap(), ArmOptions::default());
+        assert_eq!(of("ext4", &[]).unwrap(), VariantOptions::default());
     }
 
     #[test]
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_set_brings_devices_unless_the_arm_says_otherwise() {
+    fn an_option_set_brings_devices_unless_the_variant_says_otherwise() {
         let tuned = of("ext3", &[("options", "tuned-2011")]).unwrap();
         assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
         let own = of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();

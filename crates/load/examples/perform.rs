@@ -1,4 +1,4 @@
-//! Performs the steps of a workload in two empty directories and prints how long each took: for work on
+//! Performs the tasks of a workload in two empty directories and prints how long each took: for work on
 //! workloads, and for strace. It settles nothing, so its times compare nothing.
 //!
 //! `cargo run --release -p fsarena-load --example perform -- ROOT OTHER coreutils [SCALE] [SETTING=VALUE]...`
@@ -32,17 +32,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     workload.inputs(&job, &place)?;
     println!("{:8.3} s inputs", begun.elapsed().as_secs_f64());
     let (mut timed, mut untimed) = (0.0, 0.0);
-    for step in workload.steps(&job, &place)? {
+    for task in workload.steps(&job, &place)? {
         let begun = Instant::now();
-        for action in step.prepare {
+        for action in task.prepare {
             action.perform(&mut |_| {})?;
         }
         let prepared = begun.elapsed().as_secs_f64();
-        for action in step.work {
+        for action in task.work {
             action.perform(&mut |_| {})?;
         }
         let worked = begun.elapsed().as_secs_f64() - prepared;
-        println!("{worked:8.3} s {}", step.info.title);
+        println!("{worked:8.3} s {}", task.info.title);
         timed += worked;
         untimed += prepared;
     }

@@ -1,6 +1,6 @@
 //! Workloads: what is timed, and the files it needs.
 //!
-//! A workload gives steps; it never times, settles or counts anything. The code that measures a step
+//! A workload gives tasks; it never times, settles or counts anything. The code that measures a task
 //! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
 
 pub mod dbench;
@@ -10,8 +10,8 @@ pub mod payload;
 mod program;
 mod series;
 pub mod source;
-pub mod step;
 pub mod tarball;
+pub mod task;
 pub mod tree;
 pub mod web;
 pub mod workload;

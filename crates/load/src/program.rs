@@ -3,7 +3,7 @@
 mod commands;
 mod native;
 
-use crate::step::{Action, Call, Error};
+use crate::task::{Action, Call, Error};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::{Default, Kind, SettingDef, Settings};

@@ -2,8 +2,8 @@
 
 use crate::demands::{Demands, first};
 use crate::payload::Payload;
-use crate::step::Error;
 use crate::tarball::{self, Counted};
+use crate::task::Error;
 use crate::tree::{self, TOP};
 use crate::workload::Job;
 use fsarena_core::event::{Note, NoteKind};

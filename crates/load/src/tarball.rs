@@ -1,7 +1,7 @@
 //! Archives: of a generated tree, or of a real one.
 
 use crate::payload::Payload;
-use crate::step::Error;
+use crate::task::Error;
 use crate::tree::Entry;
 use fsarena_sys::cancel;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
 use crate::demands::Demands;
-use crate::step::{Error, Step};
-use fsarena_core::cell::{StepInfo, WorkloadPlan};
+use crate::task::{Error, Task};
+use fsarena_core::cell::{TaskInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
@@ -70,8 +70,8 @@ pub trait Workload: Sync {
     /// Its name, help and settings.
     fn def(&self) -> &'static WorkloadDef;
 
-    /// The steps in their order, without doing anything: for progress and for reports.
-    fn outline(&self, job: &Job) -> Vec<StepInfo>;
+    /// The tasks in their order, without doing anything: for progress and for reports.
+    fn outline(&self, job: &Job) -> Vec<TaskInfo>;
 
     /// What must be known of the work before a run.
     ///
@@ -79,7 +79,7 @@ pub trait Workload: Sync {
     /// Where it depends on something that cannot be read (`--tree PATH`).
     fn survey(&self, job: &Job) -> Result<Survey, Error>;
 
-    /// Programs the steps run, to be looked for before the run.
+    /// Programs the tasks run, to be looked for before the run.
     fn programs(&self, job: &Job) -> Vec<&'static str>;
 
     /// Makes the inputs that all cells of a run share, on the other disk. Called once a run, never timed.
@@ -88,11 +88,11 @@ pub trait Workload: Sync {
     /// Where a file cannot be read or written.
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error>;
 
-    /// The steps, ready to be done once.
+    /// The tasks, ready to be done once.
     ///
     /// # Errors
     /// Where the inputs are not there.
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error>;
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
 
     /// The metrics that answer for it where nobody asks for others, the main one first.
     fn metrics(&self) -> &'static [&'static str] {

@@ -15,7 +15,7 @@ pub trait Gauge: Send {
     /// Where the kernel does not answer, or not in a form that is known.
     fn read(&mut self, out: &mut [f64]) -> io::Result<()>;
 
-    /// Forgets peaks. Called before each step.
+    /// Forgets peaks. Called before each task.
     fn reset(&mut self) {}
 }
 

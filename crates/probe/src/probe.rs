@@ -5,7 +5,7 @@ use fsarena_core::event::Note;
 use fsarena_core::sample::ReadingDef;
 use fsarena_sys::kernel::Kernel;
 
-/// Something that can be read around a step.
+/// Something that can be read around a task.
 pub trait Probe: Sync {
     /// Its name, which is that of its file.
     fn id(&self) -> &'static str;
@@ -16,7 +16,7 @@ pub trait Probe: Sync {
     /// What its gauge gives, in that order.
     fn readings(&self) -> &'static [ProbeReading];
 
-    /// Opens what is to be read, once for all steps of a cell.
+    /// Opens what is to be read, once for all tasks of a cell.
     ///
     /// # Errors
     /// Where this machine cannot tell.
@@ -35,9 +35,9 @@ pub struct ProbeReading {
 /// Which of the gauge's values make a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// The growth from before the step until its work had returned.
+    /// The growth from before the task until its work had returned.
     DeltaToReturn,
-    /// The growth from before the step until its data was on the device.
+    /// The growth from before the task until its data was on the device.
     DeltaToDurable,
     /// The value when the work had returned.
     AtReturn,

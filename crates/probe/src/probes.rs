@@ -12,7 +12,7 @@ mod process;
 use crate::probe::Probe;
 use fsarena_core::sample::ReadingDef;
 
-/// Every probe fsarena knows. After a step they are read in this order, so those come first that the
+/// Every probe fsarena knows. After a task they are read in this order, so those come first that the
 /// reading of others would disturb.
 pub const PROBES: &[&dyn Probe] = &[
     &process::Process,

@@ -7,7 +7,7 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use std::ops::Range;
 
-/// The probes that this machine can answer, opened once for all steps of a cell.
+/// The probes that this machine can answer, opened once for all tasks of a cell.
 pub struct Session {
     probes: Vec<OpenProbe>,
     notes: Vec<Note>,
@@ -55,7 +55,7 @@ impl Session {
         (session, notes)
     }
 
-    /// Forgets peaks and reads all gauges: the last thing to do before a step.
+    /// Forgets peaks and reads all gauges: the last thing to do before a task.
     pub fn before(&mut self) -> Snapshot {
         for probe in &mut self.probes {
             probe.gauge.reset();
@@ -77,7 +77,7 @@ impl Session {
         self.after(|takes| takes == Takes::DeltaToDurable)
     }
 
-    /// The readings of a step. What could not be told is not among them: neither a gauge that failed, nor a
+    /// The readings of a task. What could not be told is not among them: neither a gauge that failed, nor a
     /// counter that went back (`iowait` may, see proc_stat(5); so does that of a device that was replaced).
     pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_durable: &Snapshot) -> Readings {
         let mut readings = Readings::default();

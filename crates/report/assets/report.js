@@ -1,9 +1,9 @@
 // What the page can do beyond being read. It works without: tables and pictures are there already.
-// Data comes from the JSON block and goes into the page as text only: nothing here makes markup of it.
+// Data comes from the JSON round and goes into the page as text only: nothing here makes markup of it.
 "use strict";
 
 const run = JSON.parse(document.getElementById("run").textContent);
-run.cells = run.cells.map(([block, position, arm]) => ({ block, position, arm }));
+run.cells = run.cells.map(([round, position, variant]) => ({ round, position, variant }));
 const byId = (id) => document.getElementById(id);
 
 function make(tag, attributes = {}, ...children) {
@@ -201,47 +201,47 @@ function wide(box) {
 }
 
 // A click on a figure shows what it is made of: its samples, and the commands of their cells. That of a ratio is made of
-// both arms; where there is no step, of all of them.
-function explain(step, arms, wanted = null) {
-  const names = arms.map((arm) => run.arms[arm]);
-  byId("log-head").textContent = `${step === null ? "All steps" : run.steps[step]} — ${names.join(", against ")}`;
-  const several = arms.length > 1;
-  const parts = arms.flatMap((arm) => {
-    const blocks = run.cells.flatMap((cell, at) => (cell.arm === arm && (wanted === null || wanted === at) ? block(cell, at, step, several) : []));
-    return several && blocks.length ? [make("h3", {}, run.arms[arm]), ...blocks] : blocks;
+// both variants; where there is no task, of all of them.
+function explain(task, variants, wanted = null) {
+  const names = variants.map((variant) => run.variants[variant]);
+  byId("log-head").textContent = `${task === null ? "All tasks" : run.tasks[task]} — ${names.join(", against ")}`;
+  const several = variants.length > 1;
+  const parts = variants.flatMap((variant) => {
+    const rounds = run.cells.flatMap((cell, at) => (cell.variant === variant && (wanted === null || wanted === at) ? round(cell, at, task, several) : []));
+    return several && rounds.length ? [make("h3", {}, run.variants[variant]), ...rounds] : rounds;
   });
   if (!parts.length) parts.push(make("p", {}, run.remark));
   byId("log-body").replaceChildren(...parts);
   byId("log").showModal();
 }
 
-function block(cell, at, step, several) {
-  const of = (m) => (step === null ? run.values[m]?.[at]?.find((value) => value != null) : run.values[m]?.[at]?.[step]);
+function round(cell, at, task, several) {
+  const of = (m) => (task === null ? run.values[m]?.[at]?.find((value) => value != null) : run.values[m]?.[at]?.[task]);
   const values = run.metrics.map((metric, m) => [metric.name, of(m)]).filter(([, value]) => value != null);
   if (run.metrics.length && !values.length) return [];
-  const shown = step === null ? "" : values.slice(0, 4).map(([name, value]) => `${name} ${value}`).join(", ");
-  return [make(several ? "h4" : "h3", {}, `Block ${cell.block + 1}${shown ? ": " + shown : ""}`), commands(at, step)];
+  const shown = task === null ? "" : values.slice(0, 4).map(([name, value]) => `${name} ${value}`).join(", ");
+  return [make(several ? "h4" : "h3", {}, `Round ${cell.round + 1}${shown ? ": " + shown : ""}`), commands(at, task)];
 }
 
-function commands(at, step) {
+function commands(at, task) {
   const lines = run.log[at];
   if (!lines) return make("p", {}, run.remark);
   const list = make("ol");
   // Those of many cells would take a while, so a list is made when it is opened.
-  const fill = () => list.childElementCount || list.append(...lines.map((line) => command(line, step)));
-  const own = lines.filter(([, , , of]) => of === step).length;
-  const open = step !== null && own <= 3 && lines.length < 60;
+  const fill = () => list.childElementCount || list.append(...lines.map((line) => command(line, task)));
+  const own = lines.filter(([, , , of]) => of === task).length;
+  const open = task !== null && own <= 3 && lines.length < 60;
   if (open) fill();
   return make("details", { open, on: { toggle: fill } }, make("summary", {}, `${lines.length} commands of its cell`), list);
 }
 
-function command([text, ended, ms, of], step) {
+function command([text, ended, ms, of], task) {
   const line = make("li", {}, make("code", {}, run.texts[text]), ` — ${run.texts[ended]}, ${ms} ms`);
   if (of == null) return line;
-  if (step === null) line.append(` (${run.steps[of]})`);
-  if (of === step) {
+  if (task === null) line.append(` (${run.tasks[of]})`);
+  if (of === task) {
     line.classList.add("now");
-    line.append(" (this step)");
+    line.append(" (this task)");
   }
   return line;
 }
@@ -252,12 +252,12 @@ function samples(place) {
   if (!run.metrics.length) return;
   const all = [];
   run.cells.forEach((cell, at) => {
-    run.steps.forEach((_, step) => {
-      const values = run.values.map((cells) => cells[at]?.[step] ?? null);
-      if (values.some((value) => value !== null)) all.push([run.steps[step], run.arms[cell.arm], cell.block + 1, cell.position + 1, ...values, at, step]);
+    run.tasks.forEach((_, task) => {
+      const values = run.values.map((cells) => cells[at]?.[task] ?? null);
+      if (values.some((value) => value !== null)) all.push([run.tasks[task], run.variants[cell.variant], cell.round + 1, cell.position + 1, ...values, at, task]);
     });
   });
-  const names = ["step", "arm", "block", "position", ...run.metrics.map((metric) => metric.name)];
+  const names = ["task", "variant", "round", "position", ...run.metrics.map((metric) => metric.name)];
   let shown = all, page = 0;
   const head = make("tr", {}, ...names.map((name, at) => make("th", { scope: "col", title: run.metrics[at - 4]?.help ?? null }, name)), make("th", { scope: "col" }, "log"));
   const body = make("tbody");
@@ -266,9 +266,9 @@ function samples(place) {
     const pages = Math.max(1, Math.ceil(shown.length / PAGE));
     page = Math.min(Math.max(page, 0), pages - 1);
     body.replaceChildren(...shown.slice(page * PAGE, (page + 1) * PAGE).map((row) => {
-      const [at, step] = row.slice(-2);
-      const log = make("button", { type: "button", class: "button", "aria-label": `Commands of ${row[0]}, ${row[1]}, block ${row[2]}` }, "commands");
-      log.addEventListener("click", () => explain(step, [run.cells[at].arm], at));
+      const [at, task] = row.slice(-2);
+      const log = make("button", { type: "button", class: "button", "aria-label": `Commands of ${row[0]}, ${row[1]}, round ${row[2]}` }, "commands");
+      log.addEventListener("click", () => explain(task, [run.cells[at].variant], at));
       const cells = row.slice(0, -2).map((value, column) => make(column ? "td" : "th", column ? {} : { scope: "row" }, value === null ? "" : String(value)));
       return make("tr", {}, ...cells, make("td", {}, log));
     }));
@@ -276,7 +276,7 @@ function samples(place) {
     back.disabled = page === 0;
     on.disabled = page === pages - 1;
   };
-  const filter = make("input", { type: "search", placeholder: "Filter steps and arms", "aria-label": "Filter samples" });
+  const filter = make("input", { type: "search", placeholder: "Filter tasks and variants", "aria-label": "Filter samples" });
   filter.addEventListener("input", () => {
     const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     shown = all.filter((row) => wanted.every((word) => `${row[0]} ${row[1]}`.toLowerCase().includes(word)));
@@ -307,8 +307,8 @@ function measure() {
   choice.hidden = false;
   const apply = () => {
     const wanted = choice.querySelector(":checked").value;
-    for (const figure of document.querySelectorAll("figure[data-variant]")) {
-      figure.hidden = figure.dataset.variant !== "only" && figure.dataset.variant !== wanted;
+    for (const figure of document.querySelectorAll("figure[data-form]")) {
+      figure.hidden = figure.dataset.form !== "only" && figure.dataset.form !== wanted;
     }
   };
   choice.addEventListener("change", apply);
@@ -340,10 +340,10 @@ function whereAmI() {
   document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
 }
 
-for (const cell of document.querySelectorAll("td[data-arm]")) {
+for (const cell of document.querySelectorAll("td[data-variant]")) {
   const button = make("button", { type: "button", class: "figure", title: "Samples and commands" }, ...cell.childNodes);
-  const step = cell.dataset.step === undefined ? null : Number(cell.dataset.step);
-  button.addEventListener("click", () => explain(step, cell.dataset.arm.split(" ").map(Number)));
+  const task = cell.dataset.task === undefined ? null : Number(cell.dataset.task);
+  button.addEventListener("click", () => explain(task, cell.dataset.variant.split(" ").map(Number)));
   cell.replaceChildren(button);
 }
 document.querySelectorAll("main .scroll").forEach(enhance);

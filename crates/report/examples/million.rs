@@ -12,17 +12,17 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut record = fixture::run(&["ext2", "ext3", "ext4", "xfs", "btrfs"], 400);
-    // The fixture's five steps, five times over: 25 steps, 50000 rows.
-    let (rows, steps) = (record.samples.len(), record.steps.len());
+    // The fixture's five tasks, five times over: 25 tasks, 50000 rows.
+    let (rows, tasks) = (record.samples.len(), record.tasks.len());
     for copy in 1..5 {
-        for at in 0..steps {
-            let mut step = record.steps[at].clone();
-            step.id.name = format!("{}-{copy}", step.id.name);
-            record.steps.push(step);
+        for at in 0..tasks {
+            let mut task = record.tasks[at].clone();
+            task.id.name = format!("{}-{copy}", task.id.name);
+            record.tasks.push(task);
         }
         for row in 0..rows {
             record.samples.cell.push(record.samples.cell[row]);
-            record.samples.step.push(record.samples.step[row] + (copy * steps) as u32);
+            record.samples.task.push(record.samples.task[row] + (copy * tasks) as u32);
             record.samples.started_at.push(record.samples.started_at[row]);
             record.samples.values.iter_mut().for_each(|column| column.push(column[row]));
         }

@@ -2,7 +2,7 @@
 //! the run does not carry: where it has no data it makes no chart.
 
 use crate::number::plural;
-use crate::plot::colour::{Colour, of_arms, variants};
+use crate::plot::colour::{Colour, of_variants, shades};
 use crate::plot::{Chart, Dash, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -67,18 +67,18 @@ pub fn all(report: &Report) -> Vec<Chart> {
 pub struct Seen<'a> {
     /// The report.
     pub report: &'a Report,
-    /// The colour of each arm.
+    /// The colour of each variant.
     pub colours: Vec<Colour>,
-    /// The line of each arm.
+    /// The line of each variant.
     pub dashes: Vec<Dash>,
 }
 
 impl<'a> Seen<'a> {
-    /// A report and the colours of its arms.
+    /// A report and the colours of its variants.
     pub fn of(report: &'a Report) -> Seen<'a> {
-        let arms = &report.record.arms;
-        let dashes = variants(arms).into_iter().map(Dash::of_variant).collect();
-        Seen { report, colours: of_arms(arms), dashes }
+        let variants = &report.record.variants;
+        let dashes = shades(variants).into_iter().map(Dash::of_shade).collect();
+        Seen { report, colours: of_variants(variants), dashes }
     }
 
     /// The run.
@@ -86,52 +86,54 @@ impl<'a> Seen<'a> {
         &self.report.record
     }
 
-    /// The name of an arm.
-    pub fn name(&self, arm: usize) -> &'a str {
-        &self.report.record.arms[arm].name
+    /// The name of a variant.
+    pub fn name(&self, variant: usize) -> &'a str {
+        &self.report.record.variants[variant].name
     }
 
-    /// The values of a metric by step, arm and block; without the blocks that were dropped.
+    /// The values of a metric by task, variant and round; without the rounds that were dropped.
     pub fn grid(&self, metric: &str) -> Option<(MetricInfo, Grid)> {
         Grid::of(self.record(), metric)
     }
 
-    /// The names of all arms but some.
-    pub fn others(&self, arms: &[usize]) -> Vec<String> {
-        let all = 0..self.record().arms.len();
-        all.filter(|arm| !arms.contains(arm)).map(|arm| self.name(arm).to_string()).collect()
+    /// The names of all variants but some.
+    pub fn others(&self, variants: &[usize]) -> Vec<String> {
+        let all = 0..self.record().variants.len();
+        all.filter(|variant| !variants.contains(variant))
+            .map(|variant| self.name(variant).to_string())
+            .collect()
     }
 
-    /// The legend of some arms, with their lines and the shapes of their points where they have some.
-    pub fn legend(&self, arms: impl IntoIterator<Item = usize>, shapes: bool) -> Vec<Key> {
-        let key = |arm: usize| Key {
-            label: self.name(arm).to_string(),
-            colour: self.colours[arm],
+    /// The legend of some variants, with their lines and the shapes of their points where they have some.
+    pub fn legend(&self, variants: impl IntoIterator<Item = usize>, shapes: bool) -> Vec<Key> {
+        let key = |variant: usize| Key {
+            label: self.name(variant).to_string(),
+            colour: self.colours[variant],
             sign: if shapes {
-                Sign::Series(Shape::of_series(arm), self.dashes[arm])
+                Sign::Series(Shape::of_series(variant), self.dashes[variant])
             } else {
                 Sign::Area(1.0)
             },
         };
-        arms.into_iter().map(key).collect()
+        variants.into_iter().map(key).collect()
     }
 }
 
-/// The typical value of some blocks with its interval; none of one block. Zero has no logarithm: where blocks have it,
+/// The typical value of some rounds with its interval; none of one round. Zero has no logarithm: where rounds have it,
 /// the interval is that of the values as they are.
 pub fn typical(values: &[f64]) -> Option<Ratio> {
     let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    let blocks = known.len();
-    if blocks < 2 || known.iter().any(|value| *value < 0.0) {
+    let rounds = known.len();
+    if rounds < 2 || known.iter().any(|value| *value < 0.0) {
         return None;
     }
     if known.iter().all(|value| *value > 0.0) {
         return Ratio::of(known.into_iter().map(f64::ln).collect());
     }
     let walsh = Walsh::new(known)?;
-    let exact = table::at(blocks).map(|look| walsh.interval(look.c05));
+    let exact = table::at(rounds).map(|look| walsh.interval(look.c05));
     let (low, high) = exact.unwrap_or_else(|| walsh.extremes());
-    Some(Ratio { value: walsh.estimate(), low, high, blocks, provisional: exact.is_none() })
+    Some(Ratio { value: walsh.estimate(), low, high, rounds, provisional: exact.is_none() })
 }
 
 /// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.
@@ -150,16 +152,16 @@ pub fn listed(what: &[String]) -> String {
     }
 }
 
-/// The values of each composite task, `[task][arm][block]`.
+/// The values of each composite task, `[task][variant][round]`.
 pub fn tasks<'g>(record: &'g RunRecord, grid: &'g Grid) -> Vec<(String, &'g Vec<Vec<f64>>)> {
-    grid.tasks(record).map(|(step, values)| (crate::sections::label(step), values)).collect()
+    grid.tasks(record).map(|(task, values)| (crate::sections::label(task), values)).collect()
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.
 pub fn over_all(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {
-        Some(overall) if overall.steps == 1 => metric.clone(),
+        Some(overall) if overall.tasks == 1 => metric.clone(),
         Some(overall) if overall.total.is_some() => format!("total {metric}"),
         _ => format!("geometric mean of {metric}"),
     }
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
         let few = typical(&[0.0, f64::NAN, 3.0]).unwrap();
         assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
-        assert_eq!(typical(&[2.0; 9]).unwrap().blocks, 9);
+        assert_eq!(typical(&[2.0; 9]).unwrap().rounds, 9);
         assert_eq!(typical(&[1.0]), None);
     }
 

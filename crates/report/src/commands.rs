@@ -75,48 +75,48 @@ impl Commands {
         &self.texts
     }
 
-    /// For each cell that has some, by index: text, how it ended, milliseconds, and the step that it belongs to.
+    /// For each cell that has some, by index: text, how it ended, milliseconds, and the task that it belongs to.
     pub(crate) fn by_cell(&self, record: &RunRecord) -> BTreeMap<usize, Vec<Value>> {
         let cells = record.cells.iter().enumerate();
         let logged: BTreeMap<usize, &Vec<Entry>> =
             cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
-        let steps = Steps::of(record, logged.keys().copied());
+        let tasks = Tasks::of(record, logged.keys().copied());
         let line = |at: usize, entry: &Entry| {
-            let step = entry.began.and_then(|began| steps.at(at, began));
-            json!([entry.argv, entry.ended, entry.ms, step])
+            let task = entry.began.and_then(|began| tasks.at(at, began));
+            json!([entry.argv, entry.ended, entry.ms, task])
         };
         logged.into_iter().map(|(at, log)| (at, log.iter().map(|entry| line(at, entry)).collect())).collect()
     }
 }
 
-/// When steps were timed.
-struct Steps {
-    /// For each of these cells, by index: from, until, step.
+/// When tasks were timed.
+struct Tasks {
+    /// For each of these cells, by index: from, until, task.
     cells: BTreeMap<usize, Vec<(f64, f64, u32)>>,
 }
 
 /// Clocks of the log and of samples agree to this, in seconds: the log rounds to milliseconds.
 const CLOCKS: f64 = 0.002;
 
-impl Steps {
-    fn of(record: &RunRecord, cells: impl Iterator<Item = usize>) -> Steps {
+impl Tasks {
+    fn of(record: &RunRecord, cells: impl Iterator<Item = usize>) -> Tasks {
         let durable = record.reading(reading::DURABLE).or(record.reading(reading::ELAPSED));
         let mut cells: BTreeMap<usize, Vec<_>> = cells.map(|cell| (cell, vec![])).collect();
         for row in 0..record.samples.len() {
-            let Some(steps) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
+            let Some(tasks) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
             let ns = durable.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
             let from = record.samples.started_at[row];
             let until = from + ns.unwrap_or(0.0) / 1e9;
-            steps.push((from, until, record.samples.step[row]));
+            tasks.push((from, until, record.samples.task[row]));
         }
-        Steps { cells }
+        Tasks { cells }
     }
 
     fn at(&self, cell: usize, began: f64) -> Option<u32> {
         let within = |(from, until, _): &&(f64, f64, u32)| (from - CLOCKS..=until + CLOCKS).contains(&began);
         // Of two that touch, the later one: the other had ended.
-        let steps = self.cells[&cell].iter().filter(within);
-        steps.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, step)| *step)
+        let tasks = self.cells[&cell].iter().filter(within);
+        tasks.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The course of a load over the time of a step, from the series of all blocks.
+//! The course of a load over the time of a task, from the series of all rounds.
 
 use crate::number;
 use fsarena_core::record::RunRecord;
@@ -8,19 +8,19 @@ use fsarena_stats::grid::dropped;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How a step went on one arm: over its blocks, stretch by stretch.
+/// How a task went on one variant: over its rounds, stretch by stretch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Course {
-    /// Index into the steps of the record.
+    /// Index into the tasks of the record.
     #[serde(skip)]
-    pub step: usize,
-    /// Index into the arms of the record.
+    pub task: usize,
+    /// Index into the variants of the record.
     #[serde(skip)]
-    pub arm: usize,
-    /// Blocks behind it.
-    pub blocks: usize,
+    pub variant: usize,
+    /// Rounds behind it.
+    pub rounds: usize,
     /// The stretches, in the order of time; at most one more than
-    /// [`MOST_POINTS`] where all blocks took as long, up to twice as many else.
+    /// [`MOST_POINTS`] where all rounds took as long, up to twice as many else.
     pub stretches: Vec<Stretch>,
 }
 
@@ -31,24 +31,24 @@ pub fn left_out(series: &SeriesTable) -> Option<String> {
     let every = (all as f64 / shown.max(1) as f64).round() as u64;
     (series.left_out > 0).then(|| {
         format!(
-            "these are {shown} of {all} stretches, those of every {} block, of all arms alike; run.db has the others",
+            "these are {shown} of {all} stretches, those of every {} round, of all variants alike; run.db has the others",
             number::ordinal(every)
         )
     })
 }
 
-/// One stretch of the time of a step. Figures are medians over the blocks that went on for so long.
+/// One stretch of the time of a task. Figures are medians over the rounds that went on for so long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stretch {
     /// When it began, in seconds after the start of the load.
     pub start_s: f64,
     /// How long it is, in seconds.
     pub length_s: f64,
-    /// Whether most blocks left it out as warm-up.
+    /// Whether most rounds left it out as warm-up.
     pub warm_up: bool,
     /// Operations a second.
     pub operations_per_s: f64,
-    /// The least and the most of all blocks.
+    /// The least and the most of all rounds.
     pub operations_range_per_s: (f64, f64),
     /// Bytes a second.
     pub bandwidth_bytes_per_s: f64,
@@ -63,7 +63,7 @@ pub struct Stretch {
 /// The most stretches of a course, but for one.
 const MOST: usize = 2 * MOST_POINTS;
 
-/// The course of every step on every arm that told one, by step and then by arm. Blocks that were dropped are left
+/// The course of every task on every variant that told one, by task and then by variant. Rounds that were dropped are left
 /// out.
 pub fn courses(record: &RunRecord) -> Vec<Course> {
     let dropped = dropped(record);
@@ -72,38 +72,38 @@ pub fn courses(record: &RunRecord) -> Vec<Course> {
     seen.dedup();
     for row in seen {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
-        if !dropped.contains(&cell.block) {
-            let step = record.samples.step[row as usize] as usize;
-            rows.entry((step, cell.arm)).or_default().push(record.series.of(row));
+        if !dropped.contains(&cell.round) {
+            let task = record.samples.task[row as usize] as usize;
+            rows.entry((task, cell.variant)).or_default().push(record.series.of(row));
         }
     }
-    let course = |((step, arm), rows): ((usize, usize), Vec<&[Point]>)| Course {
-        step,
-        arm,
-        blocks: rows.len(),
+    let course = |((task, variant), rows): ((usize, usize), Vec<&[Point]>)| Course {
+        task,
+        variant,
+        rounds: rows.len(),
         stretches: stretches(&rows),
     };
     rows.into_iter().map(course).collect()
 }
 
-/// Lays the series of blocks over one another, as far as at least half of them go. Stretches are as long as those of the
-/// block with the longest; a last one, which ends with its last operation, may be far longer and does not count.
-fn stretches(blocks: &[&[Point]]) -> Vec<Stretch> {
+/// Lays the series of rounds over one another, as far as at least half of them go. Stretches are as long as those of the
+/// round with the longest; a last one, which ends with its last operation, may be far longer and does not count.
+fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
     let usual = |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
-    let longest = blocks.iter().filter_map(usual).fold(0.0, f64::max);
-    let mut ends: Vec<f64> = blocks.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
+    let longest = rounds.iter().filter_map(usual).fold(0.0, f64::max);
+    let mut ends: Vec<f64> = rounds.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
     ends.sort_by(f64::total_cmp);
     let until = ends[(ends.len() - 1) / 2];
     // Whatever a database from elsewhere says of its points.
     let length_s = f64::max(longest, until / MOST as f64);
     // A rest under a tenth of a stretch is a rounding error, or an operation that took a little longer.
     let count = if length_s > 0.0 { (until / length_s - 0.1).ceil().max(0.0) as usize } else { 0 };
-    (0..count).filter_map(|at| stretch(blocks, at as f64 * length_s, length_s)).collect()
+    (0..count).filter_map(|at| stretch(rounds, at as f64 * length_s, length_s)).collect()
 }
 
-fn stretch(blocks: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
+fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
     let parts: Vec<Part> =
-        blocks.iter().filter_map(|points| Part::of(points, start_s, start_s + length_s)).collect();
+        rounds.iter().filter_map(|points| Part::of(points, start_s, start_s + length_s)).collect();
     let middle = |of: &dyn Fn(&Part) -> f64| median(&parts.iter().map(of).collect::<Vec<_>>());
     let percentile = |of: fn(&Latency) -> u64| {
         median(
@@ -128,7 +128,7 @@ fn stretch(blocks: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> 
     })
 }
 
-/// What one block did in a stretch.
+/// What one round did in a stretch.
 struct Part {
     operations_per_s: f64,
     bytes_per_s: f64,
@@ -168,7 +168,7 @@ mod tests {
         let of = |count| left_out(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(of(0), None);
         let said = of(6).unwrap();
-        assert!(said.contains("3 of 9 stretches, those of every 3rd block"), "{said}");
+        assert!(said.contains("3 of 9 stretches, those of every 3rd round"), "{said}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
@@ -178,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_one_length_are_taken_point_by_point() {
-        let blocks = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
+    fn rounds_of_one_length_are_taken_point_by_point() {
+        let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
             of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
         });
-        let course = stretches(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let course = stretches(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
         assert_eq!(course.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
         assert_eq!(course[1].operations_range_per_s, (80.0, 100.0));
         assert_eq!(course.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_other_lengths_are_laid_over_one_another() {
+    fn rounds_of_other_lengths_are_laid_over_one_another() {
         // Steady after 4 s and 2 s and 1 s, with points as long as their series is.
         let long: Vec<Point> = (0..2).map(|at| point(2.0 * f64::from(at), 2.0, 200)).collect();
         let middle: Vec<Point> = (0..2).map(|at| point(f64::from(at), 1.0, 50)).collect();

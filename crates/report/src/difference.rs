@@ -13,8 +13,8 @@ pub enum Finding {
     /// The 90% interval lies within the margin: two one-sided tests at 5%.
     Equivalent,
     /// Neither.
-    Undecided,
-    /// Under 8 blocks no interval is exact.
+    Inconclusive,
+    /// Under 8 rounds no interval is exact.
     Provisional,
 }
 
@@ -30,7 +30,7 @@ impl Finding {
             (_, true, true) => Finding::Negligible,
             (_, true, false) => Finding::Different,
             (_, false, true) => Finding::Equivalent,
-            (_, false, false) => Finding::Undecided,
+            (_, false, false) => Finding::Inconclusive,
         }
     }
 
@@ -40,7 +40,7 @@ impl Finding {
             Finding::Different => "different",
             Finding::Negligible => "negligible",
             Finding::Equivalent => "equivalent",
-            Finding::Undecided => "undecided",
+            Finding::Inconclusive => "inconclusive",
             Finding::Provisional => "provisional",
         }
     }
@@ -52,7 +52,7 @@ impl Finding {
             Finding::Different => format!("different: {}", better(ratio, direction)),
             Finding::Negligible => format!("real, but within {percent}"),
             Finding::Equivalent => format!("equivalent within {percent}"),
-            Finding::Undecided => "undecided".into(),
+            Finding::Inconclusive => "inconclusive".into(),
             Finding::Provisional => "provisional: under 8".into(),
         }
     }
@@ -80,8 +80,8 @@ fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
 mod tests {
     use super::*;
 
-    fn finding(low: f64, high: f64, blocks: usize) -> Finding {
-        let ratio = Ratio { value: 1.0, low, high, blocks, provisional: blocks < 8 };
+    fn finding(low: f64, high: f64, rounds: usize) -> Finding {
+        let ratio = Ratio { value: 1.0, low, high, rounds, provisional: rounds < 8 };
         Finding::of(Some(ratio), Some((low.ln(), high.ln())), 0.01)
     }
 
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(finding(1.02, 1.04, 8), Finding::Different);
         assert_eq!(finding(1.002, 1.004, 8), Finding::Negligible);
         assert_eq!(finding(0.995, 1.005, 8), Finding::Equivalent);
-        assert_eq!(finding(0.95, 1.005, 8), Finding::Undecided);
+        assert_eq!(finding(0.95, 1.005, 8), Finding::Inconclusive);
         assert_eq!(finding(1.02, 1.04, 7), Finding::Provisional);
         assert_eq!(Finding::of(None, None, 0.01), Finding::Provisional);
     }

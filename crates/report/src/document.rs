@@ -61,7 +61,7 @@ pub struct Cell {
     pub strong: bool,
     /// What it is made of, where that are samples of the run.
     pub source: Option<Source>,
-    /// What its first line ends with and is no part of its number: the letters of arms that were not told apart, and marks.
+    /// What its first line ends with and is no part of its number: the letters of variants that were not told apart, and marks.
     pub letters: String,
     /// Where a click on it leads, on a page that has such an address.
     pub address: Option<String>,

@@ -36,14 +36,14 @@ pub enum Error {
         /// The metrics it has.
         known: String,
     },
-    /// Two things have no arm or no step in common.
+    /// Two things have no variant or no task in common.
     #[error("{a} and {b} cannot be compared: they have no {what} in common")]
     NothingInCommon {
         /// The one.
         a: String,
         /// The other.
         b: String,
-        /// `arm` or `step`.
+        /// `variant` or `task`.
         what: &'static str,
     },
     /// A run cannot be compared as a watch.

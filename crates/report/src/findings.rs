@@ -24,7 +24,7 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     document.text(summary(matrix, analysis));
     document.text(grounds(analysis));
     if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
-        document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
+        document.parts.push(Part::Loud("PROVISIONAL: under 8 rounds no interval is exact.".into()));
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
@@ -47,11 +47,17 @@ pub(crate) fn told(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<Str
 
 /// How many findings there are, in how many cells.
 pub(crate) fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
-    let cells = matrix.places().filter(|at| !matrix.arms[at.arm].raw).count();
+    let cells = matrix.places().filter(|at| !matrix.variants[at.variant].raw).count();
     let searched = format!(
         "{} of {}: {}, {}, {}",
         plural(cells, "cell"),
-        matrix.arms.iter().filter(|arm| !arm.raw).map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", "),
+        matrix
+            .variants
+            .iter()
+            .filter(|variant| !variant.raw)
+            .map(|variant| variant.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
         plural(matrix.modes.len(), "mode"),
         plural(matrix.sizes.len(), "block size"),
         plural(matrix.threads.len(), "thread count"),
@@ -67,18 +73,18 @@ pub(crate) fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
 
 /// What the findings stand on.
 pub(crate) fn grounds(analysis: &Analysis) -> String {
-    match analysis.blocks {
+    match analysis.rounds {
         0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
                   tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
             .into(),
-        blocks if blocks < FIRST_LOOK => format!(
-            "Up to {blocks} blocks a cell. Every flag is a range of the blocks' extremes that lies beyond its tolerance: \
-             under {FIRST_LOOK} blocks none is an interval, and nothing is decided."
+        rounds if rounds < FIRST_LOOK => format!(
+            "Up to {rounds} rounds a cell. Every flag is a range of the rounds' extremes that lies beyond its tolerance: \
+             under {FIRST_LOOK} rounds none is an interval, and nothing is decided."
         ),
-        blocks => format!(
-            "Up to {blocks} blocks a cell. Every flag is a 95% interval within blocks that lies beyond its \
+        rounds => format!(
+            "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
              tolerance, not corrected for the {} comparisons made; e-BH at {:.0}% selects {} of them. A finding \
-             is unconfirmed until fresh blocks show it again.",
+             is unconfirmed until fresh rounds show it again.",
             analysis.trials,
             100.0 * ALPHA,
             analysis.selected
@@ -91,7 +97,7 @@ fn tag(finding: &Finding) -> &'static str {
         Standing::Table => "",
         Standing::Provisional => " (provisional)",
         Standing::Unconfirmed => " (unconfirmed)",
-        Standing::Confirmed => " (confirmed on fresh blocks)",
-        Standing::NotConfirmed => " (NOT confirmed on fresh blocks)",
+        Standing::Confirmed => " (confirmed on fresh rounds)",
+        Standing::NotConfirmed => " (NOT confirmed on fresh rounds)",
     }
 }

@@ -1,4 +1,4 @@
-//! Where instructions went: the functions of the kernel in which samples found each arm, and how the arms differ.
+//! Where instructions went: the functions of the kernel in which samples found each variant, and how the variants differ.
 
 pub mod flame;
 
@@ -13,27 +13,27 @@ const TOP: usize = 20;
 /// A normal deviate is within so many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
 
-/// What samples found of one step in one arm.
+/// What samples found of one task in one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// The arm.
-    pub arm: String,
-    /// Instructions of the kernel in the step, counted without sampling.
+    /// The variant.
+    pub variant: String,
+    /// Instructions of the kernel in the task, counted without sampling.
     pub instructions: f64,
     /// Chains of functions, outermost first, with their samples.
     pub stacks: Vec<(Vec<String>, u64)>,
 }
 
-/// A function, by arm.
+/// A function, by variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Function {
     /// Its name.
     pub function: String,
-    /// Samples that found it running itself, not what it calls; one number an arm.
+    /// Samples that found it running itself, not what it calls; one number a variant.
     pub samples: Vec<u64>,
-    /// Its part of the counted instructions, one number an arm.
+    /// Its part of the counted instructions, one number a variant.
     pub instructions: Vec<f64>,
-    /// Of two arms, the second less the first.
+    /// Of two variants, the second less the first.
     pub difference: Option<f64>,
     /// What chance alone makes of that difference in 95% of cases: samples are counted, so their variance is their
     /// number.
@@ -54,16 +54,16 @@ impl Sampled {
     }
 }
 
-/// Every function of every arm: of two arms the largest difference first, else the largest of the first arm.
-pub fn functions(arms: &[Sampled]) -> Vec<Function> {
+/// Every function of every variant: of two variants the largest difference first, else the largest of the first variant.
+pub fn functions(variants: &[Sampled]) -> Vec<Function> {
     let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for (at, arm) in arms.iter().enumerate() {
-        for (frames, samples) in &arm.stacks {
+    for (at, variant) in variants.iter().enumerate() {
+        for (frames, samples) in &variant.stacks {
             let name = frames.last().map_or("(unknown)", String::as_str);
-            found.entry(name).or_insert_with(|| vec![0; arms.len()])[at] += samples;
+            found.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
         }
     }
-    let weights: Vec<f64> = arms.iter().map(Sampled::weight).collect();
+    let weights: Vec<f64> = variants.iter().map(Sampled::weight).collect();
     let mut functions: Vec<Function> =
         found.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
     let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
@@ -84,42 +84,43 @@ fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
     }
 }
 
-/// A page of one step: `pictures` names the flame graphs that were written, with what they show.
-pub fn page(run: &str, step: &str, arms: &[Sampled], pictures: &[(String, String)]) -> Page {
-    let functions = functions(arms);
+/// A page of one task: `pictures` names the flame graphs that were written, with what they show.
+pub fn page(run: &str, task: &str, variants: &[Sampled], pictures: &[(String, String)]) -> Page {
+    let functions = functions(variants);
     let mut document = Document::default();
-    document.heading(1, format!("Where the instructions of {step} go"));
-    document.text(told(arms, &functions));
-    document.table(table(arms, &functions));
+    document.heading(1, format!("Where the instructions of {task} go"));
+    document.text(told(variants, &functions));
+    document.table(table(variants, &functions));
     let pictures = pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect();
     document.parts.push(Part::List(pictures));
     document.text(
         "Sampled in boots of their own, by a timer of the guest's clock, and scaled to the counted instructions. Where the \
          kernel has interrupts off, the sample falls on the function that allows them again.",
     );
-    let counted =
-        |arm: &Sampled| json!({"arm": arm.arm, "instructions": arm.instructions, "samples": arm.samples()});
+    let counted = |variant: &Sampled| json!({"variant": variant.variant, "instructions": variant.instructions, "samples": variant.samples()});
     let json = json!({
         "format": 1,
         "run": run,
-        "step": step,
-        "arms": arms.iter().map(counted).collect::<Vec<_>>(),
+        "task": task,
+        "variants": variants.iter().map(counted).collect::<Vec<_>>(),
         "functions": functions,
     });
     Page { document, json }
 }
 
 /// What the table says in one sentence.
-fn told(arms: &[Sampled], functions: &[Function]) -> String {
-    let (Some(first), [a, b]) = (functions.first(), arms) else {
-        let totals = arms.iter().map(|arm| format!("{} {} M", arm.arm, millions(arm.instructions)));
+fn told(variants: &[Sampled], functions: &[Function]) -> String {
+    let (Some(first), [a, b]) = (functions.first(), variants) else {
+        let totals = variants
+            .iter()
+            .map(|variant| format!("{} {} M", variant.variant, millions(variant.instructions)));
         return format!("Millions of instructions of the kernel: {}.", totals.collect::<Vec<_>>().join(", "));
     };
     let whole = format!(
         "{} takes {} M instructions of the kernel, {} {} M: {} M {}.",
-        a.arm,
+        a.variant,
         millions(a.instructions),
-        b.arm,
+        b.variant,
         millions(b.instructions),
         millions((b.instructions - a.instructions).abs()),
         if b.instructions < a.instructions { "less" } else { "more" },
@@ -135,10 +136,10 @@ fn told(arms: &[Sampled], functions: &[Function]) -> String {
     }
 }
 
-fn table(arms: &[Sampled], functions: &[Function]) -> Table {
-    let pair = arms.len() == 2;
+fn table(variants: &[Sampled], functions: &[Function]) -> Table {
+    let pair = variants.len() == 2;
     let mut header = vec!["function".to_string()];
-    header.extend(arms.iter().map(|arm| format!("{} (M)", arm.arm)));
+    header.extend(variants.iter().map(|variant| format!("{} (M)", variant.variant)));
     header.extend(["difference (M)", "±"].iter().filter(|_| pair).map(|name| name.to_string()));
     let mut table = Table::figures(header);
     for one in functions.iter().take(TOP) {
@@ -158,19 +159,19 @@ fn millions(instructions: f64) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn arm(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> Sampled {
+    pub(crate) fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> Sampled {
         let own = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let stacks = stacks.iter().map(|(names, samples)| (own(names), *samples)).collect();
-        Sampled { arm: name.into(), instructions, stacks }
+        Sampled { variant: name.into(), instructions, stacks }
     }
 
     #[test]
     fn samples_are_scaled_to_what_was_counted() {
-        let arms = [
-            arm("a", 1000.0, &[(&["vfs", "find"], 60), (&["find"], 20), (&["vfs"], 20)]),
-            arm("b", 3000.0, &[(&["vfs", "find"], 100), (&["vfs"], 50)]),
+        let variants = [
+            variant("a", 1000.0, &[(&["vfs", "find"], 60), (&["find"], 20), (&["vfs"], 20)]),
+            variant("b", 3000.0, &[(&["vfs", "find"], 100), (&["vfs"], 50)]),
         ];
-        let found = functions(&arms);
+        let found = functions(&variants);
         let names: Vec<&str> = found.iter().map(|one| one.function.as_str()).collect();
         assert_eq!(names, ["find", "vfs"]);
         assert_eq!(found[0].instructions, [800.0, 2000.0]);
@@ -178,14 +179,14 @@ pub(crate) mod tests {
         // 80 samples of weight 10, 100 of weight 20.
         let margin = 1.96 * (80.0 * 100.0 + 100.0 * 400.0_f64).sqrt();
         assert!((found[0].margin.unwrap() - margin).abs() < 1e-9);
-        assert!(told(&arms, &found).contains("Most of the difference is in find"));
+        assert!(told(&variants, &found).contains("Most of the difference is in find"));
     }
 
     #[test]
-    fn one_arm_has_no_difference() {
-        let found = functions(&[arm("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
+    fn one_variant_has_no_difference() {
+        let found = functions(&[variant("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
         assert_eq!((found[0].function.as_str(), found[0].difference), ("y", None));
-        let page = page("r", "cp", &[arm("a", 10.0, &[])], &[]);
-        assert_eq!(page.json["arms"][0]["samples"], 0);
+        let page = page("r", "cp", &[variant("a", 10.0, &[])], &[]);
+        assert_eq!(page.json["variants"][0]["samples"], 0);
     }
 }

@@ -1,6 +1,6 @@
 //! The history of a metric over runs: its level in each, where it changed, and whether later runs confirm that.
 //!
-//! Machines drift from run to run, so an arm is followed by its ratio to another arm of the same blocks, the
+//! Machines drift from run to run, so a variant is followed by its ratio to another variant of the same rounds, the
 //! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
 
 mod chart;
@@ -11,7 +11,7 @@ use crate::document::{Cell, Document, Table};
 use crate::error::Error;
 use crate::number::{interval, three, with_unit};
 use crate::page::Page;
-use crate::plot::colour::{Colour, of_arms};
+use crate::plot::colour::{Colour, of_variants};
 use crate::plot::{Chart, Shape};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::composites;
@@ -32,9 +32,9 @@ pub struct Asked {
     pub study: String,
     /// The metric.
     pub metric: String,
-    /// The arm.
-    pub arm: String,
-    /// The arm that it is compared with in every block; none for the values of the arm themselves.
+    /// The variant.
+    pub variant: String,
+    /// The variant that it is compared with in every round; none for the values of the variant themselves.
     pub reference: Option<String>,
 }
 
@@ -51,16 +51,16 @@ pub struct Point {
     pub info: MetricInfo,
     /// What the work was: runs of other work do not compare.
     work: u64,
-    /// The arm over the reference, within blocks.
+    /// The variant over the reference, within rounds.
     pub ratio: Option<Ratio>,
-    /// The median over blocks of all tasks together.
+    /// The median over rounds of all tasks together.
     pub median: f64,
-    /// What is typical of these blocks, with its interval; none of one block.
+    /// What is typical of these rounds, with its interval; none of one round.
     pub typical: Option<Ratio>,
-    /// How the run's report draws the arm.
+    /// How the run's report draws the variant.
     pub look: (Colour, Shape),
-    /// Blocks that have a value.
-    pub blocks: usize,
+    /// Rounds that have a value.
+    pub rounds: usize,
 }
 
 impl Point {
@@ -70,17 +70,17 @@ impl Point {
     }
 }
 
-/// What a run says of an arm; none where it has no such arm, or no value of it.
+/// What a run says of a variant; none where it has no such variant, or no value of it.
 ///
 /// # Errors
 /// Where nothing is called by the name of the metric.
 pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> {
-    let arm = |name: &str| record.arms.iter().position(|arm| arm.name == name);
-    let Some(at) = arm(&asked.arm) else { return Ok(None) };
+    let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
+    let Some(at) = variant(&asked.variant) else { return Ok(None) };
     let (info, values) = composites(record, &asked.metric)?;
     let Some(own) = values.get(at) else { return Ok(None) };
     let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
-    let reference = asked.reference.as_deref().and_then(arm);
+    let reference = asked.reference.as_deref().and_then(variant);
     let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
     let machines = record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel));
     Ok(Some(Point {
@@ -92,8 +92,8 @@ pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> 
         ratio,
         median,
         typical: typical(own),
-        look: (of_arms(&record.arms)[at], Shape::of_series(at)),
-        blocks: own.iter().filter(|value| !value.is_nan()).count(),
+        look: (of_variants(&record.variants)[at], Shape::of_series(at)),
+        rounds: own.iter().filter(|value| !value.is_nan()).count(),
     }))
 }
 
@@ -105,11 +105,11 @@ fn work(record: &RunRecord) -> u64 {
     hasher.finish()
 }
 
-/// The arm that others are best compared with: the first of those that most runs have beside them.
-pub fn reference<'a>(arm: &str, arms_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
+/// The variant that others are best compared with: the first of those that most runs have beside them.
+pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
     let mut counts: Vec<(&str, usize)> = vec![];
-    for arms in arms_of_runs.filter(|arms| arms.iter().any(|name| name == arm)) {
-        for name in arms.iter().filter(|name| *name != arm) {
+    for variants in variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)) {
+        for name in variants.iter().filter(|name| *name != variant) {
             match counts.iter_mut().find(|(known, _)| known == name) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((name, 1)),
@@ -158,12 +158,13 @@ pub fn history(asked: &Asked, mut points: Vec<Point>) -> History {
 
 fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Table {
     let what = match &asked.reference {
-        Some(reference) if paired => format!("{} over {reference}", asked.arm),
+        Some(reference) if paired => format!("{} over {reference}", asked.variant),
         _ => String::new(),
     };
-    let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", asked.metric, asked.arm)];
+    let mut header =
+        vec!["run".to_string(), "begun".into(), format!("{} of {}", asked.metric, asked.variant)];
     header.extend(paired.then_some(what));
-    header.extend(["blocks", "machine", "level"].map(String::from));
+    header.extend(["rounds", "machine", "level"].map(String::from));
     let mut table = Table::words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row: Vec<Cell> = vec![
@@ -177,7 +178,7 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
         }));
         let change = changes.iter().find(|change| change.at == at);
         row.extend([
-            point.blocks.to_string().into(),
+            point.rounds.to_string().into(),
             point.machine.as_str().into(),
             change.map_or(String::new(), words::standing).into(),
         ]);
@@ -189,7 +190,7 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
 fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Value {
     let point = |point: &Point| {
         json!({
-            "run": point.run, "started": point.started, "machine": point.machine, "blocks": point.blocks,
+            "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
             "median": point.median,
             "ratio": point.ratio.map(|ratio| crate::exporters::ratio_json(&ratio)),
         })
@@ -202,7 +203,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
         })
     };
     json!({
-        "study": asked.study, "arm": asked.arm, "reference": asked.reference.as_ref().filter(|_| paired),
+        "study": asked.study, "variant": asked.variant, "reference": asked.reference.as_ref().filter(|_| paired),
         "metric": points.last().map(|point| &point.info),
         "runs": points.iter().map(point).collect::<Vec<_>>(),
         "changes": changes.iter().map(change).collect::<Vec<_>>(),
@@ -218,7 +219,7 @@ pub(crate) mod tests {
         Asked {
             study: "piszcz".into(),
             metric: "elapsed".into(),
-            arm: "xfs".into(),
+            variant: "xfs".into(),
             reference: reference.map(String::from),
         }
     }
@@ -240,24 +241,24 @@ pub(crate) mod tests {
                 value: *value,
                 low: value * 0.98,
                 high: value * 1.02,
-                blocks: 9,
+                rounds: 9,
                 provisional: false,
             }),
             median: 2.0,
-            typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, blocks: 9, provisional: false }),
+            typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
             look: (crate::plot::colour::VERMILLION, Shape::Square),
-            blocks: 9,
+            rounds: 9,
         };
         ratios.iter().enumerate().map(point).collect()
     }
 
     /// Eight runs at one level, seven at another.
-    pub(crate) const STEP: [f64; 15] =
+    pub(crate) const TASK: [f64; 15] =
         [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
     #[test]
     fn a_change_is_told_with_its_run_its_kernel_and_its_confirmation() {
-        let history = history(&asked(Some("ext4")), points(&STEP));
+        let history = history(&asked(Some("ext4")), points(&TASK));
         let json = &history.page.json;
         assert_eq!(
             (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
@@ -273,7 +274,7 @@ pub(crate) mod tests {
 
     #[test]
     fn other_work_is_left_out_and_counted_and_order_does_not_matter() {
-        let mut all = points(&STEP);
+        let mut all = points(&TASK);
         all[3].work = 9;
         all[4].ratio = None;
         let mut turned = all.clone();
@@ -295,9 +296,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_reference_is_the_arm_that_most_runs_have() {
+    fn the_reference_is_the_variant_that_most_runs_have() {
         let runs = [vec!["xfs", "btrfs", "ext4"], vec!["ext4", "xfs"], vec!["ext3", "btrfs"]];
-        let runs: Vec<Vec<String>> = runs.map(|arms| arms.into_iter().map(String::from).collect()).into();
+        let runs: Vec<Vec<String>> =
+            runs.map(|variants| variants.into_iter().map(String::from).collect()).into();
         assert_eq!(reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
         assert_eq!(reference("jfs", runs.iter().map(Vec::as_slice)), None);
     }

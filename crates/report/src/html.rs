@@ -1,7 +1,7 @@
 //! A report as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
 //!
 //! Text goes through the template engine, which escapes it; charts through the renderer, which escapes it; samples and
-//! commands through a JSON block (`data`) that the page's one script reads as data. A Content-Security-Policy allows
+//! commands through a JSON round (`data`) that the page's one script reads as data. A Content-Security-Policy allows
 //! that script and that style sheet by their hashes, and nothing else.
 
 mod comparison;
@@ -17,7 +17,7 @@ use crate::charts;
 use crate::document::{Document, Part, Table};
 use crate::error::Error;
 use crate::number::plural;
-use crate::plot::{Chart, Variant, svg};
+use crate::plot::{Chart, Form, svg};
 use crate::ranking::Ranking;
 use crate::report::Report;
 use crate::sections::{
@@ -72,7 +72,7 @@ struct Picture {
     id: String,
     title: String,
     about: String,
-    variant: &'static str,
+    form: &'static str,
     svg: String,
 }
 
@@ -90,7 +90,7 @@ pub fn page(report: &Report) -> Result<String, Error> {
         (charts::all(report), sections.join().expect("no run is beyond words"))
     });
     let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
-    let data = data::block(report);
+    let data = data::round(report);
     let page = Page {
         record,
         policy: policy(),
@@ -98,7 +98,7 @@ pub fn page(report: &Report) -> Result<String, Error> {
         script: SCRIPT,
         facts: facts(report),
         plan: STANDARD.encode(toml::to_string_pretty(&record.plan)?),
-        both: charts.iter().any(|chart| chart.variant == Variant::Raw),
+        both: charts.iter().any(|chart| chart.form == Form::Raw),
         sections: sections?,
         pictures,
         samples: data.words,
@@ -128,16 +128,16 @@ fn dark() -> String {
 }
 
 fn picture(chart: &Chart) -> Result<Picture, Error> {
-    let variant = match chart.variant {
-        Variant::Only => "only",
-        Variant::Normalised => "normalised",
-        Variant::Raw => "raw",
+    let form = match chart.form {
+        Form::Only => "only",
+        Form::Normalised => "normalised",
+        Form::Raw => "raw",
     };
     Ok(Picture {
         id: chart.id.clone(),
         title: chart.title.clone(),
         about: chart.about.clone(),
-        variant,
+        form,
         svg: svg::inline(chart)?,
     })
 }
@@ -145,10 +145,10 @@ fn picture(chart: &Chart) -> Result<Picture, Error> {
 /// What stands below the question.
 fn facts(report: &Report) -> Vec<String> {
     let (record, plan) = (&report.record, &report.record.plan);
-    let blocks = report.analyses.first().map_or(0, |analysis| analysis.grid.blocks.len());
+    let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let mut facts = vec![
         format!("{}: {}", plan.name, plan.title),
-        plural(blocks, "block"),
+        plural(rounds, "round"),
         format!("scale {}", plan.scale.name()),
         format!("on {}", head::backing(&plan.device.backing)),
     ];

@@ -107,11 +107,11 @@ fn seconds(value: f64) -> Scale {
     Scale { per, symbol: symbol.into() }
 }
 
-fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
+fn scaled(value: f64, task: f64, prefixes: &[&str], unit: &str) -> Scale {
     let (mut per, mut prefix) = (1.0, 0);
     // 999.5 would be printed as 1000.
-    while value.abs() / per >= step - 0.5 && prefix + 1 < prefixes.len() {
-        per *= step;
+    while value.abs() / per >= task - 0.5 && prefix + 1 < prefixes.len() {
+        per *= task;
         prefix += 1;
     }
     Scale { per, symbol: format!("{}{unit}", prefixes[prefix]) }
@@ -129,7 +129,7 @@ pub fn ordinal(number: u64) -> String {
     format!("{number}{ending}")
 }
 
-/// `1 block`, `2 blocks`.
+/// `1 round`, `2 rounds`.
 pub fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
@@ -190,6 +190,6 @@ mod tests {
 
     #[test]
     fn plurals() {
-        assert_eq!([plural(1, "block"), plural(3, "block")], ["1 block", "3 blocks"]);
+        assert_eq!([plural(1, "round"), plural(3, "round")], ["1 round", "3 rounds"]);
     }
 }

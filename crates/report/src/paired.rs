@@ -1,4 +1,4 @@
-//! Differences within blocks as series: what strip plots and narrowing intervals show.
+//! Differences within rounds as series: what strip plots and narrowing intervals show.
 
 use crate::charts::{Seen, over_all, tasks};
 use crate::document::source::Source;
@@ -9,16 +9,16 @@ use fsarena_stats::analyse::Analysis;
 use fsarena_stats::composite::{means, sums};
 use fsarena_stats::pairs::log_ratios;
 
-/// One comparison, block by block.
+/// One comparison, round by round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paired {
     /// What is compared, in words: `xfs over ext4: total elapsed`.
     pub label: String,
-    /// ln(B/A) of every block that has both, in the order of the blocks.
+    /// ln(B/A) of every round that has both, in the order of the rounds.
     pub d: Vec<f64>,
-    /// The arm above the line of the fraction, by index; none for a claim.
-    pub arm: Option<usize>,
-    /// What it is made of: the step, or all, and both arms.
+    /// The variant above the line of the fraction, by index; none for a claim.
+    pub variant: Option<usize>,
+    /// What it is made of: the task, or all, and both variants.
     pub source: Option<Source>,
     /// Which way is better.
     pub direction: Direction,
@@ -27,15 +27,15 @@ pub struct Paired {
 /// Tasks that are shown one by one; of more, only all together.
 const FEW: usize = 6;
 
-/// The comparisons of a report: claims where it has some, else each arm with the best by each metric that was asked
-/// for; of two arms B with A, task by task where there are few.
+/// The comparisons of a report: claims where it has some, else each variant with the best by each metric that was asked
+/// for; of two variants B with A, task by task where there are few.
 pub fn of(seen: &Seen) -> Vec<Paired> {
     let claims = seen.report.claims.iter().filter(|claim| !claim.d.is_empty());
     let mut series: Vec<Paired> = claims
         .map(|judged| Paired {
             label: judged.claim.text.clone(),
             d: judged.d.clone(),
-            arm: None,
+            variant: None,
             source: made_of(seen.record(), judged),
             direction: Direction::Neutral,
         })
@@ -54,24 +54,24 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
     let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
     let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };
-    let of = |what: &str, values: &[Vec<f64>], step: Option<usize>, a: usize, b: usize| {
+    let of = |what: &str, values: &[Vec<f64>], task: Option<usize>, a: usize, b: usize| {
         let d = log_ratios(&values[a], &values[b]).d;
         let named = format!("{} over {}: {what}", seen.name(b), seen.name(a));
         (!d.is_empty()).then_some(Paired {
             label: named,
             d,
-            arm: Some(b),
-            source: Source::of(step, [b, a]),
+            variant: Some(b),
+            source: Source::of(task, [b, a]),
             direction: info.direction,
         })
     };
     let mut series = vec![];
-    if seen.record().arms.len() == 2 {
+    if seen.record().variants.len() == 2 {
         if tasks.len() > 1 {
             series.extend(of(&over_all(analysis), &whole, None, 0, 1));
         }
         if tasks.len() <= FEW {
-            let number = |name: &String| seen.record().steps.iter().position(|step| label(step) == *name);
+            let number = |name: &String| seen.record().tasks.iter().position(|task| label(task) == *name);
             let one = |(name, values): &(String, &Vec<Vec<f64>>)| {
                 of(&format!("{name}, {}", info.id), values, number(name), 0, 1)
             };
@@ -82,5 +82,5 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let comparison = &overall.main().comparison;
     let Some(best) = comparison.best() else { return vec![] };
     let others = comparison.order.iter().skip(1);
-    others.filter_map(|arm| of(&over_all(analysis), &whole, None, best, *arm)).collect()
+    others.filter_map(|variant| of(&over_all(analysis), &whole, None, best, *variant)).collect()
 }

@@ -22,7 +22,7 @@ pub struct Chart {
     /// What is to be seen, in words: for those who do not see it, and for those who do.
     pub about: String,
     /// What it is an alternative to.
-    pub variant: Variant,
+    pub form: Form,
     /// Its panels, row by row.
     pub panels: Vec<Panel>,
     /// How many of them stand side by side.
@@ -33,7 +33,7 @@ pub struct Chart {
 
 /// Whether a chart has a sibling that shows the same by another measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Variant {
+pub enum Form {
     /// It has none.
     Only,
     /// In per cent of the best.
@@ -187,7 +187,7 @@ pub enum Shape {
     Diamond,
 }
 
-/// How a line is broken. Dashes tell apart what colours and shapes may not: the arms of one filesystem.
+/// How a line is broken. Dashes tell apart what colours and shapes may not: the variants of one filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dash {
     /// It is not.
@@ -201,8 +201,8 @@ pub enum Dash {
 }
 
 impl Dash {
-    /// The line of the `at`-th of several arms of one filesystem.
-    pub fn of_variant(at: usize) -> Dash {
+    /// The line of the `at`-th of several variants of one filesystem.
+    pub fn of_shade(at: usize) -> Dash {
         [Dash::Solid, Dash::Long, Dash::Dots, Dash::Mixed][at % 4]
     }
 }
@@ -267,7 +267,7 @@ impl Chart {
             id: file_name(&id.into()),
             title: title.into(),
             about: about.into(),
-            variant: Variant::Only,
+            form: Form::Only,
             panels: vec![],
             columns: 1,
             legend: vec![],

@@ -16,7 +16,7 @@ use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::recompute::recompute;
 use serde_json::{Value, json};
 
-/// The tables of one set: each metric, task by arm. Then what the author concluded, held against them.
+/// The tables of one set: each metric, task by variant. Then what the author concluded, held against them.
 ///
 /// # Errors
 /// A fault in the figures or the plan that ship with the study.
@@ -59,7 +59,7 @@ fn concluded(published: &Published) -> Result<Vec<(String, Answer)>, Error> {
 }
 
 fn tasks(document: &mut Document, published: &Published) {
-    let is_matrix = published.rows.iter().all(|row| matrix::place(&row.step_id()).is_some());
+    let is_matrix = published.rows.iter().all(|row| matrix::place(&row.task_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
         match is_matrix {
@@ -75,37 +75,37 @@ fn tasks(document: &mut Document, published: &Published) {
 
 /// For each mode a table of block sizes by threads.
 fn matrices(document: &mut Document, published: &Published, metric: &str) {
-    let arms = published.arms();
+    let variants = published.variants();
     let figure = |row: &Figure| {
-        let at = matrix::place(&row.step_id())?;
-        let arm = arms.iter().position(|arm| *arm == row.arm)?;
+        let at = matrix::place(&row.task_id())?;
+        let variant = variants.iter().position(|variant| *variant == row.variant)?;
         Some(matrix::Figure {
-            mode: row.step.clone(),
+            mode: row.task.clone(),
             at,
-            arm,
+            variant,
             value: row.value,
             mark: String::new(),
-            step: None,
+            task: None,
         })
     };
     let of_metric = || published.rows.iter().filter(|row| row.metric == metric);
     let figures: Vec<matrix::Figure> = of_metric().filter_map(figure).collect();
     let Some(unit) = of_metric().map(|row| row.unit).next() else { return };
     let direction = metric::find(metric).map_or(Direction::Neutral, |def| def.direction);
-    matrix::tables(document, &arms, &figures, unit, direction);
+    matrix::tables(document, &variants, &figures, unit, direction);
 }
 
 fn table(published: &Published, metric: &str) -> Table {
-    let arms = published.arms();
+    let variants = published.variants();
     let mut table = Table::figures(vec!["task".into()]);
-    table.header.extend(arms.iter().map(|arm| arm.to_string()));
+    table.header.extend(variants.iter().map(|variant| variant.to_string()));
     for task in published.tasks() {
         let figures: Vec<Option<&Figure>> =
-            arms.iter().map(|arm| published.figure(&task.step_id(), arm, metric)).collect();
+            variants.iter().map(|variant| published.figure(&task.task_id(), variant, metric)).collect();
         let least = figures.iter().flatten().map(|f| f.value).fold(f64::INFINITY, f64::min);
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
-        let mut row: Vec<Cell> = vec![format!("{} {}{told}", task.task, task.title).into()];
+        let mut row: Vec<Cell> = vec![format!("{} {}{told}", task.number, task.title).into()];
         row.extend(figures.iter().map(|figure| match figure {
             Some(figure) => {
                 best_if(exact(figure.value, figure.unit), adds_up(figure.unit) && figure.value == least)
@@ -124,7 +124,8 @@ fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
     if !adds_up(unit) {
         return None;
     }
-    let totals: Vec<Option<f64>> = published.arms().iter().map(|arm| published.total(arm, metric)).collect();
+    let totals: Vec<Option<f64>> =
+        published.variants().iter().map(|variant| published.total(variant, metric)).collect();
     let least = totals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.tasks().len()).into()];
     row.extend(totals.iter().map(|total| match total {
@@ -154,7 +155,8 @@ fn best_if(text: String, best: bool) -> Cell {
 
 fn as_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
-        let mut value = json!({"task": row.task, "step": row.step, "title": row.title, "arm": row.arm});
+        let mut value =
+            json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant});
         if !row.params.is_empty() {
             value["params"] = json!(row.params);
         }
@@ -166,11 +168,11 @@ fn as_json(published: &Published) -> Value {
     };
     let totals = |metric: &&str| {
         let unit = published.rows.iter().find(|row| row.metric == **metric).map(|row| row.unit)?;
-        let of = |arm: &&str| Some((arm.to_string(), published.total(arm, metric)?));
+        let of = |variant: &&str| Some((variant.to_string(), published.total(variant, metric)?));
         // Samples are of one thing at many times, and have no sum.
         let adds_up = |unit| adds_up(unit) && published.samples().is_empty();
         let totals: std::collections::BTreeMap<String, f64> =
-            published.arms().iter().filter_map(of).collect();
+            published.variants().iter().filter_map(of).collect();
         adds_up(unit).then(|| (column_name(metric, unit), json!(totals)))
     };
     json!({

@@ -1,4 +1,4 @@
-//! All arms over all tasks, as the user weighs them: ranks, what hangs on one task, and what may be
+//! All variants over all tasks, as the user weighs them: ranks, what hangs on one task, and what may be
 //! recommended.
 
 use crate::error::Error;
@@ -11,7 +11,7 @@ use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::weights;
 
-/// The arms of a run, ranked.
+/// The variants of a run, ranked.
 #[derive(Debug, Clone)]
 pub struct Ranking {
     /// The metric.
@@ -20,30 +20,30 @@ pub struct Ranking {
     pub direction: Direction,
     /// The tasks and their weights.
     pub weights: Vec<(String, f64)>,
-    /// How the arms compare on the composite.
+    /// How the variants compare on the composite.
     pub comparison: Comparison,
-    /// The arms that are ranked, best first.
-    pub arms: Vec<Ranked>,
-    /// Blocks that have every arm in every task.
-    pub blocks: usize,
+    /// The variants that are ranked, best first.
+    pub variants: Vec<Ranked>,
+    /// Rounds that have every variant in every task.
+    pub rounds: usize,
 }
 
-/// One arm.
+/// One variant.
 #[derive(Debug, Clone)]
 pub struct Ranked {
-    /// Index into the arms of the run.
-    pub arm: usize,
-    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole blocks.
+    /// Index into the variants of the run.
+    pub variant: usize,
+    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole rounds.
     pub ranks: Option<(usize, usize)>,
     /// The smallest and largest ratio to the best where any one task is left out. None for the best itself,
     /// and where there is one task alone.
     pub without_one: Option<(f64, f64)>,
-    /// How often it would be the best in blocks drawn again.
+    /// How often it would be the best in rounds drawn again.
     pub probability_best: Option<f64>,
 }
 
 impl Ranking {
-    /// Ranks the arms of a report by its first metric. None where it has fewer than two arms with data or no
+    /// Ranks the variants of a report by its first metric. None where it has fewer than two variants with data or no
     /// way is better.
     pub fn of(report: &Report) -> Option<Ranking> {
         let analysis = report.analyses.first().filter(|_| report.ranks())?;
@@ -57,34 +57,36 @@ impl Ranking {
         }
         let weights: Vec<f64> = tasks.iter().map(|task| weight(&report.weights, task)).collect();
         let composites: Vec<Vec<f64>> =
-            (0..record.arms.len()).map(|arm| composite(&values, arm, &weights)).collect();
+            (0..record.variants.len()).map(|variant| composite(&values, variant, &weights)).collect();
         let comparison = compare(&composites, metric.direction);
         let live = live(&comparison);
         if live.len() < 2 {
             return None;
         }
-        let of_live: Vec<Vec<f64>> = live.iter().map(|arm| composites[*arm].clone()).collect();
-        let whole = |block: usize| of_live.iter().all(|arm| arm[block].is_finite());
-        let blocks = (0..of_live[0].len()).filter(|block| whole(*block)).count();
+        let of_live: Vec<Vec<f64>> = live.iter().map(|variant| composites[*variant].clone()).collect();
+        let whole = |round: usize| of_live.iter().all(|variant| variant[round].is_finite());
+        let rounds = (0..of_live[0].len()).filter(|round| whole(*round)).count();
         let ranks = simultaneous(&of_live, record.plan.seed)
-            .filter(|_| blocks >= FIRST_LOOK)
+            .filter(|_| rounds >= FIRST_LOOK)
             .and_then(|all| rank_sets(&all.intervals, metric.direction));
-        let of_tasks: Vec<Vec<&[f64]>> =
-            values.iter().map(|task| live.iter().map(|arm| task[*arm].as_slice()).collect()).collect();
+        let of_tasks: Vec<Vec<&[f64]>> = values
+            .iter()
+            .map(|task| live.iter().map(|variant| task[*variant].as_slice()).collect())
+            .collect();
         let probability = weights::probability_best(&of_tasks, &weights, metric.direction, record.plan.seed);
-        let arms = live.iter().enumerate().map(|(at, arm)| Ranked {
-            arm: *arm,
+        let variants = live.iter().enumerate().map(|(at, variant)| Ranked {
+            variant: *variant,
             ranks: ranks.as_ref().map(|ranks| ranks[at]),
-            without_one: (at > 0).then(|| without_one(&values, live[0], *arm, &weights)).flatten(),
+            without_one: (at > 0).then(|| without_one(&values, live[0], *variant, &weights)).flatten(),
             probability_best: probability.as_ref().map(|all| all[at]),
         });
         Some(Ranking {
             metric: metric.id.clone(),
             direction: metric.direction,
-            weights: tasks.iter().map(|step| step.id.to_string()).zip(weights.iter().copied()).collect(),
-            arms: arms.collect(),
+            weights: tasks.iter().map(|task| task.id.to_string()).zip(weights.iter().copied()).collect(),
+            variants: variants.collect(),
             comparison,
-            blocks,
+            rounds,
         })
     }
 
@@ -93,7 +95,7 @@ impl Ranking {
         self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
     }
 
-    /// An arm of the same data that would be ahead of the best if some one task were left out.
+    /// A variant of the same data that would be ahead of the best if some one task were left out.
     pub fn overtaken_by(&self) -> Option<usize> {
         let ahead = |ranked: &&Ranked| {
             ranked.without_one.is_some_and(|(low, high)| match self.direction {
@@ -101,34 +103,37 @@ impl Ranking {
                 _ => low <= 1.0,
             })
         };
-        self.arms.iter().find(ahead).map(|ranked| ranked.arm)
+        self.variants.iter().find(ahead).map(|ranked| ranked.variant)
     }
 }
 
-type Task<'a> = &'a fsarena_core::cell::StepInfo;
-/// `[arm][block]` of a task.
+type Task<'a> = &'a fsarena_core::cell::TaskInfo;
+/// `[variant][round]` of a task.
 type Values<'a> = &'a Vec<Vec<f64>>;
 
-/// The composite of an arm in each block: the weighted geometric mean.
-fn composite(values: &[Values], arm: usize, weights: &[f64]) -> Vec<f64> {
-    let logs: Vec<Vec<f64>> = values.iter().map(|task| task[arm].iter().map(|v| v.ln()).collect()).collect();
+/// The composite of a variant in each round: the weighted geometric mean.
+fn composite(values: &[Values], variant: usize, weights: &[f64]) -> Vec<f64> {
+    let logs: Vec<Vec<f64>> =
+        values.iter().map(|task| task[variant].iter().map(|v| v.ln()).collect()).collect();
     weights::composite(&logs, weights)
         .into_iter()
         .map(|g| if g.is_finite() { g.exp() } else { f64::NAN })
         .collect()
 }
 
-/// The arms with as many blocks as it takes, best first.
+/// The variants with as many rounds as it takes, best first.
 fn live(comparison: &Comparison) -> Vec<usize> {
-    let most = comparison.arms.iter().map(|arm| arm.blocks).max().unwrap_or(0);
-    let enough = |arm: &&usize| comparison.arms[**arm].blocks >= FIRST_LOOK.min(most);
+    let most = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
+    let enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK.min(most);
     comparison.order.iter().filter(enough).copied().collect()
 }
 
-fn without_one(values: &[Values], best: usize, arm: usize, weights: &[f64]) -> Option<(f64, f64)> {
+fn without_one(values: &[Values], best: usize, variant: usize, weights: &[f64]) -> Option<(f64, f64)> {
     let d: Vec<Vec<f64>> = values
         .iter()
-        .map(|task| task[best].iter().zip(&task[arm]).map(|(best, arm)| (arm / best).ln()).collect())
+        .map(|task| {
+            task[best].iter().zip(&task[variant]).map(|(best, variant)| (variant / best).ln()).collect()
+        })
         .collect();
     weights::leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
 }
@@ -148,7 +153,7 @@ fn names(word: &str, task: Task) -> bool {
 /// # Errors
 /// Where one names no task of the run, or is no weight.
 pub fn check_weights(record: &RunRecord, weights: &[(String, f64)]) -> Result<(), Error> {
-    let tasks = || record.steps.iter().filter(|step| step.in_composite);
+    let tasks = || record.tasks.iter().filter(|task| task.in_composite);
     for (name, weight) in weights {
         if !tasks().any(|task| names(name, task)) {
             let known = tasks().map(|task| task.id.to_string()).collect::<Vec<_>>().join(", ");

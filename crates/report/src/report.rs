@@ -46,8 +46,8 @@ const TASKS: &[&str] = &["elapsed", "durable"];
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::of(study)?;
-    if let Some(round) = &record.plan.round {
-        conclusions.list.retain(|one| one.round.as_ref().is_none_or(|name| *name == round.name));
+    if let Some(stage) = &record.plan.stage {
+        conclusions.list.retain(|one| one.stage.as_ref().is_none_or(|name| *name == stage.name));
     }
     Ok(check(&conclusions, &study.published()?, record))
 }
@@ -83,7 +83,7 @@ impl Report {
         })
     }
 
-    /// Whether it may say that one arm is better than another.
+    /// Whether it may say that one variant is better than another.
     pub fn ranks(&self) -> bool {
         self.record.plan.device.backing.ranks()
     }
@@ -91,7 +91,7 @@ impl Report {
     /// Judges further claims.
     ///
     /// # Errors
-    /// Where the run cannot tell which arm is better.
+    /// Where the run cannot tell which variant is better.
     pub fn judge(&mut self, claims: &[Claim]) -> Result<(), Error> {
         if !self.ranks() && !claims.is_empty() {
             return Err(Error::RanksNothing(self.record.id.clone()));
@@ -103,12 +103,12 @@ impl Report {
     /// The answer in one line: how many claims stand how, and the first that is said of the main metric.
     pub fn in_a_line(&self) -> String {
         const OUTCOMES: [Outcome; 4] =
-            [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Undecided];
+            [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
         let of = |outcome: &Outcome| self.claims.iter().filter(|judged| judged.outcome() == *outcome).count();
         let counts =
             OUTCOMES.iter().map(|outcome| (of(outcome), outcome.name())).filter(|(count, _)| *count > 0);
         let claims: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
-        let names: Vec<&str> = self.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let names: Vec<&str> = self.record.variants.iter().map(|variant| variant.name.as_str()).collect();
         let sentences = self.analyses.first().map_or(vec![], |analysis| sentences(&names, analysis));
         let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
         claims.into_iter().chain(sentences.into_iter().next()).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Text of others (names of arms, words of failed commands), made harmless where it is shown.
+//! Text of others (names of variants, words of failed commands), made harmless where it is shown.
 
 /// One line without control characters: escape sequences, newlines and characters that turn the
 /// direction of text are spelled out.

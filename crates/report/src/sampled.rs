@@ -1,36 +1,36 @@
-//! A metric by step and arm, for formats that list samples.
+//! A metric by task and variant, for formats that list samples.
 
 use fsarena_core::record::RunRecord;
 use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
 
-/// The values of one step of one arm.
+/// The values of one task of one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// The step, with its parameters.
-    pub step: String,
-    /// The arm.
-    pub arm: String,
-    /// Block and value, in the order of the blocks.
+    /// The task, with its parameters.
+    pub task: String,
+    /// The variant.
+    pub variant: String,
+    /// Round and value, in the order of the rounds.
     pub values: Vec<(u32, f64)>,
 }
 
-/// The values of a metric, one entry for each step and arm that has some; blocks that were dropped are left
+/// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
 /// out. Empty where the run does not know the metric.
 pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
     let Some((_, grid)) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
-    for (step, arms) in record.steps.iter().zip(&grid.values) {
-        for (arm, values) in record.arms.iter().zip(arms) {
+    for (task, variants) in record.tasks.iter().zip(&grid.values) {
+        for (variant, values) in record.variants.iter().zip(variants) {
             let values: Vec<(u32, f64)> = grid
-                .blocks
+                .rounds
                 .iter()
                 .copied()
                 .zip(values.iter().copied())
                 .filter(|(_, v)| !v.is_nan())
                 .collect();
             if !values.is_empty() {
-                all.push(Sampled { step: step.id.to_string(), arm: arm.name.clone(), values });
+                all.push(Sampled { task: task.id.to_string(), variant: variant.name.clone(), values });
             }
         }
     }
@@ -40,9 +40,9 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
 /// One sample, by several metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its block.
-    pub block: u32,
-    /// What was measured, on which arm: `rndrd[bs=4096] on ext4`.
+    /// Its round.
+    pub round: u32,
+    /// What was measured, on which variant: `rndrd[bs=4096] on ext4`.
     pub name: String,
     values: BTreeMap<String, f64>,
 }
@@ -54,16 +54,16 @@ impl Row {
     }
 }
 
-/// Samples that have one of these metrics at least, block by block; blocks that were dropped are left out.
+/// Samples that have one of these metrics at least, round by round; rounds that were dropped are left out.
 pub fn rows(record: &RunRecord, metrics: &[&str]) -> Vec<Row> {
     let mut rows: BTreeMap<(u32, String), BTreeMap<String, f64>> = BTreeMap::new();
     for metric in metrics {
         for one in sampled(record, metric) {
-            let name = format!("{} on {}", one.step, one.arm);
-            for (block, value) in one.values {
-                rows.entry((block, name.clone())).or_default().insert(metric.to_string(), value);
+            let name = format!("{} on {}", one.task, one.variant);
+            for (round, value) in one.values {
+                rows.entry((round, name.clone())).or_default().insert(metric.to_string(), value);
             }
         }
     }
-    rows.into_iter().map(|((block, name), values)| Row { block, name, values }).collect()
+    rows.into_iter().map(|((round, name), values)| Row { round, name, values }).collect()
 }

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
-    let blocks = all.iter().map(|one| one.series.blocks()).max().unwrap_or(0);
-    document.text(grounds(blocks));
-    if (2..FIRST_LOOK).contains(&blocks) {
-        document.parts.push(Part::Loud("PROVISIONAL: under 8 blocks no interval is exact.".into()));
+    let rounds = all.iter().map(|one| one.series.rounds()).max().unwrap_or(0);
+    document.text(grounds(rounds));
+    if (2..FIRST_LOOK).contains(&rounds) {
+        document.parts.push(Part::Loud("PROVISIONAL: under 8 rounds no interval is exact.".into()));
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));
@@ -38,15 +38,15 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
 }
 
 /// What the intervals stand on.
-pub(crate) fn grounds(blocks: usize) -> String {
-    match blocks {
+pub(crate) fn grounds(rounds: usize) -> String {
+    match rounds {
         0 | 1 => {
             "There is one value a point, so nothing is known of chance and there are no intervals.".into()
         }
-        blocks => format!(
+        rounds => format!(
             "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
-             at the end are within-block ratios with 95% intervals, the peak has that of block bootstrap.",
-            plural(blocks, "block")
+             at the end are within-round ratios with 95% intervals, the peak has that of round bootstrap.",
+            plural(rounds, "round")
         ),
     }
 }

@@ -19,15 +19,15 @@ pub mod tasks;
 pub mod totals;
 pub mod typical;
 
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 
-/// A step as tables name it: `009 Untar the kernel tree`.
-pub fn label(step: &StepInfo) -> String {
-    let mut label = step.number.as_ref().map_or(String::new(), |number| format!("{number} "));
-    label.push_str(&step.title);
+/// A task as tables name it: `009 Untar the kernel tree`.
+pub fn label(task: &TaskInfo) -> String {
+    let mut label = task.number.as_ref().map_or(String::new(), |number| format!("{number} "));
+    label.push_str(&task.title);
     // What the title says already is not said again.
-    let said = |value: &str| step.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
-    let params = step.id.params.iter().filter(|(_, value)| !said(value));
+    let said = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
+    let params = task.id.params.iter().filter(|(_, value)| !said(value));
     let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
     if !params.is_empty() {
         label.push_str(&format!(" ({})", params.join(", ")));

@@ -3,11 +3,11 @@
 use crate::bench::Bench;
 use crate::protocol::{Line, MountRequest, Request};
 use crate::target;
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
-use fsarena_load::step::{Action, Before, Error, Found, Step};
+use fsarena_load::task::{Action, Before, Error, Found, Task};
 use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
 use fsarena_trace::{Options, Target, Tracer};
@@ -17,7 +17,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// How often a second a traced step is asked where it is: a prime, so as not to keep step with anything.
+/// How often a second a traced task is asked where it is: a prime, so as not to keep task with anything.
 const CPU_SAMPLES_HZ: u32 = 997;
 
 /// Reads a request, runs its cell, and writes what happens as JSON lines.
@@ -53,13 +53,13 @@ fn die_with_parent() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Mount, every step, unmount. The error is for people.
+/// Mount, every task, unmount. The error is for people.
 fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> Result<(), String> {
     let workload = fsarena_load::workloads::find(&request.cell.workload.name)
         .ok_or_else(|| format!("this fsarena has no workload {}", request.cell.workload.name))?;
     let mut bench = Bench::open(kernel, request.device, &request.settle, emit);
     if let Some(mount) = &request.mount {
-        mount_step(kernel, mount, &mut bench)?;
+        mount_task(kernel, mount, &mut bench)?;
     }
     let job = Job {
         settings: request.cell.workload.settings.clone(),
@@ -69,10 +69,10 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     let result = make_root(&place)
         .and_then(|()| workload.steps(&job, &place).map_err(|error| error.to_string()))
-        .and_then(|steps| steps.into_iter().try_for_each(|step| one_step(request, step, &mut bench)));
+        .and_then(|tasks| tasks.into_iter().try_for_each(|task| one_task(request, task, &mut bench)));
     match &request.mount {
         // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
-        Some(mount) => result.and(unmount_step(mount, &mut bench)),
+        Some(mount) => result.and(unmount_task(mount, &mut bench)),
         None => result,
     }
 }
@@ -85,30 +85,30 @@ fn make_root(place: &Place) -> Result<(), String> {
     std::fs::create_dir_all(&place.root).map_err(|error| format!("{}: {error}", place.root.display()))
 }
 
-fn one_step(request: &Request, step: Step, bench: &mut Bench) -> Result<(), String> {
-    let name = step.info.id.to_string();
+fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), String> {
+    let name = task.info.id.to_string();
     let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-    for action in step.prepare {
+    for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {
             Err(Error::LeftOut(why)) => {
-                let note = Note::new(NoteKind::Unavailable, why).arm(&request.cell.arm.name);
+                let note = Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name);
                 bench.say(CellEvent::Note(note));
                 return Ok(());
             }
             done => drop(done.map_err(|error| failed(&error))?),
         }
     }
-    before(request, step.before, bench).map_err(|error| failed(&error))?;
+    before(request, task.before, bench).map_err(|error| failed(&error))?;
     bench.settle(&name);
     let tracer = start_tracer(request).map_err(|error| failed(&error))?;
     let sync = || sync_all(&[&request.root, &request.other]);
     bench
-        .measure(&step.info, "timed", |log| perform_all(step.work, log), sync)
+        .measure(&task.info, "timed", |log| perform_all(task.work, log), sync)
         .map_err(|error| failed(&error))?;
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop()).map_err(|error| failed(&error))?;
-        bench.say(CellEvent::Profile { step: step.info.id, profile });
+        bench.say(CellEvent::Profile { task: task.info.id, profile });
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ fn perform_all(
     Ok(total)
 }
 
-/// Brings about the state that a step starts from.
+/// Brings about the state that a task starts from.
 fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), String> {
     let begun = Instant::now();
     match (state, &request.mount) {
@@ -151,7 +151,7 @@ fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), Str
     Ok(())
 }
 
-fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
     bench.settle("mount");
     let info = lifecycle("mount", "Mount");
     let mut space = Readings::default();
@@ -173,11 +173,11 @@ fn mount_step(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
     mount.journal.iter().try_for_each(|journal| uses(journal))?;
     let options =
         fsarena_sys::mount::effective_options(kernel, &mount.target).map_err(|error| error.to_string())?;
-    bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).step("mount")));
+    bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).task("mount")));
     Ok(())
 }
 
-/// A filesystem claims the device of its journal. One that was mounted without it is not what the arm stands for.
+/// A filesystem claims the device of its journal. One that was mounted without it is not what the variant stands for.
 fn uses(journal: &Path) -> Result<(), String> {
     match fsarena_sys::device::is_claimed(journal) {
         Ok(true) => Ok(()),
@@ -186,7 +186,7 @@ fn uses(journal: &Path) -> Result<(), String> {
     }
 }
 
-fn unmount_step(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
     bench.settle("unmount");
     let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
     bench
@@ -194,9 +194,9 @@ fn unmount_step(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// A step that every filesystem goes through and no task asks for.
-pub fn lifecycle(id: &str, title: &str) -> StepInfo {
-    StepInfo { id: StepId::new(id), title: title.into(), number: None, in_composite: false }
+/// A task that every filesystem goes through and no task asks for.
+pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
+    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: false }
 }
 
 /// Flushes the filesystems that carry these directories, and bare devices by themselves.

@@ -15,7 +15,7 @@ mod raid;
 mod scheduler;
 
 use crate::executor::Fatal;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
@@ -30,9 +30,9 @@ use std::path::PathBuf;
 pub struct Axis {
     /// The factor.
     pub factor: &'static str,
-    /// Whether it makes sense where the arms are directories as they are.
+    /// Whether it makes sense where the variants are directories as they are.
     pub of_directories: bool,
-    /// Says before anything is made why this machine, this plan or this filesystem cannot have the arm's level.
+    /// Says before anything is made why this machine, this plan or this filesystem cannot have the variant's level.
     pub check: fn(&Asked) -> Result<(), Fatal>,
     /// Brings the level about for one cell; nothing where the devices themselves are the level.
     pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
@@ -52,14 +52,14 @@ pub const AXES: &[Axis] = &[
     clients::AXIS,
 ];
 
-/// An arm that is asked for.
+/// A variant that is asked for.
 pub struct Asked<'a> {
     /// The machine.
     pub kernel: &'a Kernel,
     /// The plan.
     pub plan: &'a Plan,
-    /// The arm.
-    pub arm: &'a Arm,
+    /// The variant.
+    pub variant: &'a Variant,
 }
 
 /// One cell that is about to begin.
@@ -68,8 +68,8 @@ pub struct Stage<'a> {
     pub kernel: &'a Kernel,
     /// Where everything is noted before it is done.
     pub journal: &'a undo::Journal,
-    /// The arm.
-    pub arm: &'a Arm,
+    /// The variant.
+    pub variant: &'a Variant,
     /// All devices of its filesystem.
     pub devices: &'a [&'a BlockDevice],
     /// What has been brought about.
@@ -111,19 +111,19 @@ impl Confine {
 }
 
 impl Conditions {
-    /// Brings about every level of an arm. What an error leaves is undone.
+    /// Brings about every level of a variant. What an error leaves is undone.
     ///
     /// # Errors
     /// Where the machine does not take a level.
     pub fn set_up(
         kernel: &Kernel,
         journal: &undo::Journal,
-        arm: &Arm,
+        variant: &Variant,
         devices: &[&BlockDevice],
     ) -> Result<Conditions, fsarena_sys::Error> {
         let mut done = Conditions::default();
-        for axis in AXES.iter().filter(|axis| !arm.level(axis.factor).is_empty()) {
-            (axis.set_up)(&mut Stage { kernel, journal, arm, devices, done: &mut done })?;
+        for axis in AXES.iter().filter(|axis| !variant.level(axis.factor).is_empty()) {
+            (axis.set_up)(&mut Stage { kernel, journal, variant, devices, done: &mut done })?;
         }
         Ok(done)
     }
@@ -157,25 +157,26 @@ impl Drop for Conditions {
     }
 }
 
-/// Checks every level of every arm against this machine.
+/// Checks every level of every variant against this machine.
 ///
 /// # Errors
 /// The first that cannot be had, with what would be possible.
-pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
-    for arm in arms {
+pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+    for variant in variants {
         for axis in AXES {
             if plan.device.backing == Backing::Dir
                 && !axis.of_directories
-                && !arm.level(axis.factor).is_empty()
+                && !variant.level(axis.factor).is_empty()
             {
                 let what = axis.factor;
-                let message = format!("arm {}: a directory is taken as it is; leave out `{what}`", arm.name);
+                let message =
+                    format!("variant {}: a directory is taken as it is; leave out `{what}`", variant.name);
                 return Err(Fatal::Plan(message));
             }
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
             if !guest || axis.factor == factor::CLIENTS {
-                (axis.check)(&Asked { kernel, plan, arm })?;
+                (axis.check)(&Asked { kernel, plan, variant })?;
             }
         }
     }
@@ -184,12 +185,12 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
 
 /// A level that the plan cannot have.
 fn wrong(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Plan(format!("arm {}: {factor}={}: {why}", asked.arm.name, asked.arm.level(factor)))
+    Fatal::Plan(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
 }
 
 /// A level that this machine lacks.
 fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Missing(format!("arm {}: {factor}={}: {why}", asked.arm.name, asked.arm.level(factor)))
+    Fatal::Missing(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
 }
 
 /// A level that was found wrong although it had been checked: the store was changed by hand.

@@ -1,13 +1,13 @@
-//! Measuring one step: settle, read, do, read, sync, read.
+//! Measuring one task: settle, read, do, read, sync, read.
 
 use crate::settle::{self, settle};
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::SettlePlan;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_guest::counter::{Mark, mark};
-use fsarena_load::step::Found;
+use fsarena_load::task::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
@@ -22,10 +22,10 @@ pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
     let others: Vec<String> = others.iter().map(|device| device.display().to_string()).collect();
     let text =
         format!("readings of the device are of {} alone, not of {}", first.display(), others.join(" and "));
-    Some(Note::new(NoteKind::Remark, text).step("device"))
+    Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
-/// Measures the steps of one cell and says what it sees.
+/// Measures the tasks of one cell and says what it sees.
 pub struct Bench<'a> {
     kernel: Kernel,
     session: Session,
@@ -56,9 +56,9 @@ impl<'a> Bench<'a> {
         (self.emit)(event);
     }
 
-    /// Waits until nothing that came before disturbs the step of this name, and says so where it still does.
-    pub fn settle(&mut self, step: &str) {
-        self.say(CellEvent::Phase { name: format!("settling before {step}") });
+    /// Waits until nothing that came before disturbs the task of this name, and says so where it still does.
+    pub fn settle(&mut self, task: &str) {
+        self.say(CellEvent::Phase { name: format!("settling before {task}") });
         let scene = settle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
         let settled = settle(scene, self.plan);
         self.spent("settle", settled.waited);
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
                 settled.waited.as_secs_f64(),
                 settled.unquiet.join(", ")
             );
-            self.say(CellEvent::Note(Note::new(NoteKind::SettleTimeout, text).step(step)));
+            self.say(CellEvent::Note(Note::new(NoteKind::SettleTimeout, text).task(task)));
         }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Bench<'a> {
     /// Those of the work itself; then there is no sample.
     pub fn measure<E>(
         &mut self,
-        info: &StepInfo,
+        info: &TaskInfo,
         spent: &str,
         work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<Found, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
             Ok(()) => readings.set(reading::DURABLE, durable.as_nanos() as f64),
             Err(error) => {
                 let text = format!("the data may not be on the device: syncfs said {error}");
-                self.say(CellEvent::Note(Note::new(NoteKind::Unavailable, text).step(info.id.to_string())));
+                self.say(CellEvent::Note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string())));
             }
         }
         for note in self.session.take_notes() {
@@ -124,7 +124,7 @@ impl<'a> Bench<'a> {
         }
         readings.extend(own.readings);
         merge_peak(&mut readings, own.peak_bytes);
-        let sample = Sample { step: info.clone(), started_at, readings, series: own.series };
+        let sample = Sample { task: info.clone(), started_at, readings, series: own.series };
         self.say(CellEvent::Sample(sample));
         Ok(())
     }
@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The peak of a step is that of its largest process, ours or a command's.
+/// The peak of a task is that of its largest process, ours or a command's.
 fn merge_peak(readings: &mut Readings, commands: u64) {
     let own = readings.get(PEAK_MEMORY).unwrap_or(0.0);
     if commands > 0 && commands as f64 > own {

@@ -58,7 +58,7 @@ impl Carrier {
         Ok(Carrier { other, devices, target, directories })
     }
 
-    /// The devices of an arm.
+    /// The devices of a variant.
     ///
     /// # Errors
     /// Where the run was begun without one of them.
@@ -146,7 +146,7 @@ fn make_dir(journal: &Journal, dir: &Path) -> Result<Option<Armed>, Fatal> {
     if dir.exists() {
         return Ok(None);
     }
-    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
+    let armed = journal.variant(Undo::RemoveTree { path: dir.to_path_buf() })?;
     std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     Ok(Some(armed))
 }
@@ -184,16 +184,16 @@ fn device(
 
 /// What a reader must know of the device to repeat the run.
 fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: Tell) -> Result<(), Fatal> {
-    let Some(block) = device.device() else { return Ok(()) };
+    let Some(round) = device.device() else { return Ok(()) };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [
         Some(device.path().display().to_string()),
-        fact("size", block.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
-        fact("scheduler", block.scheduler()),
-        fact("logical block size", block.logical_block_size().map(|size| size.to_string())),
-        fact("rotational", block.rotational().map(|yes| yes.to_string())),
-        fact("write cache", block.write_cache()),
-        fact("model", block.model()),
+        fact("size", round.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
+        fact("scheduler", round.scheduler()),
+        fact("logical block size", round.logical_block_size().map(|size| size.to_string())),
+        fact("rotational", round.rotational().map(|yes| yes.to_string())),
+        fact("write cache", round.write_cache()),
+        fact("model", round.model()),
         match wanted.on {
             On::Erased => None,
             On::Made(Made::Zram) => Some("zram, compressed memory".into()),
@@ -208,5 +208,5 @@ fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: T
     .into_iter()
     .flatten()
     .collect();
-    tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).step("device")))
+    tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
 }

@@ -34,7 +34,7 @@ impl Directories {
     pub fn start(
         kernel: &Kernel,
         plan: &Plan,
-        arms: &[fsarena_core::cell::Arm],
+        variants: &[fsarena_core::cell::Variant],
         journal: &Journal,
         run_dir: &Path,
         tell: Tell,
@@ -44,10 +44,10 @@ impl Directories {
             plan.device.other_dir.as_deref().unwrap_or(run_dir).join(format!("fsarena-{run_id}-other"));
         let made = make(journal, &other)?;
         inputs(plan, &other)?;
-        for arm in arms {
-            let dir = Path::new(arm.level(factor::DIR));
+        for variant in variants {
+            let dir = Path::new(variant.level(factor::DIR));
             for note in notes(kernel, dir, &other) {
-                tell(Event::Note(note.arm(&arm.name)))?;
+                tell(Event::Note(note.variant(&variant.name)))?;
             }
         }
         Ok(Directories {
@@ -61,7 +61,7 @@ impl Directories {
         })
     }
 
-    /// The same executor; it traces what each timed step waits for. What is measured meanwhile also measures
+    /// The same executor; it traces what each timed task waits for. What is measured meanwhile also measures
     /// the tracer.
     pub fn tracing(self) -> Self {
         Self { trace: true, ..self }
@@ -70,7 +70,7 @@ impl Directories {
 
 impl Executor for Directories {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
-        let dir = Path::new(cell.arm.level(factor::DIR));
+        let dir = Path::new(cell.variant.level(factor::DIR));
         let root = dir.join(format!("fsarena-{}", self.run_id));
         let made = make(&self.journal, &root)?;
         let request = Request {
@@ -83,9 +83,9 @@ impl Executor for Directories {
             trace: self.trace,
             sample_hz: None,
         };
-        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &[])?;
+        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {
-            emit(CellEvent::Note(note.clone().arm(&cell.arm.name)));
+            emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
         }
         let outcome = child::run(&self.journal, &request, &conditions.confine, emit);
         conditions.undo()?;
@@ -95,10 +95,10 @@ impl Executor for Directories {
 
     fn remarks(&self) -> Vec<Note> {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
-                    in their filesystems, and blocks share one filesystem";
+                    in their filesystems, and rounds share one filesystem";
         vec![
             Note::new(NoteKind::Fairness, text)
-                .fix("as root, without --on, every block starts on a fresh mkfs"),
+                .fix("as root, without --on, every round starts on a fresh mkfs"),
         ]
     }
 
@@ -114,7 +114,7 @@ fn make(journal: &Journal, dir: &Path) -> Result<Armed, Fatal> {
             "{dir:?} is there already; remove it if it is left from an earlier run"
         )));
     }
-    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
+    let armed = journal.variant(Undo::RemoveTree { path: dir.to_path_buf() })?;
     std::fs::create_dir(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     Ok(armed)
 }
@@ -131,7 +131,7 @@ fn notes(kernel: &Kernel, dir: &Path, other: &Path) -> Vec<Note> {
     if let Some(mount) = mount {
         let text =
             format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
-        notes.push(Note::new(NoteKind::Options, text).step("mount"));
+        notes.push(Note::new(NoteKind::Options, text).task("mount"));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     if device_of(dir).is_some() && device_of(dir) == device_of(other) {

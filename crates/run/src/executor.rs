@@ -9,13 +9,13 @@ pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
 
 /// Where cells run: this kernel, a directory as it is, a guest kernel, a rank.
 pub trait Executor {
-    /// Runs one cell and says what happened. A failure of the arm is an outcome.
+    /// Runs one cell and says what happened. A failure of the variant is an outcome.
     ///
     /// # Errors
     /// What makes every further cell pointless: a device that cannot be given back, say.
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal>;
 
-    /// What a reader of the comparison should know, once every arm has run.
+    /// What a reader of the comparison should know, once every variant has run.
     fn remarks(&self) -> Vec<Note>;
 
     /// Takes down what was set up for the whole run, and tells of the commands that this takes. Dropping
@@ -40,7 +40,7 @@ pub enum Fatal {
     Guest(#[from] fsarena_guest::Error),
     /// The workload's own inputs.
     #[error(transparent)]
-    Workload(#[from] fsarena_load::step::Error),
+    Workload(#[from] fsarena_load::task::Error),
     /// This machine lacks something; the text says what to do.
     #[error("{0}")]
     Missing(String),
@@ -61,8 +61,8 @@ impl Exits for Fatal {
             Fatal::System(error) => error.exit_code(),
             Fatal::Filesystem(error) => error.exit_code(),
             Fatal::Guest(error) => error.exit_code(),
-            Fatal::Workload(fsarena_load::step::Error::Command(error)) => error.exit_code(),
-            Fatal::Workload(fsarena_load::step::Error::Dbench(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::task::Error::Dbench(error)) => error.exit_code(),
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) => ExitCode::Internal,

@@ -1,4 +1,4 @@
-//! What a budget can resolve, from a pilot of a few blocks.
+//! What a budget can resolve, from a pilot of a few rounds.
 
 use crate::ledger::Ledger;
 use crate::work;
@@ -7,23 +7,23 @@ use fsarena_core::record::RunRecord;
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::power;
 
-/// Says what `budget_s` seconds can resolve where a block takes `block_s`: of the claims the one whose d spreads
-/// most, or where nothing is claimed, of the two arms that do, by the main metric of all tasks together. At
-/// most the blocks of the plan are run. None under three blocks.
-pub fn forecast(ledger: &Ledger, block_s: f64, budget_s: f64) -> Option<String> {
+/// Says what `budget_s` seconds can resolve where a round takes `round_s`: of the claims the one whose d spreads
+/// most, or where nothing is claimed, of the two variants that do, by the main metric of all tasks together. At
+/// most the rounds of the plan are run. None under three rounds.
+pub fn forecast(ledger: &Ledger, round_s: f64, budget_s: f64) -> Option<String> {
     let record = ledger.record();
-    let budget_s = budget_s.min(f64::from(record.plan.stop.blocks) * block_s);
+    let budget_s = budget_s.min(f64::from(record.plan.stop.rounds) * round_s);
     let claimed = !record.plan.claims.is_empty();
     let claims = if claimed { record.plan.claims.clone() } else { pairs(record) };
     let judged = judge_all(record, &claims);
     let spread = |judged: &&Judged| power::spread(&judged.d).unwrap_or(0.0);
     let widest = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
-    let text = power::forecast(&widest.d, block_s, budget_s, wanted(widest, record))?.to_string();
+    let text = power::forecast(&widest.d, round_s, budget_s, wanted(widest, record))?.to_string();
     if claimed {
         return Some(text);
     }
-    let (metric, arms) = (&widest.claim.subject.metric, widest.claim.arms().join(" against "));
-    Some(format!("{text} ({metric} of all tasks, {arms}: the pair that varies most)"))
+    let (metric, variants) = (&widest.claim.subject.metric, widest.claim.variants().join(" against "));
+    Some(format!("{text} ({metric} of all tasks, {variants}: the pair that varies most)"))
 }
 
 /// The difference that a claim asks for, as a fraction.
@@ -35,10 +35,10 @@ fn wanted(judged: &Judged, record: &RunRecord) -> f64 {
     }
 }
 
-/// Every two arms by the main metric.
+/// Every two variants by the main metric.
 fn pairs(record: &RunRecord) -> Vec<Claim> {
     let metrics = work::metrics(&record.plan);
-    let names: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let pairs = (0..names.len()).flat_map(|i| (i + 1..names.len()).map(move |j| (i, j)));
     let subject = |metric: &&str| Quantity::composite(metric);
     let Some(subject) = metrics.first().map(subject) else { return vec![] };
@@ -69,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_does_not_go_on_beyond_its_blocks() {
-        // 400 blocks of a second, though the budget has room for more.
+    fn a_run_does_not_go_on_beyond_its_rounds() {
+        // 400 rounds of a second, though the budget has room for more.
         let text = forecast(&ledger(&THREE, &[], 3).0, 1.0, 3600.0).unwrap();
         assert!(text.starts_with("in 400 seconds"), "{text}");
     }

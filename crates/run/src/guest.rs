@@ -19,7 +19,7 @@ use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
-use fsarena_fs::fairness::{self, ArmFacts};
+use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_guest::counter::{Counter, counts};
 use fsarena_guest::emulator::QEMU;
@@ -36,12 +36,12 @@ use std::time::Duration;
 
 /// Under this an image that has to grow cannot.
 const SCARCE: u64 = 1 << 20;
-/// The file of a guest with the instructions of its steps.
+/// The file of a guest with the instructions of its tasks.
 const COUNTS: &str = "counts";
 
 /// A filesystem that a cell can begin with.
 struct Formatted {
-    facts: ArmFacts,
+    facts: VariantFacts,
     image: PathBuf,
 }
 
@@ -52,7 +52,7 @@ pub struct Guests {
     kernels: BTreeMap<String, GuestKernel>,
     journal: Journal,
     size_bytes: u64,
-    facts: BTreeMap<String, ArmFacts>,
+    facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
     /// The machines that guests begin with; none where each boots.
     booted: Option<Booted>,
@@ -108,13 +108,13 @@ impl Guests {
         })
     }
 
-    /// The same, and each timed step says what ran in it: sampled so many times a second of the guest, which is work
+    /// The same, and each timed task says what ran in it: sampled so many times a second of the guest, which is work
     /// too, so no count of it is worth keeping.
     pub fn sampling(self, hz: u32) -> Guests {
         Guests { sample_hz: Some(hz), ..self }
     }
 
-    /// mkfs on the image file. It is no step: its time is the host's and no guest's. The error is the arm's own.
+    /// mkfs on the image file. It is no task: its time is the host's and no guest's. The error is the variant's own.
     fn format(
         &mut self,
         cell: &Cell,
@@ -122,14 +122,14 @@ impl Guests {
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Formatted, String> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::options(def, &cell.arm).map_err(|error| error.to_string())?;
+        let options = lifecycle::options(def, &cell.variant).map_err(|error| error.to_string())?;
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
             let made = self.pristine.of(def, &options, &mut log).map_err(|error| error.to_string())?;
             (made.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
             let layout =
-                Layout::of(&self.plan, &cell.arm, self.size_bytes).map_err(|error| error.to_string())?;
+                Layout::of(&self.plan, &cell.variant, self.size_bytes).map_err(|error| error.to_string())?;
             self.images.clear(&layout).map_err(|error| error.to_string())?;
             let whole = self.images.whole();
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
@@ -137,26 +137,26 @@ impl Guests {
                 pristine::make(&devices, def, &options, &mut log).map_err(|error| error.to_string())?;
             (whole.path().to_path_buf(), said, features)
         };
-        if !self.facts.contains_key(&cell.arm.name) {
-            let made = Note::new(NoteKind::Options, said).step("mkfs");
-            let notes = lifecycle::changes(&cell.arm).into_iter().chain([made]);
-            notes.for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
+        if !self.facts.contains_key(&cell.variant.name) {
+            let made = Note::new(NoteKind::Options, said).task("mkfs");
+            let notes = lifecycle::changes(&cell.variant).into_iter().chain([made]);
+            notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         }
-        let facts = ArmFacts {
-            arm: cell.arm.name.clone(),
+        let facts = VariantFacts {
+            variant: cell.variant.name.clone(),
             def,
             options,
             effective: String::new(),
             features,
             size_bytes: self.images.whole().size_bytes(),
-            levels: cell.arm.levels.clone(),
+            levels: cell.variant.levels.clone(),
         };
         Ok(Formatted { facts, image })
     }
 
     /// Where what a guest leaves is kept.
     fn dir(&self, cell: &Cell) -> PathBuf {
-        self.kept.join(format!("{:03}-{}", cell.block + 1, cell.id()))
+        self.kept.join(format!("{:03}-{}", cell.round + 1, cell.id()))
     }
 }
 
@@ -185,34 +185,34 @@ impl Guests {
             boots.len(),
             longest.as_secs_f64()
         );
-        Some(Note::new(NoteKind::Remark, text).step("boot"))
+        Some(Note::new(NoteKind::Remark, text).task("boot"))
     }
 }
 
 impl Executor for Guests {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
-        let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS))?;
+        let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
             Err(why) => return Ok(self.with_room(Outcome::Failed { why })),
         };
-        let known = self.facts.contains_key(&cell.arm.name);
-        let (name, emulator) = (cell.arm.name.clone(), self.guest.emulator);
+        let known = self.facts.contains_key(&cell.variant.name);
+        let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         let mut effective = String::new();
-        let (out, mut step) = (self.dir(cell).join(COUNTS), 0..);
+        let (out, mut task) = (self.dir(cell).join(COUNTS), 0..);
         let outcome = self.boot(cell, &formatted, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
-                if note.step.as_deref() == Some("mount") {
+                if note.task.as_deref() == Some("mount") {
                     effective = note.text.clone();
                 }
                 if !known {
-                    emit(CellEvent::Note(note.arm(&name)));
+                    emit(CellEvent::Note(note.variant(&name)));
                 }
             }
-            CellEvent::Note(note) if note.arm.is_some() => emit(CellEvent::Note(note.arm(&name))),
+            CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
             CellEvent::Sample(sample) => {
-                let counts = step.next().and_then(|step| counts(&out, step));
+                let counts = task.next().and_then(|task| counts(&out, task));
                 emit(CellEvent::Sample(readings::of(emulator, sample, counts)));
             }
             event => emit(event),

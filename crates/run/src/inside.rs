@@ -4,7 +4,7 @@ use crate::agent;
 use crate::axes::Conditions;
 use crate::bench;
 use crate::protocol::{Guest, Line, MountRequest};
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_fs::{external, filesystems, lifecycle};
@@ -48,7 +48,7 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
 
-/// Puts the disks together, mounts the other one, and brings about what the arm asks for.
+/// Puts the disks together, mounts the other one, and brings about what the variant asks for.
 fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions> {
     let kernel = Kernel::host();
     say(&mut booted.voice, &note(about(&kernel)))?;
@@ -66,19 +66,24 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     bench::of_the_first(&all).into_iter().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
     if let Some(mount) = &mut request.mount {
         if let Some(journal) = journal {
-            name_journal(&request.cell.arm, mount, &device, journal)?;
+            name_journal(&request.cell.variant, mount, &device, journal)?;
         }
         mount.source = device;
     }
     let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
-    let conditions = conditions(&kernel, &request.cell.arm, &disks)?;
+    let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
     conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
     Ok(conditions)
 }
 
 /// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
-fn name_journal(arm: &Arm, mount: &mut MountRequest, device: &Path, journal: &Path) -> std::io::Result<()> {
-    let def = filesystems::find(arm.level(factor::FS)).map_err(std::io::Error::other)?;
+fn name_journal(
+    variant: &Variant,
+    mount: &mut MountRequest,
+    device: &Path,
+    journal: &Path,
+) -> std::io::Result<()> {
+    let def = filesystems::find(variant.level(factor::FS)).map_err(std::io::Error::other)?;
     external::number(def, device, journal)?;
     let own = Some(mount.options.clone()).filter(|own| !own.is_empty());
     let options: Vec<String> = own.into_iter().chain(lifecycle::journal_option(def, journal)).collect();
@@ -87,10 +92,10 @@ fn name_journal(arm: &Arm, mount: &mut MountRequest, device: &Path, journal: &Pa
     Ok(())
 }
 
-/// Brings about the levels of an arm. Control groups are mounted only where one needs them.
-fn conditions(kernel: &Kernel, arm: &Arm, disks: &[&Path]) -> std::io::Result<Conditions> {
+/// Brings about the levels of a variant. Control groups are mounted only where one needs them.
+fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> std::io::Result<Conditions> {
     let other = std::io::Error::other::<fsarena_sys::Error>;
-    if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !arm.level(axis).is_empty()) {
+    if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
         mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
     }
     let devices = disks
@@ -100,7 +105,7 @@ fn conditions(kernel: &Kernel, arm: &Arm, disks: &[&Path]) -> std::io::Result<Co
         .map_err(other)?;
     let journal = Journal::create(Path::new("/tmp"), "guest").map_err(other)?;
     let devices: Vec<&BlockDevice> = devices.iter().collect();
-    let conditions = Conditions::set_up(kernel, &journal, arm, &devices).map_err(other)?;
+    let conditions = Conditions::set_up(kernel, &journal, variant, &devices).map_err(other)?;
     conditions.confine.enter(std::process::id() as i32).map_err(other)?;
     Ok(conditions)
 }
@@ -128,7 +133,7 @@ fn about(kernel: &Kernel) -> Note {
     let crypto = kernel.read("proc/crypto").unwrap_or_default();
     let crc32c = crc32c_driver(&crypto).unwrap_or("none yet");
     let text = format!("guest kernel {release} {version}; CRC32C by {crc32c}");
-    Note::new(NoteKind::Options, text).step("kernel")
+    Note::new(NoteKind::Options, text).task("kernel")
 }
 
 /// The implementation that the kernel prefers for CRC32C: that of the highest priority in `/proc/crypto`.

@@ -1,7 +1,7 @@
-//! Which devices an arm's filesystem lies on. A run makes each of them once, and the cells of all arms that want
+//! Which devices a variant's filesystem lies on. A run makes each of them once, and the cells of all variants that want
 //! the same one share it.
 
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor::device::Carrier;
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
@@ -28,7 +28,7 @@ pub enum Role {
     Journal,
 }
 
-/// A device that some arm wants.
+/// A device that some variant wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     /// What carries it.
@@ -39,7 +39,7 @@ pub struct Wanted {
     pub bytes: u64,
 }
 
-/// The devices of one arm.
+/// The devices of one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Those with data.
@@ -66,19 +66,19 @@ impl Wanted {
 }
 
 impl Layout {
-    /// The devices of an arm whose filesystem is to hold so many bytes.
+    /// The devices of a variant whose filesystem is to hold so many bytes.
     ///
     /// # Errors
     /// An unknown filesystem or option set.
-    pub fn of(plan: &Plan, arm: &Arm, bytes: u64) -> Result<Layout, Error> {
-        let level = factor::device::parse(arm.level(factor::DEVICE)).map_err(Error::Options)?;
+    pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
+        let level = factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)?;
         let on = level.map_or_else(|| of_run(&plan.device.backing), On::Made);
         let whole = || vec![Wanted { on, role: Role::Whole, bytes }];
-        if arm.level(factor::FS) == RAW {
+        if variant.level(factor::FS) == RAW {
             return Ok(Layout { members: whole(), journal: None });
         }
-        let def = filesystems::find(arm.level(factor::FS))?;
-        let options = lifecycle::options(def, arm)?;
+        let def = filesystems::find(variant.level(factor::FS))?;
+        let options = lifecycle::options(def, variant)?;
         let members = options.raid.map_or_else(whole, |raid| {
             let bytes = raid.member_bytes(bytes);
             (1..=raid.members).map(|number| Wanted { on, role: Role::Member(number), bytes }).collect()
@@ -107,14 +107,14 @@ fn of_run(backing: &Backing) -> On {
     }
 }
 
-/// Every device that the arms of a run want.
+/// Every device that the variants of a run want.
 ///
 /// # Errors
 /// An unknown filesystem or option set.
-pub fn wanted(plan: &Plan, arms: &[Arm], bytes: u64) -> Result<BTreeSet<Wanted>, Error> {
+pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<Wanted>, Error> {
     let mut all = BTreeSet::new();
-    for arm in arms {
-        all.extend(Layout::of(plan, arm, bytes)?.all());
+    for variant in variants {
+        all.extend(Layout::of(plan, variant, bytes)?.all());
     }
     Ok(all)
 }
@@ -124,22 +124,28 @@ mod tests {
     use super::*;
     use crate::ledger::tests::empty;
 
-    fn arm(levels: &[(&str, &str)]) -> Arm {
-        Arm { name: "a".into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
+    fn variant(levels: &[(&str, &str)]) -> Variant {
+        Variant {
+            name: "a".into(),
+            levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        }
     }
 
     #[test]
-    fn arms_share_what_they_want_alike() {
+    fn variants_share_what_they_want_alike() {
         // That plan's images lie in memory.
         let plan = empty(&["ext4"], &[]).plan;
-        let arms = [
-            arm(&[("fs", "ext4")]),
-            arm(&[("fs", "ext4"), ("journal", "external:64MiB")]),
-            arm(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
-            arm(&[("fs", "btrfs"), ("raid", "raid0")]),
+        let variants = [
+            variant(&[("fs", "ext4")]),
+            variant(&[("fs", "ext4"), ("journal", "external:64MiB")]),
+            variant(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
+            variant(&[("fs", "btrfs"), ("raid", "raid0")]),
         ];
-        let all: Vec<(On, Role, u64)> =
-            wanted(&plan, &arms, 1 << 30).unwrap().iter().map(|w| (w.on, w.role, w.bytes >> 20)).collect();
+        let all: Vec<(On, Role, u64)> = wanted(&plan, &variants, 1 << 30)
+            .unwrap()
+            .iter()
+            .map(|w| (w.on, w.role, w.bytes >> 20))
+            .collect();
         use Carrier::{Loop, Ram, Zram};
         assert_eq!(
             all,

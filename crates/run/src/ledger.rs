@@ -1,6 +1,6 @@
 //! The samples so far, for rules that look at them: a record of the run that grows with its events.
 
-use fsarena_core::cell::{Cell, CellId, StepId};
+use fsarena_core::cell::{Cell, CellId, TaskId};
 use fsarena_core::event::{CellEvent, Event, NoteKind, Outcome};
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord};
 use fsarena_core::sample::{Direction, Sample, Unit};
@@ -14,9 +14,9 @@ const TOTAL: &str = "total";
 #[derive(Debug)]
 pub struct Ledger {
     record: RunRecord,
-    block: Option<u32>,
+    round: Option<u32>,
     open: HashMap<CellId, OpenCell>,
-    steps: HashMap<StepId, u32>,
+    tasks: HashMap<TaskId, u32>,
     columns: HashMap<String, usize>,
 }
 
@@ -30,9 +30,9 @@ struct OpenCell {
 impl Ledger {
     /// Goes on from what the store knows of the run.
     pub fn new(record: RunRecord) -> Ledger {
-        let steps = record.steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at as u32)).collect();
+        let tasks = record.tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at as u32)).collect();
         let columns = record.readings.iter().enumerate().map(|(at, info)| (info.id.clone(), at)).collect();
-        Ledger { record, block: None, open: HashMap::new(), steps, columns }
+        Ledger { record, round: None, open: HashMap::new(), tasks, columns }
     }
 
     /// The run so far.
@@ -40,25 +40,25 @@ impl Ledger {
         &self.record
     }
 
-    /// The block to begin or to go on with: the last that has a cell.
-    pub fn last_block(&self) -> u32 {
-        self.record.cells.iter().map(|cell| cell.block).max().unwrap_or(0)
+    /// The round to begin or to go on with: the last that has a cell.
+    pub fn last_round(&self) -> u32 {
+        self.record.cells.iter().map(|cell| cell.round).max().unwrap_or(0)
     }
 
-    /// The mean time of an arm's cells so far, in seconds; 0 where it has none.
-    pub fn seconds(&self, arm: &str) -> f64 {
-        let mine = |cell: &&CellRecord| self.record.arms[cell.arm].name == arm;
+    /// The mean time of a variant's cells so far, in seconds; 0 where it has none.
+    pub fn seconds(&self, variant: &str) -> f64 {
+        let mine = |cell: &&CellRecord| self.record.variants[cell.variant].name == variant;
         let total = |cell: &CellRecord| cell.spent.iter().find(|(part, _)| part == TOTAL).map(|(_, ns)| *ns);
         let times: Vec<u64> = self.record.cells.iter().filter(mine).filter_map(total).collect();
-        let blocks: std::collections::BTreeSet<u32> =
-            self.record.cells.iter().filter(mine).map(|cell| cell.block).collect();
-        times.iter().sum::<u64>() as f64 / 1e9 / blocks.len().max(1) as f64
+        let rounds: std::collections::BTreeSet<u32> =
+            self.record.cells.iter().filter(mine).map(|cell| cell.round).collect();
+        times.iter().sum::<u64>() as f64 / 1e9 / rounds.len().max(1) as f64
     }
 
     /// Takes note of an event. Like the store it keeps whole cells, and forgets an interrupted one.
     pub fn see(&mut self, event: &Event) {
         match event {
-            Event::BlockStarted { block, .. } => self.block = Some(*block),
+            Event::RoundStarted { round, .. } => self.round = Some(*round),
             Event::CellStarted { cell } => {
                 let open = OpenCell { cell: cell.clone(), begun: Instant::now(), samples: vec![] };
                 self.open.insert(cell.id(), open);
@@ -75,7 +75,7 @@ impl Ledger {
                 }
             }
             Event::Note(note) if note.kind == NoteKind::Dropped => {
-                self.record.notes.push((self.block, note.clone()));
+                self.record.notes.push((self.round, note.clone()));
             }
             _ => {}
         }
@@ -83,17 +83,17 @@ impl Ledger {
 
     fn finish(&mut self, open: OpenCell, outcome: Outcome) {
         let OpenCell { cell, begun, samples } = open;
-        let known = self.record.arms.iter().position(|arm| arm.name == cell.arm.name);
-        let arm = known.unwrap_or_else(|| {
-            self.record.arms.push(cell.arm.clone());
-            self.record.arms.len() - 1
+        let known = self.record.variants.iter().position(|variant| variant.name == cell.variant.name);
+        let variant = known.unwrap_or_else(|| {
+            self.record.variants.push(cell.variant.clone());
+            self.record.variants.len() - 1
         });
         let number = self.record.cells.len() as u32;
         self.record.cells.push(CellRecord {
             id: cell.id().0,
-            block: cell.block,
+            round: cell.round,
             position: cell.position,
-            arm,
+            variant,
             workload: cell.workload.name.clone(),
             outcome,
             host: self.record.hosts.len().saturating_sub(1),
@@ -104,10 +104,10 @@ impl Ledger {
     }
 
     fn row(&mut self, cell: u32, sample: &Sample) {
-        let steps = &mut self.record.steps;
-        let step = *self.steps.entry(sample.step.id.clone()).or_insert_with(|| {
-            steps.push(sample.step.clone());
-            steps.len() as u32 - 1
+        let tasks = &mut self.record.tasks;
+        let task = *self.tasks.entry(sample.task.id.clone()).or_insert_with(|| {
+            tasks.push(sample.task.clone());
+            tasks.len() as u32 - 1
         });
         for id in sample.readings.0.keys() {
             if !self.columns.contains_key(id) {
@@ -118,7 +118,7 @@ impl Ledger {
         }
         let table = &mut self.record.samples;
         table.cell.push(cell);
-        table.step.push(step);
+        table.task.push(task);
         table.started_at.push(sample.started_at);
         table.values.iter_mut().for_each(|column| column.push(f64::NAN));
         for (id, value) in &sample.readings.0 {
@@ -137,7 +137,7 @@ fn undefined(id: &str) -> MetricInfo {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use fsarena_core::cell::{Arm, StepInfo};
+    use fsarena_core::cell::{TaskInfo, Variant};
     use fsarena_core::event::Note;
     use fsarena_core::plan::Plan;
     use fsarena_core::record::{RunStatus, SampleTable};
@@ -164,10 +164,10 @@ pub(crate) mod tests {
             started: String::new(),
             ended: String::new(),
             status: RunStatus { complete: false, why: String::new() },
-            arms: fsarena_core::matrix::expand(&plan),
+            variants: fsarena_core::matrix::expand(&plan),
             plan,
             hosts: vec![],
-            steps: vec![],
+            tasks: vec![],
             readings: vec![],
             cells: vec![],
             samples: SampleTable::default(),
@@ -177,12 +177,18 @@ pub(crate) mod tests {
         }
     }
 
-    /// All that happens in one cell, whose only step takes so many seconds.
-    pub(crate) fn events(plan: &Plan, arm: &Arm, block: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
+    /// All that happens in one cell, whose only task takes so many seconds.
+    pub(crate) fn events(
+        plan: &Plan,
+        variant: &Variant,
+        round: u32,
+        seconds: f64,
+        outcome: Outcome,
+    ) -> Vec<Event> {
         let cell = Cell {
-            block,
+            round,
             position: 0,
-            arm: arm.clone(),
+            variant: variant.clone(),
             workload: plan.workloads[0].clone(),
             scale: plan.scale,
             seed: 1,
@@ -190,9 +196,9 @@ pub(crate) mod tests {
         let id = cell.id();
         let mut readings = Readings::default();
         readings.set("elapsed_ns", seconds * 1e9);
-        let step =
-            StepInfo { id: StepId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
-        let sample = CellEvent::Sample(Sample { step, started_at: 5.0, readings, series: vec![] });
+        let task =
+            TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+        let sample = CellEvent::Sample(Sample { task, started_at: 5.0, readings, series: vec![] });
         vec![
             Event::CellStarted { cell },
             Event::Cell { cell: id.clone(), what: sample },
@@ -200,21 +206,23 @@ pub(crate) mod tests {
         ]
     }
 
-    /// A run of so many blocks in which each filesystem takes so many seconds and 1% of noise, and its arms.
+    /// A run of so many rounds in which each filesystem takes so many seconds and 1% of noise, and its variants.
     pub(crate) fn ledger(
         seconds: &[(&str, f64)],
         claims: &[&str],
-        blocks: u32,
+        rounds: u32,
     ) -> (Ledger, BTreeSet<String>) {
         let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
         let record = empty(&names, claims);
-        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let (plan, variants) = (record.plan.clone(), record.variants.clone());
         let mut ledger = Ledger::new(record);
-        for block in 0..blocks {
+        for round in 0..rounds {
             for (at, (_, seconds)) in seconds.iter().enumerate() {
-                let noise = fsarena_core::schedule::mix(at as u64, u64::from(block)) % 21;
+                let noise = fsarena_core::schedule::mix(at as u64, u64::from(round)) % 21;
                 let seconds = seconds * (0.99 + noise as f64 / 1000.0);
-                events(&plan, &arms[at], block, seconds, Outcome::Done).iter().for_each(|e| ledger.see(e));
+                events(&plan, &variants[at], round, seconds, Outcome::Done)
+                    .iter()
+                    .for_each(|e| ledger.see(e));
             }
         }
         (ledger, names.iter().map(|name| name.to_string()).collect())
@@ -223,24 +231,24 @@ pub(crate) mod tests {
     #[test]
     fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
         let record = empty(&["ext4", "xfs"], &[]);
-        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let (plan, variants) = (record.plan.clone(), record.variants.clone());
         let mut ledger = Ledger::new(record);
-        for (arm, block, outcome) in [
+        for (variant, round, outcome) in [
             (0, 0, Outcome::Done),
             (1, 0, Outcome::Failed { why: "mkfs".into() }),
             (0, 1, Outcome::Interrupted),
         ] {
-            events(&plan, &arms[arm], block, 2.0 + f64::from(block), outcome)
+            events(&plan, &variants[variant], round, 2.0 + f64::from(round), outcome)
                 .iter()
                 .for_each(|e| ledger.see(e));
         }
         let record = ledger.record();
         assert_eq!(
-            record.cells.iter().map(|cell| (cell.arm, cell.block)).collect::<Vec<_>>(),
+            record.cells.iter().map(|cell| (cell.variant, cell.round)).collect::<Vec<_>>(),
             [(0, 0), (1, 0)]
         );
         assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
-        assert_eq!((record.steps.len(), ledger.last_block()), (1, 0));
+        assert_eq!((record.tasks.len(), ledger.last_round()), (1, 0));
         assert_eq!(record.metric("elapsed").unwrap().1[..], [2.0, 2.0]);
         assert!(ledger.seconds("ext4") > 0.0 && ledger.seconds("btrfs") == 0.0);
     }
@@ -248,10 +256,10 @@ pub(crate) mod tests {
     #[test]
     fn a_reading_that_comes_late_is_absent_before() {
         let record = empty(&["ext4"], &[]);
-        let (plan, arms) = (record.plan.clone(), record.arms.clone());
+        let (plan, variants) = (record.plan.clone(), record.variants.clone());
         let mut ledger = Ledger::new(record);
-        events(&plan, &arms[0], 0, 1.0, Outcome::Done).iter().for_each(|event| ledger.see(event));
-        for event in &mut events(&plan, &arms[0], 1, 1.0, Outcome::Done) {
+        events(&plan, &variants[0], 0, 1.0, Outcome::Done).iter().for_each(|event| ledger.see(event));
+        for event in &mut events(&plan, &variants[0], 1, 1.0, Outcome::Done) {
             if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
                 sample.readings.set("user_ns", 7.0);
             }
@@ -262,9 +270,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn drops_are_noted_with_their_block() {
+    fn drops_are_noted_with_their_round() {
         let mut ledger = Ledger::new(empty(&["ext4"], &[]));
-        ledger.see(&Event::BlockStarted { block: 3, order: vec![] });
+        ledger.see(&Event::RoundStarted { round: 3, order: vec![] });
         ledger.see(&Event::Note(Note::new(NoteKind::Dropped, "throttled")));
         ledger.see(&Event::Note(Note::new(NoteKind::Remark, "other")));
         assert_eq!(ledger.record().notes.len(), 1);

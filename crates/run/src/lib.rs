@@ -1,4 +1,4 @@
-//! The runner: blocks to events, settling, stopping, and the executors behind the seam.
+//! The runner: rounds to events, settling, stopping, and the executors behind the seam.
 //!
 //! Cell in, samples out: an [`executor::Executor`] takes a cell and says what happened. Everything that
 //! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a

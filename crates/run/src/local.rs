@@ -14,9 +14,9 @@ use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_fs::def::FsDef;
-use fsarena_fs::fairness::{self, ArmFacts};
+use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_load::step::Found;
+use fsarena_load::task::Found;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
 use fsarena_sys::undo::{Journal, Undo};
@@ -28,7 +28,7 @@ pub struct Local {
     kernel: Kernel,
     plan: Plan,
     journal: Journal,
-    facts: BTreeMap<String, ArmFacts>,
+    facts: BTreeMap<String, VariantFacts>,
     trace: bool,
     size_bytes: u64,
     carrier: Carrier,
@@ -58,22 +58,22 @@ impl Local {
         })
     }
 
-    /// The same executor; it traces what each timed step waits for. What is measured meanwhile also measures
+    /// The same executor; it traces what each timed task waits for. What is measured meanwhile also measures
     /// the tracer.
     pub fn tracing(self) -> Self {
         Self { trace: true, ..self }
     }
 
-    /// mkfs, as a measured step. The error is the arm's own.
+    /// mkfs, as a measured task. The error is the variant's own.
     fn format(
         &self,
         cell: &Cell,
         def: &'static FsDef,
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<ArmFacts, String> {
+    ) -> Result<VariantFacts, String> {
         let words = |error: fsarena_fs::Error| error.to_string();
-        let options = lifecycle::options(def, &cell.arm).map_err(words)?;
+        let options = lifecycle::options(def, &cell.variant).map_err(words)?;
         let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.settle, emit);
         bench.settle("mkfs");
         let mut formatted = None;
@@ -89,25 +89,27 @@ impl Local {
         let formatted = formatted.expect("measured without an error");
         let mut log = |record| bench.say(CellEvent::Command(record));
         let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
-        if !self.facts.contains_key(&cell.arm.name) {
+        if !self.facts.contains_key(&cell.variant.name) {
             let made = formatted.argv.join(" ");
             let text = if features.is_empty() { made } else { format!("{made}: {features}") };
-            bench.say(CellEvent::Note(Note::new(NoteKind::Options, text).step("mkfs").arm(&cell.arm.name)));
+            bench.say(CellEvent::Note(
+                Note::new(NoteKind::Options, text).task("mkfs").variant(&cell.variant.name),
+            ));
         }
         let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
         let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
-        Ok(ArmFacts {
-            arm: cell.arm.name.clone(),
+        Ok(VariantFacts {
+            variant: cell.variant.name.clone(),
             def,
             options,
             effective: String::new(),
             features,
             size_bytes,
-            levels: cell.arm.levels.clone(),
+            levels: cell.variant.levels.clone(),
         })
     }
 
-    fn mount_request(&self, facts: &ArmFacts, devices: &Devices) -> MountRequest {
+    fn mount_request(&self, facts: &VariantFacts, devices: &Devices) -> MountRequest {
         MountRequest {
             source: devices.first().to_path_buf(),
             target: self.carrier.target().to_path_buf(),
@@ -146,15 +148,15 @@ impl Local {
         }
     }
 
-    /// mkfs to unmount; with what became known of the arm where all was well.
+    /// mkfs to unmount; with what became known of the variant where all was well.
     fn filesystem(
         &self,
         cell: &Cell,
         devices: &Devices,
         confine: &Confine,
         emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<(Outcome, Option<ArmFacts>), Fatal> {
-        let def = fsarena_fs::filesystems::find(cell.arm.level(factor::FS))?;
+    ) -> Result<(Outcome, Option<VariantFacts>), Fatal> {
+        let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut facts = match self.format(cell, def, devices, emit) {
             Ok(facts) => facts,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
@@ -162,13 +164,13 @@ impl Local {
         };
         let mount = self.mount_request(&facts, devices);
         let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
-        let mounted = self.journal.arm(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
-        let known = self.facts.contains_key(&cell.arm.name);
+        let mounted = self.journal.variant(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
+        let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 facts.effective = note.text.clone();
                 if !known {
-                    emit(CellEvent::Note(note.arm(&cell.arm.name)));
+                    emit(CellEvent::Note(note.variant(&cell.variant.name)));
                 }
             }
             event => emit(event),
@@ -181,21 +183,21 @@ impl Local {
         Ok((outcome, facts))
     }
 
-    /// What holds while the cell runs. The error is the arm's own.
+    /// What holds while the cell runs. The error is the variant's own.
     fn conditions(
         &self,
         cell: &Cell,
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Conditions, String> {
-        let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
-        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.arm, &blocks);
+        let rounds: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
+        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &rounds);
         let conditions = conditions.map_err(|error| error.to_string())?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
-        let notes = lifecycle::changes(&cell.arm).into_iter().chain(bench::of_the_first(&devices));
+        let notes = lifecycle::changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
         notes
             .chain(conditions.notes.clone())
-            .for_each(|note| emit(CellEvent::Note(note.arm(&cell.arm.name))));
+            .for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         Ok(conditions)
     }
 }
@@ -207,19 +209,19 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 
 impl Executor for Local {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
-        let layout = Layout::of(&self.plan, &cell.arm, self.size_bytes)?;
+        let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
         let devices = self.carrier.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
             Err(why) => return Ok(Outcome::Failed { why }),
         };
-        let (outcome, facts) = match cell.arm.level(factor::FS) {
+        let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.raw(cell, &devices, &conditions.confine, emit)?, None),
             _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
         };
         conditions.undo()?;
         if let Some(facts) = facts {
-            self.facts.entry(cell.arm.name.clone()).or_insert(facts);
+            self.facts.entry(cell.variant.name.clone()).or_insert(facts);
         }
         Ok(out_of_memory(outcome, cell))
     }
@@ -239,9 +241,9 @@ impl Executor for Local {
 fn out_of_memory(outcome: Outcome, cell: &Cell) -> Outcome {
     match outcome {
         Outcome::Failed { why }
-            if why.contains("signal: 9") && !cell.arm.level(factor::MEMORY).is_empty() =>
+            if why.contains("signal: 9") && !cell.variant.level(factor::MEMORY).is_empty() =>
         {
-            let level = cell.arm.level(factor::MEMORY);
+            let level = cell.variant.level(factor::MEMORY);
             Outcome::Failed { why: format!("{why}; memory={level} may be too little for this work") }
         }
         outcome => outcome,

@@ -3,7 +3,7 @@
 use crate::executor::{Fatal, Tell, logged};
 use crate::preflight::Check;
 use crate::work;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle;
@@ -41,9 +41,11 @@ impl OtherDisk {
         let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
         let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
         let device = ScratchDevice::from_loop(device, image)?;
-        let arm =
-            Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
-        let options = lifecycle::options(def, &arm)?;
+        let variant = Variant {
+            name: "other disk".into(),
+            levels: [(factor::FS.to_string(), def.id.to_string())].into(),
+        };
+        let options = lifecycle::options(def, &variant)?;
         logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
         let mounted = logged(tell, |log| {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
@@ -72,7 +74,7 @@ impl OtherDisk {
 pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
     for asked in &plan.workloads {
         let (workload, job) = work::workload(plan, asked)?;
-        // Inputs know no filesystem under test: they are the same for every arm.
+        // Inputs know no filesystem under test: they are the same for every variant.
         let place = Place::of(asked, other, other);
         std::fs::create_dir_all(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;

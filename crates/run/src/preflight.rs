@@ -12,7 +12,7 @@ use crate::executor::Fatal;
 use crate::layout::{self, Wanted};
 use crate::work::{Work, workload};
 use bytesize::ByteSize;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
@@ -33,7 +33,7 @@ pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsar
 pub struct Check {
     /// Size of the filesystem under test, in bytes; 0 where nothing is formatted.
     pub size_bytes: u64,
-    /// The devices that the arms lie on.
+    /// The devices that the variants lie on.
     pub devices: BTreeSet<Wanted>,
     /// Size of the other disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
@@ -41,8 +41,8 @@ pub struct Check {
     pub programs: Vec<String>,
     /// What every report of these workloads must say.
     pub remarks: Vec<Note>,
-    /// Timed steps of all workloads.
-    pub steps: u32,
+    /// Timed tasks of all workloads.
+    pub tasks: u32,
     /// The kernels of guests, where there are any.
     pub kernels: Kernels,
     /// What carries the filesystems.
@@ -51,8 +51,8 @@ pub struct Check {
 
 impl Check {
     /// Samples of one cell, lifecycle included: for progress.
-    pub fn steps_per_cell(&self) -> u32 {
-        self.steps
+    pub fn tasks_per_cell(&self) -> u32 {
+        self.tasks
             + match self.backing {
                 Backing::Dir => 0,
                 // mkfs is the host's: no time of a guest.
@@ -64,14 +64,14 @@ impl Check {
     /// For people: what it takes.
     pub fn describe(&self) -> String {
         let what = match &self.backing {
-            Backing::Dir => return format!("{} tasks a cell, in a directory", self.steps),
+            Backing::Dir => return format!("{} tasks a cell, in a directory", self.tasks),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
             Backing::Zram => "zram device".into(),
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.steps)
+        format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.tasks)
     }
 }
 
@@ -79,41 +79,41 @@ impl Check {
 ///
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
-pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<Check, Fatal> {
+pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<Check, Fatal> {
     let backing = plan.device.backing.clone();
     if !matches!(backing, Backing::Dir | Backing::Guest(_)) {
         root_only()?;
     }
-    if arms.is_empty() {
+    if variants.is_empty() {
         return Err(Fatal::Missing(
             "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
         ));
     }
-    bare_devices(plan, arms)?;
-    kernels_are_guests(plan, arms)?;
+    bare_devices(plan, variants)?;
+    kernels_are_guests(plan, variants)?;
     claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
-    axes::check(kernel, plan, arms)?;
-    let Work { room, demands, mut programs, remarks, steps } = Work::of(plan, arms)?;
+    axes::check(kernel, plan, variants)?;
+    let Work { room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();
     match &backing {
-        Backing::Dir => directories(arms, room)?,
+        Backing::Dir => directories(variants, room)?,
         Backing::Guest(guest) => {
-            kernels = guests::kernels(guest, arms.iter().map(|arm| arm.level(factor::KERNEL)))?;
-            let defs = guests::mountable(plan, guest.emulator, arms, &kernels)?;
-            able::check(arms.iter(), &demands)?;
+            kernels = guests::kernels(guest, variants.iter().map(|variant| variant.level(factor::KERNEL)))?;
+            let defs = guests::mountable(plan, guest.emulator, variants, &kernels)?;
+            able::check(variants.iter(), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             other_bytes = other_size(plan, room);
             size_bytes = image_size(plan, needed(&defs, room))?;
-            devices = layout::wanted(plan, arms, size_bytes)?;
-            programs.extend(of_journals(arms, true)?);
+            devices = layout::wanted(plan, variants, size_bytes)?;
+            programs.extend(of_journals(variants, true)?);
             kernels.mounted = defs;
             images(kernel, &backing, runs, &devices, other_bytes)?;
         }
         carrier => {
-            let defs = mountable(kernel, plan, arms)?;
-            able::check(arms.iter().filter(|arm| !is_raw(arm)), &demands)?;
+            let defs = mountable(kernel, plan, variants)?;
+            able::check(variants.iter().filter(|variant| !is_raw(variant)), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             programs.extend(["mount", "umount", "losetup"].map(String::from));
             other_bytes = other_size(plan, room);
@@ -122,14 +122,14 @@ pub fn check(kernel: &Kernel, plan: &Plan, arms: &[Arm], runs: &Path) -> Result<
                 Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
                 _ => image_size(plan, needed)?,
             };
-            devices = layout::wanted(plan, arms, size_bytes)?;
-            programs.extend(of_journals(arms, false)?);
+            devices = layout::wanted(plan, variants, size_bytes)?;
+            programs.extend(of_journals(variants, false)?);
             images(kernel, carrier, runs, &devices, other_bytes)?;
         }
     }
     all_installed(&programs)?;
     let programs = programs.into_iter().collect();
-    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, steps, kernels, backing })
+    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, tasks, kernels, backing })
 }
 
 /// The plan with what only a trial on this machine can decide.
@@ -167,53 +167,55 @@ fn root_only() -> Result<(), Fatal> {
 }
 
 /// Only a guest boots a kernel of its own.
-fn kernels_are_guests(plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
-    match arms.iter().find(|arm| !arm.level(factor::KERNEL).is_empty()) {
-        Some(arm) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
-            "arm {}: a kernel is booted in a guest: --on qemu, --on uml or --on exact",
-            arm.name
+fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+    match variants.iter().find(|variant| !variant.level(factor::KERNEL).is_empty()) {
+        Some(variant) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
+            "variant {}: a kernel is booted in a guest: --on qemu, --on uml or --on exact",
+            variant.name
         ))),
         _ => Ok(()),
     }
 }
 
-/// Whether this arm is the bare device.
-fn is_raw(arm: &Arm) -> bool {
-    arm.level(factor::DIR).is_empty() && arm.level(factor::FS) == factor::RAW
+/// Whether this variant is the bare device.
+fn is_raw(variant: &Variant) -> bool {
+    variant.level(factor::DIR).is_empty() && variant.level(factor::FS) == factor::RAW
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
-fn bare_devices(plan: &Plan, arms: &[Arm]) -> Result<(), Fatal> {
-    let Some(arm) = arms.iter().find(|arm| is_raw(arm)) else { return Ok(()) };
+fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+    let Some(variant) = variants.iter().find(|variant| is_raw(variant)) else { return Ok(()) };
     if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
         return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
     }
-    if arm.level(factor::OPTIONS) != "default"
+    if variant.level(factor::OPTIONS) != "default"
         || [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID]
             .iter()
-            .any(|id| !arm.level(id).is_empty())
+            .any(|id| !variant.level(id).is_empty())
     {
         return Err(Fatal::Plan(format!(
-            "arm {}: the bare device takes no options of mkfs or mount, no journal and no raid",
-            arm.name
+            "variant {}: the bare device takes no options of mkfs or mount, no journal and no raid",
+            variant.name
         )));
     }
     for asked in &plan.workloads {
         if !workload(plan, asked)?.0.supports_raw() {
-            let message =
-                format!("arm {}: workload {} needs a filesystem; leave out fs=raw", arm.name, asked.name);
+            let message = format!(
+                "variant {}: workload {} needs a filesystem; leave out fs=raw",
+                variant.name, asked.name
+            );
             return Err(Fatal::Plan(message));
         }
     }
     Ok(())
 }
 
-/// The definitions of all arms' filesystems, each of which this machine can make and mount.
-fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static FsDef>, Fatal> {
+/// The definitions of all variants' filesystems, each of which this machine can make and mount.
+fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>, Fatal> {
     let found = survey(kernel)?;
     let mut defs: Vec<&'static FsDef> = Vec::new();
-    let formatted = || arms.iter().filter(|arm| !is_raw(arm));
-    let asked = formatted().map(|arm| arm.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
+    let formatted = || variants.iter().filter(|variant| !is_raw(variant));
+    let asked = formatted().map(|variant| variant.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
     for id in asked {
         let have = found.iter().find(|have| have.def.id == id);
         let have = have.ok_or_else(|| Fatal::Plan(format!("fsarena knows no filesystem {id}")))?;
@@ -222,18 +224,18 @@ fn mountable(kernel: &Kernel, plan: &Plan, arms: &[Arm]) -> Result<Vec<&'static 
             defs.push(have.def);
         }
     }
-    for arm in formatted() {
-        fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
+    for variant in formatted() {
+        fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
     }
     Ok(defs)
 }
 
 /// Programs that make journals on devices of their own, where these are files or are not.
-fn of_journals(arms: &[Arm], files: bool) -> Result<BTreeSet<String>, Fatal> {
+fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>, Fatal> {
     let mut programs = BTreeSet::new();
-    for arm in arms.iter().filter(|arm| !is_raw(arm)) {
-        let def = fsarena_fs::filesystems::find(arm.level(factor::FS))?;
-        let apart = fsarena_fs::lifecycle::options(def, arm)?.journal.and(def.journal);
+    for variant in variants.iter().filter(|variant| !is_raw(variant)) {
+        let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
+        let apart = fsarena_fs::lifecycle::options(def, variant)?.journal.and(def.journal);
         programs.extend(apart.iter().flat_map(|able| able.programs(files)).map(String::from));
     }
     Ok(programs)
@@ -255,8 +257,8 @@ fn no_mkfs(def: &FsDef) -> Fatal {
     Fatal::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
-fn directories(arms: &[Arm], room: Room) -> Result<(), Fatal> {
-    for dir in arms.iter().map(|arm| arm.level(factor::DIR)) {
+fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
+    for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
         if !path.is_dir() {
             return Err(Fatal::Plan(format!(

@@ -21,10 +21,10 @@ pub struct Request {
     pub other: PathBuf,
     /// Major and minor number of the device under test, where there is one.
     pub device: Option<(u32, u32)>,
-    /// Trace what each timed step waits for ([`CellEvent::Profile`]).
+    /// Trace what each timed task waits for ([`CellEvent::Profile`]).
     #[serde(default)]
     pub trace: bool,
-    /// Sample so many times a second what the whole machine runs in each timed step ([`CellEvent::Profile`]).
+    /// Sample so many times a second what the whole machine runs in each timed task ([`CellEvent::Profile`]).
     #[serde(default)]
     pub sample_hz: Option<u32>,
 }

@@ -1,11 +1,11 @@
-//! The runner: blocks to events. It knows no filesystem, no workload and no display.
+//! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal};
 use crate::forecast::forecast;
 use crate::ledger::Ledger;
 use crate::stopping::{Next, Stopping};
-use fsarena_core::cell::{Arm, Cell, CellId};
+use fsarena_core::cell::{Cell, CellId, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::Exits;
 use fsarena_core::plan::Plan;
@@ -14,7 +14,7 @@ use fsarena_core::{factor, matrix};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
-/// Blocks after which it is forecast what the budget can resolve.
+/// Rounds after which it is forecast what the budget can resolve.
 const PILOT: u32 = 3;
 /// The budget that is forecast for where there is none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
@@ -29,7 +29,7 @@ pub struct Earlier {
     pub record: Option<RunRecord>,
     /// Cells found finished in the store.
     pub finished: HashSet<CellId>,
-    /// Arms that left the run, and in which block.
+    /// Variants that left the run, and in which round.
     pub failed: BTreeMap<String, u32>,
 }
 
@@ -38,20 +38,20 @@ pub struct Earlier {
 pub enum End {
     /// As planned.
     Done,
-    /// No arm was left.
+    /// No variant was left.
     NothingLeft,
     /// By a signal.
     Interrupted,
 }
 
-/// Runs a plan: blocks in order, every live arm once a block, until the stopping rule says so.
+/// Runs a plan: rounds in order, every live variant once a round, until the stopping rule says so.
 ///
 /// # Errors
 /// What makes every further cell pointless. All finished cells have been told to the consumer by then.
 pub fn run(
     plan: &Plan,
-    arms: &[Arm],
-    steps_per_cell: u32,
+    variants: &[Variant],
+    tasks_per_cell: u32,
     earlier: Earlier,
     executor: &mut dyn Executor,
     consumer: Consumer,
@@ -61,15 +61,15 @@ pub fn run(
     let looked_at = !plan.claims.is_empty() || plan.stop.budget_s.is_some();
     let ledger = record.filter(|_| looked_at).map(Ledger::new);
     let mut runner =
-        Runner { plan, arms, finished, failed, ledger, executor, consumer, told: HashSet::new() };
+        Runner { plan, variants, finished, failed, ledger, executor, consumer, told: HashSet::new() };
     runner.tell(Event::RunStarted {
-        blocks: plan.stop.blocks,
-        arms: arms.iter().map(|arm| arm.name.clone()).collect(),
-        steps_per_cell,
+        rounds: plan.stop.rounds,
+        variants: variants.iter().map(|variant| variant.name.clone()).collect(),
+        tasks_per_cell,
         already_done: runner.finished.len() as u32,
         budget_s: plan.stop.budget_s,
     })?;
-    let (end, why) = runner.blocks()?;
+    let (end, why) = runner.rounds()?;
     for note in runner.executor.remarks() {
         runner.tell(Event::Note(note))?;
     }
@@ -79,7 +79,7 @@ pub fn run(
 
 struct Runner<'a> {
     plan: &'a Plan,
-    arms: &'a [Arm],
+    variants: &'a [Variant],
     finished: HashSet<CellId>,
     failed: BTreeMap<String, u32>,
     /// The samples so far, where somebody looks at them.
@@ -98,81 +98,82 @@ impl Runner<'_> {
         (self.consumer)(&event).map_err(Fatal::Consumer)
     }
 
-    fn blocks(&mut self) -> Result<(End, String), Fatal> {
+    fn rounds(&mut self) -> Result<(End, String), Fatal> {
         let begun = Instant::now();
         let mut stopping = Stopping::new(&self.plan.stop);
-        for number in self.first_block().. {
-            // Asked first: arms that all fail in the last block leave no answer either.
-            if self.arms.iter().all(|arm| self.failed.contains_key(&arm.name)) {
-                return Ok((End::NothingLeft, "every arm has failed".into()));
+        for number in self.first_round().. {
+            // Asked first: variants that all fail in the last round leave no answer either.
+            if self.variants.iter().all(|variant| self.failed.contains_key(&variant.name)) {
+                return Ok((End::NothingLeft, "every variant has failed".into()));
             }
             let outlook = self.outlook(number, begun.elapsed());
-            let block = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
-                Next::Block(block) => block,
+            let round = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
+                Next::Round(round) => round,
                 Next::Stop { why, .. } => return Ok((End::Done, why)),
             };
-            let arms = outlook.map_or(self.live(block), |outlook| outlook.arms);
-            let live: Vec<usize> =
-                (0..self.arms.len()).filter(|&arm| arms.contains(&self.arms[arm].name)).collect();
+            let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
+            let live: Vec<usize> = (0..self.variants.len())
+                .filter(|&variant| variants.contains(&self.variants[variant].name))
+                .collect();
             let started = Instant::now();
-            if !self.block(block, &live)? {
+            if !self.round(round, &live)? {
                 return Ok((End::Interrupted, "a signal ended it".into()));
             }
-            stopping.block_took(started.elapsed());
-            self.standing(block, begun.elapsed())?;
+            stopping.round_took(started.elapsed());
+            self.standing(round, begun.elapsed())?;
         }
         unreachable!("the stopping rule ends every run")
     }
 
-    /// The arms that have not left the run before a block. One that failed in it has its place in the order
-    /// of that block, also where the block is resumed.
-    fn live(&self, block: u32) -> BTreeSet<String> {
-        let names = self.arms.iter().map(|arm| arm.name.clone());
-        names.filter(|name| self.failed.get(name).is_none_or(|failed| *failed >= block)).collect()
+    /// The variants that have not left the run before a round. One that failed in it has its place in the order
+    /// of that round, also where the round is resumed.
+    fn live(&self, round: u32) -> BTreeSet<String> {
+        let names = self.variants.iter().map(|variant| variant.name.clone());
+        names.filter(|name| self.failed.get(name).is_none_or(|failed| *failed >= round)).collect()
     }
 
-    /// A block that ran the arms of open claims only is not to be filled up by a later part of the run.
-    fn first_block(&self) -> u32 {
+    /// A round that ran the variants of open claims only is not to be filled up by a later part of the run.
+    fn first_round(&self) -> u32 {
         let deciding = self.ledger.as_ref().filter(|_| self.plan.stop.when_decided);
-        deciding.map_or(0, Ledger::last_block)
+        deciding.map_or(0, Ledger::last_round)
     }
 
     /// How the claims stand, where they have a say in what is run.
-    fn outlook(&self, block: u32, elapsed: Duration) -> Option<Outlook> {
+    fn outlook(&self, round: u32, elapsed: Duration) -> Option<Outlook> {
         let ledger = self.ledger.as_ref().filter(|_| self.plan.stop.when_decided)?;
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed.as_secs_f64());
-        Some(deciding::outlook(ledger, &self.live(block), block, left_s))
+        Some(deciding::outlook(ledger, &self.live(round), round, left_s))
     }
 
-    /// Says how the claims stand after a block, and after a pilot what the budget can resolve.
-    fn standing(&mut self, block: u32, elapsed: Duration) -> Result<(), Fatal> {
+    /// Says how the claims stand after a round, and after a pilot what the budget can resolve.
+    fn standing(&mut self, round: u32, elapsed: Duration) -> Result<(), Fatal> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
-        // A resumed run does not know how long the blocks of its first part took, and has told this already.
-        let pilot = block + 1 == PILOT && self.finished.is_empty();
-        let block_s = elapsed.as_secs_f64() / f64::from(PILOT);
-        let forecast = pilot.then(|| forecast(ledger, block_s, budget_s)).flatten();
+        // A resumed run does not know how long the rounds of its first part took, and has told this already.
+        let pilot = round + 1 == PILOT && self.finished.is_empty();
+        let round_s = elapsed.as_secs_f64() / f64::from(PILOT);
+        let forecast = pilot.then(|| forecast(ledger, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
             let standing = deciding::standing(ledger);
             self.tell(Event::Claims { standing })?;
         }
         if let Some(text) = forecast {
-            let note = format!("from a pilot of {PILOT} blocks: {text}");
+            let note = format!("from a pilot of {PILOT} rounds: {text}");
             self.tell(Event::Forecast { text })?;
             self.tell(Event::Note(Note::new(NoteKind::Remark, note)))?;
         }
         Ok(())
     }
 
-    /// Runs what is left of a block. False where a signal ended it.
-    fn block(&mut self, block: u32, live: &[usize]) -> Result<bool, Fatal> {
-        let cells = matrix::cells(self.plan, self.arms, live, block);
+    /// Runs what is left of a round. False where a signal ended it.
+    fn round(&mut self, round: u32, live: &[usize]) -> Result<bool, Fatal> {
+        let cells = matrix::cells(self.plan, self.variants, live, round);
         if cells.iter().all(|cell| self.is_over(cell)) {
             return Ok(true);
         }
-        let mut order: Vec<String> = cells.iter().map(|cell| cell.arm.name.clone()).collect();
+        let mut order: Vec<String> = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         order.dedup();
-        self.tell(Event::BlockStarted { block, order })?;
+        self.tell(Event::RoundStarted { round, order })?;
         for cell in cells {
             if self.is_over(&cell) {
                 continue;
@@ -181,13 +182,13 @@ impl Runner<'_> {
                 return Ok(false);
             }
         }
-        self.tell(Event::BlockFinished { block })?;
+        self.tell(Event::RoundFinished { round })?;
         Ok(true)
     }
 
-    /// Whether there is nothing to do for a cell: it has been run, or its arm has left.
+    /// Whether there is nothing to do for a cell: it has been run, or its variant has left.
     fn is_over(&self, cell: &Cell) -> bool {
-        self.finished.contains(&cell.id()) || self.failed.contains_key(&cell.arm.name)
+        self.finished.contains(&cell.id()) || self.failed.contains_key(&cell.variant.name)
     }
 
     /// Runs one cell. False where a signal ended it.
@@ -200,13 +201,13 @@ impl Runner<'_> {
             if let CellEvent::Note(note) = &mut what
                 && note.kind == NoteKind::SettleTimeout
             {
-                note.arm = Some(cell.arm.name.clone());
+                note.variant = Some(cell.variant.name.clone());
             }
             if let CellEvent::Sample(sample) = &mut what
-                && !cell.arm.level(factor::CLIENTS).is_empty()
+                && !cell.variant.level(factor::CLIENTS).is_empty()
             {
-                // The arms differ in it, so the step is the same for all.
-                factor::clients::without(&mut sample.step.id);
+                // The variants differ in it, so the task is the same for all.
+                factor::clients::without(&mut sample.task.id);
             }
             let repeats = match &what {
                 CellEvent::Note(note) => note.kind != NoteKind::SettleTimeout && !told.insert(note.clone()),
@@ -229,9 +230,9 @@ impl Runner<'_> {
             Outcome::Done => Ok(true),
             Outcome::Interrupted => Ok(false),
             Outcome::Failed { why } => {
-                let text = format!("failed in block {} and left the run: {why}", cell.block + 1);
-                self.tell(Event::Note(Note::new(NoteKind::ArmFailed, text).arm(&cell.arm.name)))?;
-                self.failed.insert(cell.arm.name, cell.block);
+                let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
+                self.tell(Event::Note(Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name)))?;
+                self.failed.insert(cell.variant.name, cell.round);
                 Ok(true)
             }
         }

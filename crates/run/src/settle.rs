@@ -1,4 +1,4 @@
-//! Settling in place of sleeping: waiting until nothing that came before can disturb what comes next.
+//! Settling instead of sleeping: waiting until nothing that came before can disturb what comes next.
 
 use fsarena_core::plan::SettlePlan;
 use fsarena_fs::lazy;
@@ -63,7 +63,7 @@ pub fn settle(scene: Scene, plan: &SettlePlan) -> Settled {
     let long = Duration::from_secs_f64(plan.timeout_s * INITIALISATION_TIMES);
     let mut before = look(kernel, device);
     if before.unwritten > plan.dirty.as_u64() {
-        // What others wrote is written now, rather than during a step.
+        // What others wrote is written now, rather than during a task.
         rustix::fs::sync();
     }
     let mut quiet = 0;

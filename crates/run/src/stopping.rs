@@ -1,10 +1,10 @@
-//! When a run stops: by the clock and the number of blocks, and where there are claims, once they are decided.
+//! When a run stops: by the clock and the number of rounds, and where there are claims, once they are decided.
 
 use crate::deciding::Outlook;
 use fsarena_core::plan::StopPlan;
 use std::time::Duration;
 
-/// Decides before each block whether it is run.
+/// Decides before each round whether it is run.
 #[derive(Debug, Clone)]
 pub struct Stopping {
     plan: StopPlan,
@@ -14,8 +14,8 @@ pub struct Stopping {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Run this block.
-    Block(u32),
+    /// Run this round.
+    Round(u32),
     /// Stop, for this reason.
     Stop {
         /// For people.
@@ -31,15 +31,15 @@ impl Stopping {
         Stopping { plan: plan.clone(), longest: Duration::ZERO }
     }
 
-    /// Takes note of how long a whole block took.
-    pub fn block_took(&mut self, took: Duration) {
+    /// Takes note of how long a whole round took.
+    pub fn round_took(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
     }
 
-    /// Whether block `number` is run, `elapsed` after the beginning. `outlook` is how the claims stand, where
+    /// Whether round `number` is run, `elapsed` after the beginning. `outlook` is how the claims stand, where
     /// they have a say.
     ///
-    /// The first block always is: a run without one answers nothing. Without claims time alone decides, so
+    /// The first round always is: a run without one answers nothing. Without claims time alone decides, so
     /// that the samples cannot bias how many of them there are. With claims the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`.
     pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
@@ -50,31 +50,31 @@ impl Stopping {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),
         });
-        if number >= self.plan.blocks {
-            let why = match self.plan.blocks {
-                1 => format!("its one block is done{open}"),
-                blocks => format!("all {blocks} blocks are done{open}"),
+        if number >= self.plan.rounds {
+            let why = match self.plan.rounds {
+                1 => format!("its one round is done{open}"),
+                rounds => format!("all {rounds} rounds are done{open}"),
             };
             return Next::Stop { why, complete: true };
         }
-        let Some(budget) = self.plan.budget_s else { return Next::Block(number) };
-        // With fewer arms than before a block takes less than the longest so far.
+        let Some(budget) = self.plan.budget_s else { return Next::Round(number) };
+        // With fewer variants than before a round takes less than the longest so far.
         let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
         if number > 0 && elapsed.as_secs_f64() + next > budget {
             let why =
-                format!("a further block would not have ended within the budget of {budget:.0} s{open}");
+                format!("a further round would not have ended within the budget of {budget:.0} s{open}");
             return Next::Stop { why, complete: true };
         }
-        Next::Block(number)
+        Next::Round(number)
     }
 }
 
-/// Why no further block can decide anything; None where one can.
+/// Why no further round can decide anything; None where one can.
 fn settled(outlook: &Outlook) -> Option<String> {
     match (outlook.open, outlook.stuck) {
         (0, 0) => Some("every claim is decided".into()),
-        (0, 1) => Some("every claim is decided but one, which no block can decide".into()),
-        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no block can decide")),
+        (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
+        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
         _ => None,
     }
 }
@@ -83,38 +83,38 @@ fn settled(outlook: &Outlook) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn rule(blocks: u32, budget_s: Option<f64>) -> Stopping {
-        Stopping::new(&StopPlan { blocks, budget_s, ..StopPlan::default() })
+    fn rule(rounds: u32, budget_s: Option<f64>) -> Stopping {
+        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() })
     }
 
     #[test]
-    fn the_number_of_blocks_ends_a_run() {
-        assert_eq!(rule(2, None).next(1, Duration::from_secs(9999), None), Next::Block(1));
+    fn the_number_of_rounds_ends_a_run() {
+        assert_eq!(rule(2, None).next(1, Duration::from_secs(9999), None), Next::Round(1));
         assert!(matches!(rule(2, None).next(2, Duration::ZERO, None), Next::Stop { complete: true, .. }));
     }
 
     #[test]
-    fn no_block_is_started_that_would_end_too_late() {
+    fn no_round_is_started_that_would_end_too_late() {
         let mut rule = rule(8, Some(100.0));
-        rule.block_took(Duration::from_secs(30));
-        rule.block_took(Duration::from_secs(20));
-        assert_eq!(rule.next(2, Duration::from_secs(69), None), Next::Block(2));
+        rule.round_took(Duration::from_secs(30));
+        rule.round_took(Duration::from_secs(20));
+        assert_eq!(rule.next(2, Duration::from_secs(69), None), Next::Round(2));
         assert!(matches!(rule.next(2, Duration::from_secs(71), None), Next::Stop { .. }));
     }
 
     #[test]
-    fn the_first_block_is_always_run() {
-        assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5), None), Next::Block(0));
+    fn the_first_round_is_always_run() {
+        assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5), None), Next::Round(0));
     }
 
     fn outlook(open: usize, stuck: usize, seconds: f64) -> Outlook {
-        Outlook { open, stuck, arms: Default::default(), seconds }
+        Outlook { open, stuck, variants: Default::default(), seconds }
     }
 
     fn why(next: Next) -> String {
         match next {
             Next::Stop { why, .. } => why,
-            Next::Block(block) => panic!("block {block}"),
+            Next::Round(round) => panic!("round {round}"),
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let next = |outlook| rule.next(9, Duration::ZERO, Some(&outlook));
         assert_eq!(why(next(outlook(0, 0, 1.0))), "every claim is decided");
         assert!(why(next(outlook(0, 2, 1.0))).starts_with("every claim is decided but 2"));
-        assert_eq!(next(outlook(1, 5, 1.0)), Next::Block(9));
+        assert_eq!(next(outlook(1, 5, 1.0)), Next::Round(9));
     }
 
     #[test]
@@ -132,14 +132,14 @@ mod tests {
         let one = outlook(1, 0, 30.0);
         assert_eq!(
             why(rule(9, None).next(9, Duration::ZERO, Some(&one))),
-            "all 9 blocks are done; one claim is left open"
+            "all 9 rounds are done; one claim is left open"
         );
         let mut rule = rule(400, Some(100.0));
-        rule.block_took(Duration::from_secs(90));
+        rule.round_took(Duration::from_secs(90));
         assert_eq!(
             rule.next(9, Duration::from_secs(70), Some(&one)),
-            Next::Block(9),
-            "fewer arms, shorter block"
+            Next::Round(9),
+            "fewer variants, shorter round"
         );
         let two = outlook(1, 1, 31.0);
         assert!(

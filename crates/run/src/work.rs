@@ -2,7 +2,7 @@
 
 use crate::agent;
 use crate::executor::Fatal;
-use fsarena_core::cell::{Arm, StepInfo, WorkloadPlan};
+use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::matrix::{self, work_of};
@@ -24,26 +24,26 @@ pub struct Work {
     pub programs: BTreeSet<String>,
     /// What every report of them must say.
     pub remarks: Vec<Note>,
-    /// Their timed steps.
-    pub steps: u32,
+    /// Their timed tasks.
+    pub tasks: u32,
 }
 
 impl Work {
-    /// The work of a plan, whichever of its arms does it.
+    /// The work of a plan, whichever of its variants does it.
     ///
     /// # Errors
     /// A workload that is unknown, or inputs of it that cannot be had.
-    pub fn of(plan: &Plan, arms: &[Arm]) -> Result<Work, Fatal> {
+    pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work, Fatal> {
         let mut all = Work::default();
         for asked in &plan.workloads {
             let mut ways: Vec<WorkloadPlan> = Vec::new();
-            for arm in arms {
-                let way = work_of(arm, asked);
+            for variant in variants {
+                let way = work_of(variant, asked);
                 if !ways.contains(&way) {
                     ways.push(way);
                 }
             }
-            // The arm that needs most decides; they share the inputs.
+            // The variant that needs most decides; they share the inputs.
             let mut needs = Room::default();
             for (at, way) in ways.iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
@@ -55,7 +55,7 @@ impl Work {
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
                 if at == 0 {
                     all.remarks.extend(remarks);
-                    all.steps += workload.outline(&job).len() as u32;
+                    all.tasks += workload.outline(&job).len() as u32;
                 }
             }
             all.room.bytes = all.room.bytes.max(needs.bytes);
@@ -94,23 +94,24 @@ pub fn metrics(plan: &Plan) -> Vec<&'static str> {
     metrics
 }
 
-/// The steps of a plan's cells in their order, with those that every filesystem goes through.
-pub fn outline(plan: &Plan) -> Vec<StepInfo> {
+/// The tasks of a plan's cells in their order, with those that every filesystem goes through.
+pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let formatted = plan.device.backing != Backing::Dir;
-    let around = |steps: &[(&str, &str)]| -> Vec<StepInfo> {
-        steps.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
+    let around = |tasks: &[(&str, &str)]| -> Vec<TaskInfo> {
+        tasks.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
     };
-    let arms = matrix::expand(plan);
-    let of_arm = |asked: &WorkloadPlan| arms.first().map_or(asked.clone(), |arm| work_of(arm, asked));
-    let by_clients = arms.iter().any(|arm| !arm.level(factor::CLIENTS).is_empty());
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_arm(asked)).ok());
-    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job)).map(|mut step| {
+    let variants = matrix::expand(plan);
+    let of_variant =
+        |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
+    let by_clients = variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty());
+    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_variant(asked)).ok());
+    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job)).map(|mut task| {
         if by_clients {
-            factor::clients::without(&mut step.id);
+            factor::clients::without(&mut task.id);
         }
-        step
+        task
     });
-    // In a guest mkfs is no step.
+    // In a guest mkfs is no task.
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let before = [("mkfs", "Make the filesystem"), ("mount", "Mount")];
     let before = around(if guest { &before[1..] } else { &before });

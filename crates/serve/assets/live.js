@@ -36,37 +36,37 @@ function rows(id, box, values) {
   byId(id).tBodies[0].replaceChildren(...values.map(row));
 }
 
-function arm({ arm, ratio_to_best: ratio, narrowing }) {
-  if (!ratio) return [arm, "best so far", "", ""];
+function variant({ variant, ratio_to_best: ratio, narrowing }) {
+  if (!ratio) return [variant, "best so far", "", ""];
   const few = ratio.provisional ? " ?" : "";
-  return [arm, ratio.value.toFixed(3) + few, `${ratio.low.toFixed(3)}–${ratio.high.toFixed(3)}`, narrowing];
+  return [variant, ratio.value.toFixed(3) + few, `${ratio.low.toFixed(3)}–${ratio.high.toFixed(3)}`, narrowing];
 }
 
-function claim({ claim, outcome, effect, blocks, provisional, narrowing }) {
+function claim({ claim, outcome, effect, rounds, provisional, narrowing }) {
   const known = effect ? `${percent(effect[0])} [${percent(effect[1])}, ${percent(effect[2])}]` : "nothing known yet";
-  return [claim, outcome, known + (provisional ? " so far" : ""), String(blocks), narrowing];
+  return [claim, outcome, known + (provisional ? " so far" : ""), String(rounds), narrowing];
 }
 
 // What runs now, and how far it is.
 function progress() {
-  const now = state.ended ? "Ended" : state.arm ? state.arm + (state.phase ? `: ${state.phase}` : "") : "…";
+  const now = state.ended ? "Ended" : state.variant ? state.variant + (state.phase ? `: ${state.phase}` : "") : "…";
   text("now", now);
-  byId("block").hidden = state.ended !== null;
-  byId("block").max = Math.max(1, state.steps_of_block);
-  byId("block").value = Math.min(state.steps, state.steps_of_block);
-  const block = state.block === null ? "" : `block ${state.block + 1}, `;
-  text("steps", state.steps_of_block ? `${block}step ${state.steps} of ${state.steps_of_block}` : "");
+  byId("round").hidden = state.ended !== null;
+  byId("round").max = Math.max(1, state.tasks_of_round);
+  byId("round").value = Math.min(state.tasks, state.tasks_of_round);
+  const round = state.round === null ? "" : `round ${state.round + 1}, `;
+  text("tasks", state.tasks_of_round ? `${round}task ${state.tasks} of ${state.tasks_of_round}` : "");
 }
 
 function show() {
-  live.dataset.blocks = state.done;
+  live.dataset.rounds = state.done;
   progress();
   byId("run").hidden = state.planned === null;
   byId("run").max = Math.max(1, state.planned ?? 1);
   byId("run").value = Math.min(state.done, state.planned ?? 0);
-  text("blocks", state.planned === null ? `${state.done} blocks done` : `${state.done} of ${state.planned} blocks done`);
+  text("rounds", state.planned === null ? `${state.done} rounds done` : `${state.done} of ${state.planned} rounds done`);
   text("left", state.left_s === null ? "" : `, ${state.at_most ? "at most" : "about"} ${duration(state.left_s)} left`);
-  rows("arms", "arms-box", state.arms.map(arm));
+  rows("variants", "variants-box", state.variants.map(variant));
   rows("claims-so-far", "claims-box", state.claims.map(claim));
   const words = state.timeouts > 0 ? [...state.words, `the machine did not settle in time ${state.timeouts} times`] : state.words;
   byId("words").replaceChildren(...words.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
@@ -83,16 +83,16 @@ function tick() {
 function told(event) {
   const inside = event.what ?? {};
   switch (event.run_event) {
-    case "block_started": return `block ${event.block + 1} begins: ${event.order.join(", ")}`;
-    case "block_finished": return `block ${event.block + 1} is done`;
-    case "cell_started": return `${event.cell.arm.name} begins`;
+    case "round_started": return `round ${event.round + 1} begins: ${event.order.join(", ")}`;
+    case "round_finished": return `round ${event.round + 1} is done`;
+    case "cell_started": return `${event.cell.variant.name} begins`;
     case "cell_finished": return event.outcome.outcome === "failed" ? `failed: ${event.outcome.why}` : `cell ${event.outcome.outcome}`;
     case "run_finished": return `the run ended: ${event.why}`;
     case "forecast": return event.text;
     case "note": return event.text;
     case "cell":
       if (inside.event === "phase") return inside.name;
-      if (inside.event === "sample") return `measured: ${inside.step.title}`;
+      if (inside.event === "sample") return `measured: ${inside.task.title}`;
       return inside.text ?? null;
     default: return null;
   }

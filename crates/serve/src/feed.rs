@@ -145,7 +145,7 @@ impl Feed {
             match how {
                 None => heard.live.end("its files cannot be read any more", false),
                 Some(summary) => {
-                    heard.live.has_done(summary.blocks);
+                    heard.live.has_done(summary.rounds);
                     heard.live.end(&summary.status.why, summary.status.complete);
                 }
             }
@@ -208,16 +208,16 @@ mod tests {
             let mut writer = written.writer();
             let feeds = Feeds::default();
             let (feed, mut listener) = feeds.follow(&written.run, || Live::of("elapsed", false)).unwrap();
-            writer.apply(&Event::BlockStarted { block: 0, order: vec!["ext4".into()] }).unwrap();
+            writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
             let first = until(&feed, &mut listener, |news| news.last > 0).await;
-            assert!(!first.ended && state(&first)["block"] == 0);
+            assert!(!first.ended && state(&first)["round"] == 0);
             let (again, _second) = feeds.follow(&written.run, || panic!("it is followed already")).unwrap();
-            writer.apply(&Event::BlockFinished { block: 0 }).unwrap();
+            writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
             writer.apply(&Event::RunFinished { why: "enough".into(), complete: true }).unwrap();
             until(&again, &mut listener, |news| news.ended).await;
             let rest = again.since(Some(first.last));
             assert_eq!(rest.events.len(), 2);
-            assert!(rest.events[0].1.contains("block_finished") && rest.events[1].0 == rest.last);
+            assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last);
             assert_eq!(state(&rest)["ended"]["why"], "enough");
             assert!(again.since(Some(12345)).events.is_empty() && again.since(None).events.is_empty());
         });

@@ -45,7 +45,7 @@ struct Known {
 }
 
 impl Overviews {
-    /// Every run of the folder, newest first. Blocks.
+    /// Every run of the folder, newest first. Rounds.
     ///
     /// # Errors
     /// Where the folder cannot be read.
@@ -60,7 +60,7 @@ impl Overviews {
         Ok(runs)
     }
 
-    /// Reads the folder before anybody asks. Blocks. A list that is asked for afterwards is made anew, of what is there
+    /// Reads the folder before anybody asks. Rounds. A list that is asked for afterwards is made anew, of what is there
     /// then.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Overview {
         let claims = self.plan.iter().flat_map(|plan| plan.claims.iter().map(|claim| &claim.text));
         let summary = &self.summary;
         let own = [&summary.id, &summary.study, &summary.started, &summary.status.why];
-        let lists = [&summary.arms, &summary.machines, &summary.notes].into_iter().flatten();
+        let lists = [&summary.variants, &summary.machines, &summary.notes].into_iter().flatten();
         let rest = self.verdict.get().into_iter().chain(&self.problem);
         let texts: Vec<String> = own
             .into_iter()

@@ -18,7 +18,7 @@ pub struct Points {
 type Kept = (Stamp, Option<Point>);
 
 impl Points {
-    /// What a run says; nothing where it has no such arm or cannot be read any more. Blocks.
+    /// What a run says; nothing where it has no such variant or cannot be read any more. Rounds.
     ///
     /// # Errors
     /// Where it knows no such metric, in words.

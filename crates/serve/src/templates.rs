@@ -58,7 +58,7 @@ pub struct History {
     /// What could be.
     pub studies: Vec<String>,
     /// What could be.
-    pub arms: Vec<String>,
+    pub variants: Vec<String>,
     /// What could be.
     pub metrics: Vec<String>,
     /// The picture, SVG.

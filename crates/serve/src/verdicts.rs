@@ -18,7 +18,7 @@ pub fn is_pending(run: &Overview) -> bool {
         && run.problem.is_none()
         && run.state() != "running"
         && run.stamp().bytes() <= LARGEST_LISTED
-        && run.summary.blocks > 0
+        && run.summary.rounds > 0
 }
 
 /// Works answers out for as long as the server runs, where somebody looks at the list.

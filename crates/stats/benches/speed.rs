@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const CLAIMS: usize = 1_000;
-const BLOCKS: usize = 400;
+const ROUNDS: usize = 400;
 const TIMES: usize = 5;
-/// The critical value at 400 blocks.
+/// The critical value at 400 rounds.
 const C: usize = 33_790;
 
 /// What a peer does with the same numbers, one claim a line, once it has read them: scipy's signed-rank test,
@@ -41,12 +41,12 @@ print(median(lambda: [wilcoxon(d) for d in claims]), median(walsh))";
 
 fn main() {
     let claims: Vec<Vec<f64>> = (0..CLAIMS as u64)
-        .map(|claim| differences(Noise::Spikes, Order::Random, BLOCKS, &mut stream(1, claim)))
+        .map(|claim| differences(Noise::Spikes, Order::Random, ROUNDS, &mut stream(1, claim)))
         .collect();
     let [signed_rank, averages] = python(&claims).map_or([None; 2], |peer| peer.map(Some));
     println!("{:<50} {:>10} {:>10} {:>10} {:>8}", "", "ms", "goal", "peer", "ratio");
     let all = median(|| all_claims(&claims));
-    row("1,000 claims x 400 blocks / scipy wilcoxon", all, Some(1e3), signed_rank);
+    row("1,000 claims x 400 rounds / scipy wilcoxon", all, Some(1e3), signed_rank);
     let one = median(|| {
         let walsh = Walsh::new(claims[0].clone()).expect("finite");
         (walsh.estimate(), walsh.interval(C))
@@ -64,7 +64,7 @@ fn main() {
     let bootstrap = median(|| bca::mean_ratio(&values[0], &values[1], 1));
     row("BCa interval, n = 400", bootstrap, None, None);
     let six = median(|| simultaneous(&values, 1));
-    row("simultaneous intervals of 6 arms, n = 400", six, None, None);
+    row("simultaneous intervals of 6 variants, n = 400", six, None, None);
     let begun = Instant::now();
     let passed = selftest(RUNS, 1).passed();
     let words = format!("selftest, {RUNS} runs a check: {}", if passed { "passed" } else { "FAILED" });
@@ -76,7 +76,7 @@ fn all_claims(data: &[Vec<f64>]) -> Vec<usize> {
     let verdicts = data.iter().map(|d| {
         let claim: Claim = black_box("untar.elapsed: xfs < ext4 by 1%").parse().expect("a claim");
         match claim.relation {
-            Relation::Pair(pair) => judge(&pair, d, Some(0.01)).expect("blocks"),
+            Relation::Pair(pair) => judge(&pair, d, Some(0.01)).expect("rounds"),
             Relation::Extreme(_) => unreachable!("the claim is about a pair"),
         }
     });

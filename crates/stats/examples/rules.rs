@@ -1,26 +1,26 @@
 //! Tables of what other tools' rules are worth:
 //! `cargo run --release -p fsarena-stats --example rules -- [RUNS]`.
 
-use fsarena_stats::simulate::rules::{BlocksNeeded, blocks_needed, error_rates};
+use fsarena_stats::simulate::rules::{RoundsNeeded, error_rates, rounds_needed};
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(4_000, |runs| runs.parse().expect("a number of runs"));
-    println!("False verdicts on identical arms, 1% noise ({runs} runs)\n");
-    println!("| rule | of each arm | white | with drift |\n|---|---:|---:|---:|");
+    println!("False verdicts on identical variants, 1% noise ({runs} runs)\n");
+    println!("| rule | of each variant | white | with drift |\n|---|---:|---:|---:|");
     for rate in error_rates(runs, 1) {
         let (white, drift) = (100.0 * rate.white, 100.0 * rate.drift);
-        println!("| {} | {} | {white:.1}% | {drift:.1}% |", rate.tool.name(), rate.blocks);
+        println!("| {} | {} | {white:.1}% | {drift:.1}% |", rate.tool.name(), rate.rounds);
     }
     let effects = [0.01, 0.02, 0.05];
-    let all = blocks_needed(&effects, runs, 2);
+    let all = rounds_needed(&effects, runs, 2);
     for drifts in [false, true] {
         let noise = if drifts { "1% noise and drift" } else { "1% noise" };
-        println!("\nBlocks needed to see an effect in four of five runs, all rules at 5% error, {noise}\n");
+        println!("\nRounds needed to see an effect in four of five runs, all rules at 5% error, {noise}\n");
         println!("| rule | 1% | 2% | 5% |\n|---|---:|---:|---:|");
-        let here: Vec<&BlocksNeeded> = all.iter().filter(|row| row.drifts == drifts).collect();
+        let here: Vec<&RoundsNeeded> = all.iter().filter(|row| row.drifts == drifts).collect();
         for rows in here.chunks(effects.len()) {
             let name = rows[0].tool.map_or("fsarena (sequential signed-rank)", |tool| tool.name());
-            let cell = |row: &&BlocksNeeded| row.blocks.map_or("over 400".to_string(), |n| n.to_string());
+            let cell = |row: &&RoundsNeeded| row.rounds.map_or("over 400".to_string(), |n| n.to_string());
             println!("| {name} | {} |", rows.iter().map(cell).collect::<Vec<_>>().join(" | "));
         }
     }

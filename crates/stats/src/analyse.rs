@@ -1,13 +1,13 @@
 //! The analysis of one metric of a run.
 //!
-//! Intervals are 95% for each pair of arms and step; they are not corrected for how many there are.
+//! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
 //! Verdicts on claims will stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
 
 use crate::comparison::{Comparison, compare, median};
 use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
 use crate::simulate::parallel;
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
@@ -18,35 +18,35 @@ use std::collections::BTreeSet;
 pub struct Analysis {
     /// The metric.
     pub metric: MetricInfo,
-    /// Its values, by step of the run, arm and block.
+    /// Its values, by task of the run, variant and round.
     pub grid: Grid,
-    /// The blocks that were dropped as a whole, ascending.
+    /// The rounds that were dropped as a whole, ascending.
     pub dropped: Vec<u32>,
-    /// Every step that has data, in the order of the run.
-    pub steps: Vec<StepAnalysis>,
-    /// All composite steps together. None where there is none with data.
+    /// Every task that has data, in the order of the run.
+    pub tasks: Vec<TaskAnalysis>,
+    /// All composite tasks together. None where there is none with data.
     pub overall: Option<Overall>,
 }
 
-/// One step.
+/// One task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StepAnalysis {
-    /// The step.
-    pub step: StepInfo,
-    /// How the arms compare on it.
+pub struct TaskAnalysis {
+    /// The task.
+    pub task: TaskInfo,
+    /// How the variants compare on it.
     pub comparison: Comparison,
 }
 
-/// All composite steps together.
+/// All composite tasks together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overall {
-    /// The number of steps in it.
-    pub steps: usize,
+    /// The number of tasks in it.
+    pub tasks: usize,
     /// Their sum, where the unit can be summed.
     pub total: Option<Composite>,
-    /// Their geometric mean: every step counts the same.
+    /// Their geometric mean: every task counts the same.
     pub geometric: Composite,
-    /// The sum as it would be without dropping any block, where some were dropped; else the same for the
+    /// The sum as it would be without dropping any round, where some were dropped; else the same for the
     /// geometric mean where there is no sum.
     pub without_drops: Option<Comparison>,
 }
@@ -72,7 +72,7 @@ impl Exits for Error {
     }
 }
 
-/// Analyses one metric. Arms and steps without data are left empty, never an error.
+/// Analyses one metric. Variants and tasks without data are left empty, never an error.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
@@ -81,66 +81,66 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     let dropped = grid::dropped(record);
     let grid = grid::grid(record, &rows, &dropped);
     let with_data: Vec<_> =
-        record.steps.iter().zip(&grid.values).filter(|(_, values)| has_data(values)).collect();
-    let steps = parallel(with_data.len(), |at| {
-        let (step, values) = with_data[at as usize];
-        StepAnalysis { step: step.clone(), comparison: compare(values, info.direction) }
+        record.tasks.iter().zip(&grid.values).filter(|(_, values)| has_data(values)).collect();
+    let tasks = parallel(with_data.len(), |at| {
+        let (task, values) = with_data[at as usize];
+        TaskAnalysis { task: task.clone(), comparison: compare(values, info.direction) }
     });
     let mut overall = overall(record, &grid, &info);
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
         overall.without_drops = without_drops(record, &rows, &info);
     }
-    Ok(Analysis { metric: info, grid, dropped: dropped.into_iter().collect(), steps, overall })
+    Ok(Analysis { metric: info, grid, dropped: dropped.into_iter().collect(), tasks, overall })
 }
 
 fn unknown(record: &RunRecord, metric: &str) -> Error {
     Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() }
 }
 
-/// The medians of one step, where nothing is to be compared.
+/// The medians of one task, where nothing is to be compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StepMedians {
-    /// The step.
-    pub step: StepInfo,
-    /// The median over blocks of each arm, in the metric's unit; none where it has no value.
-    pub arms: Vec<Option<f64>>,
+pub struct TaskMedians {
+    /// The task.
+    pub task: TaskInfo,
+    /// The median over rounds of each variant, in the metric's unit; none where it has no value.
+    pub variants: Vec<Option<f64>>,
 }
 
-/// The medians of every step of the composite that has data. What [`analyse`] says besides takes far longer.
+/// The medians of every task of the composite that has data. What [`analyse`] says besides takes far longer.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
-pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<StepMedians>, Error> {
+pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<TaskMedians>, Error> {
     let (_, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    let of = |(step, values): (&StepInfo, &Vec<Vec<f64>>)| StepMedians {
-        step: step.clone(),
-        arms: values.iter().map(|arm| median(arm)).collect(),
+    let of = |(task, values): (&TaskInfo, &Vec<Vec<f64>>)| TaskMedians {
+        task: task.clone(),
+        variants: values.iter().map(|variant| median(variant)).collect(),
     };
     Ok(grid.tasks(record).map(of).collect())
 }
 
 fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall> {
-    let steps: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    if steps.is_empty() {
+    let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
+    if tasks.is_empty() {
         return None;
     }
     Some(Overall {
-        steps: steps.len(),
-        total: adds_up(info.unit).then(|| composite::total(&steps, info.direction)),
-        geometric: composite::geometric(&steps, info.direction),
+        tasks: tasks.len(),
+        total: adds_up(info.unit).then(|| composite::total(&tasks, info.direction)),
+        geometric: composite::geometric(&tasks, info.direction),
         without_drops: None,
     })
 }
 
-/// What the answer is about, for each arm and block: the sum over the composite's steps where the unit can be summed,
-/// else their geometric mean; NaN where a block lacks one. Dropped blocks are left out.
+/// What the answer is about, for each variant and round: the sum over the composite's tasks where the unit can be summed,
+/// else their geometric mean; NaN where a round lacks one. Dropped rounds are left out.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    let steps: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    let values = if adds_up(info.unit) { composite::sums(&steps) } else { composite::means(&steps) };
+    let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
+    let values = if adds_up(info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
     Ok((info, values))
 }
 
@@ -149,7 +149,7 @@ fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 
-/// Whether the sum over steps means anything. That of rates and shares does not.
+/// Whether the sum over tasks means anything. That of rates and shares does not.
 pub fn adds_up(unit: Unit) -> bool {
     matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
 }
@@ -162,27 +162,27 @@ impl Overall {
 }
 
 impl Analysis {
-    /// The same without any word on which arm is better, for runs that cannot tell ([`Backing::ranks`]).
+    /// The same without any word on which variant is better, for runs that cannot tell ([`Backing::ranks`]).
     ///
     /// [`Backing::ranks`]: fsarena_core::plan::Backing::ranks
     pub fn unranked(mut self) -> Analysis {
-        let unranked = |step: StepAnalysis| StepAnalysis { comparison: step.comparison.unranked(), ..step };
-        self.steps = self.steps.into_iter().map(unranked).collect();
+        let unranked = |task: TaskAnalysis| TaskAnalysis { comparison: task.comparison.unranked(), ..task };
+        self.tasks = self.tasks.into_iter().map(unranked).collect();
         // A sum over tasks or a mean of them would have no use but to rank.
         self.overall = None;
         self
     }
 
-    /// Whether no comparison in it has enough blocks for an exact interval.
+    /// Whether no comparison in it has enough rounds for an exact interval.
     pub fn provisional(&self) -> bool {
         match &self.overall {
             Some(overall) => overall.main().comparison.provisional(),
-            None => self.steps.iter().all(|step| step.comparison.provisional()),
+            None => self.tasks.iter().all(|task| task.comparison.provisional()),
         }
     }
 
-    /// The steps of the composite.
-    pub fn tasks(&self) -> impl Iterator<Item = &StepAnalysis> {
-        self.steps.iter().filter(|step| step.step.in_composite)
+    /// The tasks of the composite.
+    pub fn tasks(&self) -> impl Iterator<Item = &TaskAnalysis> {
+        self.tasks.iter().filter(|task| task.task.in_composite)
     }
 }

@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 /// Resamples: 2.5% of them are 250, so that an end is known to some 6% of its own error.
 const RESAMPLES: usize = 9_999;
 
-/// How much longer all blocks together took: Σb/Σa. Unlike the Hodges–Lehmann estimate it counts every
+/// How much longer all rounds together took: Σb/Σa. Unlike the Hodges–Lehmann estimate it counts every
 /// spike in full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanRatio {
@@ -20,8 +20,8 @@ pub struct MeanRatio {
 }
 
 /// The ratio of means of paired positive values and its BCa interval (Efron 1987, "Better bootstrap confidence
-/// intervals"), resampling blocks. The same values and seed give the same interval. It is a fixed-sample
-/// interval: not for deciding when to stop. None under two blocks, or where a sum is not above 0.
+/// intervals"), resampling rounds. The same values and seed give the same interval. It is a fixed-sample
+/// interval: not for deciding when to stop. None under two rounds, or where a sum is not above 0.
 pub fn mean_ratio(a: &[f64], b: &[f64], seed: u64) -> Option<MeanRatio> {
     let pairs: Vec<(f64, f64)> =
         a.iter().copied().zip(b.iter().copied()).filter(|(a, b)| !a.is_nan() && !b.is_nan()).collect();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_blocks_and_too_few() {
+    fn equal_rounds_and_too_few() {
         let equal = mean_ratio(&[2.0; 8], &[3.0; 8], 1).unwrap();
         assert_eq!((equal.value, equal.low, equal.high), (1.5, 1.5, 1.5));
         assert_eq!(mean_ratio(&[1.0], &[2.0], 1), None);

@@ -24,9 +24,9 @@ pub struct Checked {
 /// What some figures say of a conclusion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// Held, refuted or undecided; none where nothing of it can be checked.
+    /// Held, refuted or inconclusive; none where nothing of it can be checked.
     pub outcome: Option<Outcome>,
-    /// The arms that it names and that are not there: what is said holds without them.
+    /// The variants that it names and that are not there: what is said holds without them.
     pub without: BTreeSet<String>,
     /// Where only some of the claims need to hold: how many do, of how many.
     pub counted: Option<(usize, usize)>,
@@ -61,14 +61,14 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
     };
     // All claims at once: what they share is derived once.
     let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
-    let published: Vec<&str> = sets.iter().flat_map(|set| set.arms()).collect();
+    let published: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
     // Who stands for another is compared with everyone, and so is everyone where no rivals are known.
     let judged = match published.is_empty() || !conclusions.roles.is_empty() {
         true => judge_all(record, &all),
         false => judge_among(record, &all, &published),
     };
     let mut judged = judged.into_iter();
-    let ran = |arm: &str| record.arms.iter().any(|known| known.name == arm);
+    let ran = |variant: &str| record.variants.iter().any(|known| known.name == variant);
     let answer = |conclusion: &Conclusion| {
         let mut without = BTreeSet::new();
         let (mut verdicts, mut missing) = (Vec::new(), None);
@@ -76,12 +76,12 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
         for judged in judged.by_ref().take(conclusion.claims.len()) {
             let rivals = match judged.claim.relation {
                 Relation::Extreme(_) => {
-                    sets.iter().find(|set| set.set == conclusion.set).map(Published::arms)
+                    sets.iter().find(|set| set.set == conclusion.set).map(Published::variants)
                 }
                 Relation::Pair(_) => None,
             };
-            let named = judged.claim.arms().into_iter().chain(rivals.into_iter().flatten());
-            without.extend(named.filter(|arm| !ran(arm)).map(String::from));
+            let named = judged.claim.variants().into_iter().chain(rivals.into_iter().flatten());
+            without.extend(named.filter(|variant| !ran(variant)).map(String::from));
             outcomes.push(judged.verdict.map(|verdict| verdict.outcome));
             verdicts.extend(judged.verdict);
             missing = missing.or(match among_then(&judged.claim, sets) {
@@ -95,32 +95,33 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
     conclusions.list.iter().map(answer).collect()
 }
 
-/// Whether a claim is about arms of published sets, `SET/ARM`.
+/// Whether a claim is about variants of published sets, `SET/VARIANT`.
 fn among_then(claim: &Claim, sets: &[Published]) -> bool {
-    let of_set =
-        |arm: &str| sets.iter().any(|set| arm.split_once('/').is_some_and(|(name, _)| name == set.set));
-    claim.arms().into_iter().any(of_set)
+    let of_set = |variant: &str| {
+        sets.iter().any(|set| variant.split_once('/').is_some_and(|(name, _)| name == set.set))
+    };
+    claim.variants().into_iter().any(of_set)
 }
 
-/// The claim with the arms of the run in the parts that the author's arms played, in whichever set.
+/// The claim with the variants of the run in the parts that the author's variants played, in whichever set.
 fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
     let mut claim = claim.clone();
-    if roles.len() != record.arms.len() {
+    if roles.len() != record.variants.len() {
         return claim;
     }
-    let play = |arm: &mut String| {
-        let name = arm.split_once('/').map_or(arm.as_str(), |(_, name)| name);
+    let play = |variant: &mut String| {
+        let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
         if let Some(part) = roles.iter().position(|role| role == name) {
-            *arm = record.arms[part].name.clone();
+            *variant = record.variants[part].name.clone();
         }
     };
     match &mut claim.relation {
-        Relation::Pair(Pair { left, right: Right::Arm(right), .. }) => {
+        Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {
             play(left);
             play(right);
         }
         Relation::Pair(Pair { left, .. }) => play(left),
-        Relation::Extreme(extreme) => play(&mut extreme.arm),
+        Relation::Extreme(extreme) => play(&mut extreme.variant),
     }
     claim
 }
@@ -142,7 +143,7 @@ fn combine(least: Least, outcomes: &[Option<Outcome>], without: BTreeSet<String>
         () if known == 0 => None,
         () if held >= needed => Some(Outcome::Held),
         () if of - refuted < needed => Some(Outcome::Refuted),
-        () => Some(Outcome::Undecided),
+        () => Some(Outcome::Inconclusive),
     };
     Answer { outcome, without, counted: (least != Least::All).then_some((held, of)), ..Answer::default() }
 }
@@ -153,28 +154,28 @@ mod tests {
 
     #[test]
     fn all_have_to_hold_or_as_many_as_are_asked_for() {
-        use Outcome::{Equivalent, Held, Refuted, Undecided};
+        use Outcome::{Equivalent, Held, Inconclusive, Refuted};
         let combined =
             |least, outcomes: &[Option<Outcome>]| combine(least, outcomes, BTreeSet::new()).outcome;
         assert_eq!(combined(Least::All, &[Some(Held), None]), Some(Held));
-        assert_eq!(combined(Least::All, &[Some(Held), Some(Undecided)]), Some(Undecided));
-        assert_eq!(combined(Least::All, &[Some(Undecided), Some(Refuted)]), Some(Refuted));
+        assert_eq!(combined(Least::All, &[Some(Held), Some(Inconclusive)]), Some(Inconclusive));
+        assert_eq!(combined(Least::All, &[Some(Inconclusive), Some(Refuted)]), Some(Refuted));
         assert_eq!(combined(Least::All, &[None, None]), None);
         assert_eq!(combined(Least::Count(1), &[Some(Held), Some(Refuted)]), Some(Held));
         assert_eq!(combined(Least::Count(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
         // What cannot be checked could hold.
-        assert_eq!(combined(Least::Count(2), &[Some(Held), None]), Some(Undecided));
+        assert_eq!(combined(Least::Count(2), &[Some(Held), None]), Some(Inconclusive));
         let answer = combine(Least::Count(2), &[Some(Held), None], BTreeSet::new());
         assert_eq!(answer.counted, Some((1, 2)));
     }
 
     #[test]
     fn a_share_is_of_what_can_be_checked() {
-        use Outcome::{Held, Refuted, Undecided};
+        use Outcome::{Held, Inconclusive, Refuted};
         let half = |outcomes: &[Option<Outcome>]| combine(Least::Share(0.5), outcomes, BTreeSet::new());
         assert_eq!(half(&[Some(Held), Some(Refuted), None, None]).outcome, Some(Held));
         assert_eq!(half(&[Some(Held), Some(Refuted), Some(Refuted)]).outcome, Some(Refuted));
-        assert_eq!(half(&[Some(Held), Some(Undecided), Some(Refuted)]).outcome, Some(Undecided));
+        assert_eq!(half(&[Some(Held), Some(Inconclusive), Some(Refuted)]).outcome, Some(Inconclusive));
         assert_eq!(half(&[Some(Held), Some(Refuted), None]).counted, Some((1, 2)));
         assert_eq!(half(&[None]).outcome, None);
     }

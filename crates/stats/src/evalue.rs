@@ -1,4 +1,4 @@
-//! E-values for the centre of paired differences: evidence that may be looked at after every block.
+//! E-values for the centre of paired differences: evidence that may be looked at after every round.
 //!
 //! With r_i the rank of |d_i − θ| among the first i and z_i = √3·sgn(d_i − θ)·r_i/(i + 1),
 //! `E_n(θ) = mean over λ ∈ ±{.15, .35, .8, 1.8, 4} of Π_i exp(λ z_i)/cosh(λ z_i)`.
@@ -10,10 +10,10 @@
 /// The bets. Each is also made the other way.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 
-/// The evidence against "the centre of `d` is `theta`", in the order in which the blocks were run.
+/// The evidence against "the centre of `d` is `theta`", in the order in which the rounds were run.
 ///
-/// 1 without any block; reject at level α once it reaches 1/α. A factor is at most 2, so that only after
-/// more than 1,000 blocks the product can leave what an f64 holds; then it stays infinite. All values must
+/// 1 without any round; reject at level α once it reaches 1/α. A factor is at most 2, so that only after
+/// more than 1,000 rounds the product can leave what an f64 holds; then it stays infinite. All values must
 /// be finite.
 pub fn e_value(d: &[f64], theta: f64) -> f64 {
     let mut evidence = Evidence::against(theta);
@@ -23,7 +23,7 @@ pub fn e_value(d: &[f64], theta: f64) -> f64 {
     evidence.value()
 }
 
-/// An e-value that grows block by block.
+/// An e-value that grows round by round.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     theta: f64,
@@ -34,12 +34,12 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// No block yet.
+    /// No round yet.
     pub fn against(theta: f64) -> Evidence {
         Evidence { theta, seen: Vec::new(), wealth: [[1.0; 2]; BETS.len()] }
     }
 
-    /// Takes the next block.
+    /// Takes the next round.
     pub fn push(&mut self, d: f64) {
         let z = self.score(d - self.theta);
         for (bet, [up, down]) in BETS.iter().zip(&mut self.wealth) {
@@ -72,8 +72,8 @@ const SCAN: usize = 16;
 /// Halvings between the last centre that is rejected and the first that is not.
 const HALVINGS: usize = 16;
 
-/// The centres that the evidence does not reject at level α: an interval that holds at every block at
-/// once, with probability 1 − α. An end is infinite while there are too few blocks to bound it. None
+/// The centres that the evidence does not reject at level α: an interval that holds at every round at
+/// once, with probability 1 − α. An end is infinite while there are too few rounds to bound it. None
 /// where no centre survives, which says that d is symmetric about none.
 ///
 /// The set is scanned from outside at order statistics of d, then bisected. What it bounds is the hull:
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_block_by_hand() {
+    fn one_round_by_hand() {
         // z = √3/2 whatever the size; the mean over both signs of each bet is exactly 1.
         assert!((e_value(&[0.3], 0.0) - 1.0).abs() < 1e-12);
         assert_eq!(e_value(&[], 0.0), 1.0);
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_bound_nothing() {
+    fn few_rounds_bound_nothing() {
         assert_eq!(interval(&[0.1, 0.2], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
         assert_eq!(interval(&[], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
     }
 
     #[test]
-    fn equal_blocks_leave_their_value() {
+    fn equal_rounds_leave_their_value() {
         let (low, high) = interval(&[0.25; 40], 0.05).unwrap();
         assert!((low - 0.25).abs() < 1e-9 && (high - 0.25).abs() < 1e-9, "{low} {high}");
     }

@@ -1,57 +1,57 @@
-//! From the rows of a record to one value for each step, arm and block.
+//! From the rows of a record to one value for each task, variant and round.
 
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values by step, arm and block.
+/// Values by task, variant and round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
-    /// The blocks that the columns stand for, ascending.
-    pub blocks: Vec<u32>,
-    /// `values[step][arm][column]`; NaN where there is none.
+    /// The rounds that the columns stand for, ascending.
+    pub rounds: Vec<u32>,
+    /// `values[task][variant][column]`; NaN where there is none.
     pub values: Vec<Vec<Vec<f64>>>,
 }
 
 impl Grid {
-    /// A metric or reading without the blocks that were dropped as a whole. None where nothing is called so.
+    /// A metric or reading without the rounds that were dropped as a whole. None where nothing is called so.
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
         Some((info, grid(record, &rows, &dropped(record))))
     }
 
-    /// The steps of the composite that have data, with their values by arm and block.
+    /// The tasks of the composite that have data, with their values by variant and round.
     pub fn tasks<'a>(
         &'a self,
         record: &'a RunRecord,
-    ) -> impl Iterator<Item = (&'a StepInfo, &'a Vec<Vec<f64>>)> {
-        let steps = record.steps.iter().zip(&self.values);
-        steps.filter(|(step, values)| step.in_composite && has_data(values))
+    ) -> impl Iterator<Item = (&'a TaskInfo, &'a Vec<Vec<f64>>)> {
+        let tasks = record.tasks.iter().zip(&self.values);
+        tasks.filter(|(task, values)| task.in_composite && has_data(values))
     }
 }
 
-/// Sorts one value a row into the grid, leaving out some blocks. Several values of one step in one cell's
-/// block (workloads that share a step, or repeats on one mkfs) are one observation: their mean.
+/// Sorts one value a row into the grid, leaving out some rounds. Several values of one task in one cell's
+/// round (workloads that share a task, or repeats on one mkfs) are one observation: their mean.
 pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid {
-    let blocks = blocks(record, leave_out);
-    let empty = vec![vec![f64::NAN; blocks.len()]; record.arms.len()];
-    let mut values = vec![empty; record.steps.len()];
+    let rounds = rounds(record, leave_out);
+    let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
+    let mut values = vec![empty; record.tasks.len()];
     let mut means = Means::default();
-    each_placed(record, rows, &blocks, |place, value| {
-        means.add(&mut values[place.step][place.arm][place.column], place, value);
+    each_placed(record, rows, &rounds, |place, value| {
+        means.add(&mut values[place.task][place.variant][place.column], place, value);
     });
-    Grid { blocks, values }
+    Grid { rounds, values }
 }
 
-/// What [`grid`] holds, for each arm one column behind the other, with every step in it: the order in which rows come,
-/// so that it takes far less time. For sums over steps.
-pub fn by_block(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<Vec<f64>> {
-    let (blocks, steps) = (blocks(record, leave_out), record.steps.len());
-    let mut values = vec![vec![f64::NAN; blocks.len() * steps]; record.arms.len()];
+/// What [`grid`] holds, for each variant one column behind the other, with every task in it: the order in which rows come,
+/// so that it takes far less time. For sums over tasks.
+pub fn by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<Vec<f64>> {
+    let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
+    let mut values = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
     let mut means = Means::default();
-    each_placed(record, rows, &blocks, |place, value| {
-        means.add(&mut values[place.arm][place.column * steps + place.step], place, value);
+    each_placed(record, rows, &rounds, |place, value| {
+        means.add(&mut values[place.variant][place.column * tasks + place.task], place, value);
     });
     values
 }
@@ -59,20 +59,20 @@ pub fn by_block(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> 
 /// Where a value belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    step: usize,
-    arm: usize,
+    task: usize,
+    variant: usize,
     column: usize,
 }
 
-/// Calls `each` with the values that are there and their places among these blocks.
-fn each_placed(record: &RunRecord, rows: &[f64], blocks: &[u32], mut each: impl FnMut(Place, f64)) {
+/// Calls `each` with the values that are there and their places among these rounds.
+fn each_placed(record: &RunRecord, rows: &[f64], rounds: &[u32], mut each: impl FnMut(Place, f64)) {
     // There are far more rows than cells.
     let of_cell: Vec<(usize, Option<usize>)> =
-        record.cells.iter().map(|cell| (cell.arm, blocks.binary_search(&cell.block).ok())).collect();
-    let placed = record.samples.cell.iter().zip(&record.samples.step).zip(rows);
-    for ((cell, step), value) in placed.filter(|(_, value)| !value.is_nan()) {
-        let (arm, Some(column)) = of_cell[*cell as usize] else { continue };
-        each(Place { step: *step as usize, arm, column }, *value);
+        record.cells.iter().map(|cell| (cell.variant, rounds.binary_search(&cell.round).ok())).collect();
+    let placed = record.samples.cell.iter().zip(&record.samples.task).zip(rows);
+    for ((cell, task), value) in placed.filter(|(_, value)| !value.is_nan()) {
+        let (variant, Some(column)) = of_cell[*cell as usize] else { continue };
+        each(Place { task: *task as usize, variant, column }, *value);
     }
 }
 
@@ -95,26 +95,26 @@ impl Means {
     }
 }
 
-/// The blocks that a run has begun, ascending, but for those to leave out.
-pub fn blocks(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
-    let mut blocks: Vec<u32> = record.cells.iter().map(|cell| cell.block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    blocks.retain(|block| !leave_out.contains(block));
-    blocks
+/// The rounds that a run has begun, ascending, but for those to leave out.
+pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
+    let mut rounds: Vec<u32> = record.cells.iter().map(|cell| cell.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds.retain(|round| !leave_out.contains(round));
+    rounds
 }
 
-/// Whether any arm of a step has a value in any block.
+/// Whether any variant of a task has a value in any round.
 pub fn has_data(values: &[Vec<f64>]) -> bool {
     values.iter().flatten().any(|value| !value.is_nan())
 }
 
-/// The blocks that were dropped as a whole.
+/// The rounds that were dropped as a whole.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
     record
         .notes
         .iter()
         .filter(|(_, note)| note.kind == NoteKind::Dropped)
-        .filter_map(|(block, _)| *block)
+        .filter_map(|(round, _)| *round)
         .collect()
 }

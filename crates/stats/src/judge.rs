@@ -23,38 +23,38 @@ pub struct Judged {
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
     pub missing: Option<String>,
-    /// The arm compared with: the right side, or the rival that settles a claim about all arms or leaves it
-    /// open. None where two quantities of one arm are compared.
+    /// The variant compared with: the right side, or the rival that settles a claim about all variants or leaves it
+    /// open. None where two quantities of one variant are compared.
     pub rival: Option<String>,
-    /// ln(left/right) of the decisive comparison, block by block.
+    /// ln(left/right) of the decisive comparison, round by round.
     pub d: Vec<f64>,
-    /// Blocks of it that a zero or negative value made useless.
+    /// Rounds of it that a zero or negative value made useless.
     pub excluded: usize,
-    /// The arms whose next block could decide it; none once it is decided.
+    /// The variants whose next round could decide it; none once it is decided.
     pub needs: Vec<usize>,
-    /// What the verdict would be with the blocks that were dropped, where some were.
+    /// What the verdict would be with the rounds that were dropped, where some were.
     pub with_drops: Option<Outcome>,
 }
 
 impl Judged {
-    /// What became of it; undecided where the run says nothing.
+    /// What became of it; inconclusive where the run says nothing.
     pub fn outcome(&self) -> Outcome {
-        self.verdict.map_or(Outcome::Undecided, |verdict| verdict.outcome)
+        self.verdict.map_or(Outcome::Inconclusive, |verdict| verdict.outcome)
     }
 
-    /// Whether another block could still decide it.
+    /// Whether another round could still decide it.
     pub fn open(&self) -> bool {
-        self.outcome() == Outcome::Undecided
+        self.outcome() == Outcome::Inconclusive
     }
 }
 
 /// Judges claims on a run. Any stored run can be judged, by any claim.
 pub fn judge_all(record: &RunRecord, claims: &[Claim]) -> Vec<Judged> {
-    let everyone: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let everyone: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     judge_among(record, claims, &everyone)
 }
 
-/// The same, where claims about all arms are about these only.
+/// The same, where claims about all variants are about these only.
 pub fn judge_among(record: &RunRecord, claims: &[Claim], among: &[&str]) -> Vec<Judged> {
     let dropped = grid::dropped(record);
     let mut judge = Judge::new(record, among, &dropped);
@@ -80,7 +80,7 @@ pub fn family(judged: &[Judged]) -> Vec<usize> {
     let evidence = |judged: &Judged| match judged.outcome() {
         Outcome::Held | Outcome::Refuted => judged.verdict.map_or(0.0, |verdict| verdict.e_value),
         // What is not rejected counts among the m of the family all the same.
-        Outcome::Undecided | Outcome::Equivalent => 0.0,
+        Outcome::Inconclusive | Outcome::Equivalent => 0.0,
     };
     let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
     selected.sort_unstable();
@@ -90,16 +90,16 @@ pub fn family(judged: &[Judged]) -> Vec<usize> {
 /// A claim as it is understood: `true where ext4/xfs is under 0.95`. `margin` serves claims that name none.
 pub fn meaning(claim: &Claim, margin: f64) -> String {
     let pair = match &claim.relation {
-        Relation::Extreme(Extreme { end, arm, negated }) => {
+        Relation::Extreme(Extreme { end, variant, negated }) => {
             let (every, than) =
-                if *negated { ("some other arm is", "not ") } else { ("every other arm is", "") };
+                if *negated { ("some other variant is", "not ") } else { ("every other variant is", "") };
             let side = if (*end == End::Best) == *negated { "better" } else { "worse" };
-            return format!("{arm} is {than}{end}: true where {every} {side} than {arm}");
+            return format!("{variant} is {than}{end}: true where {every} {side} than {variant}");
         }
         Relation::Pair(pair) => pair,
     };
     let right = match &pair.right {
-        Right::Arm(arm) => arm.clone(),
+        Right::Variant(variant) => variant.clone(),
         Right::Quantity(quantity) => quantity.to_string(),
     };
     let region = Region::of(pair, Some(margin));
@@ -142,17 +142,17 @@ impl<'a> Judge<'a> {
             rival: None,
             d: vec![],
             excluded: 0,
-            needs: claim.arms().iter().filter_map(|name| self.arm(name).ok()).collect(),
+            needs: claim.variants().iter().filter_map(|name| self.variant(name).ok()).collect(),
             with_drops: None,
         })
     }
 
     fn pair(&mut self, claim: &Claim, pair: &Pair) -> Result<Judged, Missing> {
-        let left = self.arm(&pair.left)?;
+        let left = self.variant(&pair.left)?;
         let subject = self.quantities.get(&claim.subject)?;
         let (right, values) = match &pair.right {
-            Right::Arm(name) => {
-                let right = self.arm(name)?;
+            Right::Variant(name) => {
+                let right = self.variant(name)?;
                 (Some(right), subject.values[right].clone())
             }
             Right::Quantity(other) => {
@@ -163,13 +163,13 @@ impl<'a> Judge<'a> {
         };
         let Pairs { d, excluded } = log_ratios(&values, &subject.values[left]);
         let verdict = verdict::judge(pair, &d, Some(self.record.plan.stop.margin()))
-            .ok_or_else(|| format!("no block has both sides of it{}", useless(excluded)))?;
-        let needs = if verdict.outcome == Outcome::Undecided { [Some(left), right] } else { [None, None] };
+            .ok_or_else(|| format!("no round has both sides of it{}", useless(excluded)))?;
+        let needs = if verdict.outcome == Outcome::Inconclusive { [Some(left), right] } else { [None, None] };
         Ok(Judged {
             claim: claim.clone(),
             verdict: Some(verdict),
             missing: None,
-            rival: right.map(|right| self.record.arms[right].name.clone()),
+            rival: right.map(|right| self.record.variants[right].name.clone()),
             d,
             excluded,
             needs: needs.into_iter().flatten().collect(),
@@ -178,11 +178,11 @@ impl<'a> Judge<'a> {
     }
 
     fn extreme(&mut self, claim: &Claim, extreme: &Extreme) -> Result<Judged, Missing> {
-        let arm = self.arm(&extreme.arm)?;
+        let variant = self.variant(&extreme.variant)?;
         let subject = self.quantities.get(&claim.subject)?;
-        let rivals: Vec<(usize, Pairs)> = (0..self.record.arms.len())
-            .filter(|rival| *rival != arm && self.competes(*rival))
-            .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[arm])))
+        let rivals: Vec<(usize, Pairs)> = (0..self.record.variants.len())
+            .filter(|rival| *rival != variant && self.competes(*rival))
+            .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[variant])))
             .collect();
         let races: Vec<Rival> = rivals.iter().map(|(_, pairs)| Rival { d: &pairs.d }).collect();
         let direction = subject.metric.direction;
@@ -191,19 +191,19 @@ impl<'a> Judge<'a> {
         }
         let verdict =
             verdict::judge_extreme(extreme, &races, direction, Some(self.record.plan.stop.margin()))
-                .ok_or("no block has another arm beside it")?;
+                .ok_or("no round has another variant beside it")?;
         let mut needs = vec![];
-        if verdict.outcome == Outcome::Undecided {
+        if verdict.outcome == Outcome::Inconclusive {
             let ahead_is_below = (direction == Direction::Lower) == (extreme.end == End::Best);
             let racing = rivals.iter().filter(|(_, pairs)| !ahead(&pairs.d, ahead_is_below));
-            needs = racing.map(|(rival, _)| *rival).chain([arm]).collect();
+            needs = racing.map(|(rival, _)| *rival).chain([variant]).collect();
         }
         let decisive = verdict.rival.map(|at| &rivals[at]);
         Ok(Judged {
             claim: claim.clone(),
             verdict: Some(verdict),
             missing: None,
-            rival: decisive.map(|(rival, _)| self.record.arms[*rival].name.clone()),
+            rival: decisive.map(|(rival, _)| self.record.variants[*rival].name.clone()),
             d: decisive.map_or(vec![], |(_, pairs)| pairs.d.clone()),
             excluded: decisive.map_or(0, |(_, pairs)| pairs.excluded),
             needs,
@@ -211,20 +211,20 @@ impl<'a> Judge<'a> {
         })
     }
 
-    fn arm(&self, name: &str) -> Result<usize, Missing> {
-        let found = self.record.arms.iter().position(|arm| arm.name == name);
-        found.ok_or_else(|| format!("the run has no arm `{name}`"))
+    fn variant(&self, name: &str) -> Result<usize, Missing> {
+        let found = self.record.variants.iter().position(|variant| variant.name == name);
+        found.ok_or_else(|| format!("the run has no variant `{name}`"))
     }
 
-    /// An arm that failed left the run: nobody can be told to be better than what never ended.
-    fn competes(&self, arm: usize) -> bool {
+    /// A variant that failed left the run: nobody can be told to be better than what never ended.
+    fn competes(&self, variant: usize) -> bool {
         let failed = |outcome: &event::Outcome| matches!(outcome, event::Outcome::Failed { .. });
-        self.among.contains(&self.record.arms[arm].name.as_str())
-            && !self.record.cells.iter().any(|cell| cell.arm == arm && failed(&cell.outcome))
+        self.among.contains(&self.record.variants[variant].name.as_str())
+            && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
     }
 }
 
-/// Whether the arm of the claim is told to be ahead of this rival.
+/// Whether the variant of the claim is told to be ahead of this rival.
 fn ahead(d: &[f64], ahead_is_below: bool) -> bool {
     Centre::of(d).is_some_and(|centre| {
         let (low, high) = centre.wide;

@@ -1,10 +1,10 @@
-//! Compact letter display: arms that share a letter were not separated.
+//! Compact letter display: variants that share a letter were not separated.
 //!
 //! Insert-and-absorb, Piepho (2004), "An algorithm for a letter-based representation of all-pairwise
 //! comparisons". Sharing a letter does not mean "same"; it means "not told apart here".
 
-/// The letters of each arm. `separated[i][j]` says whether i and j were told apart; it must be symmetric.
-/// `order` lists the arms to be lettered, best first: the first of them has an `a`. Arms not listed get
+/// The letters of each variant. `separated[i][j]` says whether i and j were told apart; it must be symmetric.
+/// `order` lists the variants to be lettered, best first: the first of them has an `a`. Variants not listed get
 /// no letter.
 pub fn assign(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {
     let mut columns: Vec<Vec<bool>> = vec![vec![true; order.len()]];
@@ -15,7 +15,7 @@ pub fn assign(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {
             }
         }
     }
-    // In the order of their first members, then of their second, …: the best arm is in the first.
+    // In the order of their first members, then of their second, …: the best variant is in the first.
     columns.sort_by(|a, b| b.cmp(a));
     let mut letters = vec![String::new(); separated.len()];
     for (number, column) in columns.iter().enumerate() {
@@ -66,8 +66,8 @@ fn letter(number: usize) -> String {
 mod tests {
     use super::*;
 
-    fn matrix(arms: usize, pairs: &[(usize, usize)]) -> Vec<Vec<bool>> {
-        let mut matrix = vec![vec![false; arms]; arms];
+    fn matrix(variants: usize, pairs: &[(usize, usize)]) -> Vec<Vec<bool>> {
+        let mut matrix = vec![vec![false; variants]; variants];
         for &(i, j) in pairs {
             (matrix[i][j], matrix[j][i]) = (true, true);
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn letters_say_exactly_what_the_matrix_says() {
-        // Every graph on five arms: two arms share a letter if and only if they were not separated.
+        // Every graph on five variants: two variants share a letter if and only if they were not separated.
         let pairs: Vec<_> = (0..5).flat_map(|i| (i + 1..5).map(move |j| (i, j))).collect();
         for bits in 0u32..1 << pairs.len() {
             let chosen: Vec<_> =
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_left_out_get_none() {
+    fn variants_left_out_get_none() {
         assert_eq!(assign(&matrix(3, &[(0, 2)]), &[2, 0]), ["b", "", "a"]);
     }
 }

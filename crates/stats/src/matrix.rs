@@ -1,13 +1,13 @@
 //! Anomalies in a block-size × threads matrix: which cells break a rule of storage, grouped by cause.
 //!
 //! A rule compares the throughput of cells against a tolerance ([`limits`]). With replicates each
-//! comparison is an interval of the within-block log ratio ([`crate::walsh`]); a published table has one
+//! comparison is an interval of the within-round log ratio ([`crate::walsh`]); a published table has one
 //! value a cell, so there the value itself is held against the tolerance, and a break that no neighbour
 //! shares is not claimed unless it is large ([`limits::ALONE`]).
 //!
-//! Flags become findings in three steps: cells of one rule that touch are one region ([`region`]);
+//! Flags become findings in three tasks: cells of one rule that touch are one region ([`region`]);
 //! regions that describe the same cells are one finding ([`finding`]); findings are ranked by size ×
-//! extent. What a run's own blocks suggest stays unconfirmed until fresh blocks say the same
+//! extent. What a run's own rounds suggest stays unconfirmed until fresh rounds say the same
 //! ([`confirm`]).
 
 pub mod cells;
@@ -34,10 +34,10 @@ pub struct Analysis {
     /// Comparisons that the rules made.
     pub trials: usize,
     /// Comparisons that e-BH selected at [`limits::ALPHA`]: of these at most that share is expected to be
-    /// false. With few blocks a large matrix cannot reach it; that is what fresh blocks are for.
+    /// false. With few rounds a large matrix cannot reach it; that is what fresh rounds are for.
     pub selected: usize,
     /// The most replicates that a cell has; 1 for a published table.
-    pub blocks: usize,
+    pub rounds: usize,
 }
 
 /// Searches a matrix. `device` is the most that the device can move, in bytes a second, where that is
@@ -54,6 +54,6 @@ pub fn analyse(matrix: &Matrix, device: Option<f64>) -> Analysis {
         findings: finding::findings(flags, &breaks, &chosen),
         trials: e.len(),
         selected: chosen.len(),
-        blocks: matrix.blocks(),
+        rounds: matrix.rounds(),
     }
 }

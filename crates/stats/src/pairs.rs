@@ -1,18 +1,18 @@
-//! Paired differences within blocks.
+//! Paired differences within rounds.
 
-/// The within-block log ratios of two arms.
+/// The within-round log ratios of two variants.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pairs {
-    /// d_i = ln(b_i / a_i), one for each block that has both.
+    /// d_i = ln(b_i / a_i), one for each round that has both.
     pub d: Vec<f64>,
-    /// Blocks that have both, but a value that is zero or negative: it has no logarithm.
+    /// Rounds that have both, but a value that is zero or negative: it has no logarithm.
     pub excluded: usize,
 }
 
-/// Pairs two arms block by block; NaN marks a block that lacks the arm.
+/// Pairs two variants round by round; NaN marks a round that lacks the variant.
 ///
-/// Blocks in which one value is zero or negative are left out and counted. They are left out whichever
-/// arm has the zero, but a count that is not small means that a ratio is the wrong question.
+/// Rounds in which one value is zero or negative are left out and counted. They are left out whichever
+/// variant has the zero, but a count that is not small means that a ratio is the wrong question.
 pub fn log_ratios(a: &[f64], b: &[f64]) -> Pairs {
     let mut pairs = Pairs::default();
     for (a, b) in a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()) {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_blocks_with_both_count() {
+    fn only_rounds_with_both_count() {
         let pairs = log_ratios(&[1.0, f64::NAN, 2.0, 4.0], &[2.0, 3.0, f64::NAN, 4.0]);
         assert_eq!(pairs, Pairs { d: vec![2f64.ln(), 0.0], excluded: 0 });
     }

@@ -10,9 +10,9 @@ pub const RATIOS: [f64; LOOKS.len()] = [
     0.228, 0.202, 0.176,
 ];
 
-/// The spread of d from a pilot of a few blocks: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos
+/// The spread of d from a pilot of a few rounds: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos
 /// 1976; Rousseeuw and Croux 1993, section 3). It estimates the standard deviation of normal noise, with 86%
-/// of its efficiency, and a spike in the pilot does not ruin it. None under three blocks.
+/// of its efficiency, and a spike in the pilot does not ruin it. None under three rounds.
 pub fn spread(d: &[f64]) -> Option<f64> {
     if d.len() < 3 || d.iter().any(|d| !d.is_finite()) {
         return None;
@@ -23,15 +23,15 @@ pub fn spread(d: &[f64]) -> Option<f64> {
     Some(1.0483 * crate::comparison::median(&gaps)?)
 }
 
-/// The effect that `blocks` blocks can resolve where d has this spread, as a fraction: found in four of five
-/// runs. None under 8 blocks.
-pub fn resolvable(spread: f64, blocks: usize) -> Option<f64> {
-    let look = LOOKS.iter().position(|look| Some(*look) == table::at(blocks))?;
+/// The effect that `rounds` rounds can resolve where d has this spread, as a fraction: found in four of five
+/// runs. None under 8 rounds.
+pub fn resolvable(spread: f64, rounds: usize) -> Option<f64> {
+    let look = LOOKS.iter().position(|look| Some(*look) == table::at(rounds))?;
     Some((RATIOS[look] * spread).exp_m1())
 }
 
-/// The blocks needed to find an effect, a fraction, in four of five runs. None where 400 are not enough.
-pub fn blocks_for(spread: f64, effect: f64) -> Option<usize> {
+/// The rounds needed to find an effect, a fraction, in four of five runs. None where 400 are not enough.
+pub fn rounds_for(spread: f64, effect: f64) -> Option<usize> {
     let look = RATIOS.iter().position(|ratio| ratio * spread <= effect.ln_1p())?;
     Some(LOOKS[look].n)
 }
@@ -41,33 +41,33 @@ pub fn blocks_for(spread: f64, effect: f64) -> Option<usize> {
 pub struct Forecast {
     /// The budget, in seconds.
     pub budget_s: f64,
-    /// The blocks that it has time for.
-    pub blocks: usize,
-    /// The effect that those can resolve, as a fraction. None under 8 blocks.
+    /// The rounds that it has time for.
+    pub rounds: usize,
+    /// The effect that those can resolve, as a fraction. None under 8 rounds.
     pub resolves: Option<f64>,
     /// The effect that was asked for, as a fraction.
     pub wanted: f64,
-    /// How long that takes, in seconds. None where 400 blocks are not enough.
+    /// How long that takes, in seconds. None where 400 rounds are not enough.
     pub wanted_s: Option<f64>,
-    /// How long the fewest blocks with a verdict take, in seconds.
+    /// How long the fewest rounds with a verdict take, in seconds.
     pub least_s: f64,
 }
 
-/// Forecasts from the d of a pilot and the seconds that one of its blocks took. None where the pilot is under
-/// three blocks or took no time.
-pub fn forecast(pilot: &[f64], block_s: f64, budget_s: f64, wanted: f64) -> Option<Forecast> {
-    if !(block_s > 0.0 && budget_s >= 0.0) {
+/// Forecasts from the d of a pilot and the seconds that one of its rounds took. None where the pilot is under
+/// three rounds or took no time.
+pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted: f64) -> Option<Forecast> {
+    if !(round_s > 0.0 && budget_s >= 0.0) {
         return None;
     }
     let spread = spread(pilot)?;
-    let blocks = (budget_s / block_s) as usize;
+    let rounds = (budget_s / round_s) as usize;
     Some(Forecast {
         budget_s,
-        blocks,
-        resolves: resolvable(spread, blocks),
+        rounds,
+        resolves: resolvable(spread, rounds),
         wanted,
-        wanted_s: blocks_for(spread, wanted).map(|blocks| blocks as f64 * block_s),
-        least_s: table::FIRST_LOOK as f64 * block_s,
+        wanted_s: rounds_for(spread, wanted).map(|rounds| rounds as f64 * round_s),
+        least_s: table::FIRST_LOOK as f64 * round_s,
     })
 }
 
@@ -75,8 +75,8 @@ impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budget = exactly(self.budget_s);
         let Some(resolves) = self.resolves else {
-            let (blocks, least) = (self.blocks, duration(self.least_s));
-            return write!(f, "{budget} are {blocks} blocks, and a verdict takes 8: allow {least}");
+            let (rounds, least) = (self.rounds, duration(self.least_s));
+            return write!(f, "{budget} are {rounds} rounds, and a verdict takes 8: allow {least}");
         };
         let wanted = percent(self.wanted);
         let least = match resolves >= 1.0 {
@@ -86,7 +86,7 @@ impl fmt::Display for Forecast {
         write!(f, "in {budget} this machine can resolve about {least}; ")?;
         match self.wanted_s {
             Some(seconds) => write!(f, "for {wanted} allow {}", duration(seconds)),
-            None => write!(f, "{wanted} would take more than 400 blocks"),
+            None => write!(f, "{wanted} would take more than 400 rounds"),
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn more_blocks_resolve_less() {
+    fn more_rounds_resolve_less() {
         assert_eq!(resolvable(0.01, 7), None);
         assert_eq!(resolvable(0.01, 9), resolvable(0.01, 8));
         assert!(RATIOS.windows(2).all(|pair| pair[1] < pair[0]));
@@ -140,31 +140,31 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_effect_are_each_other_s_inverse() {
+    fn rounds_and_effect_are_each_other_s_inverse() {
         for look in LOOKS {
             let effect = resolvable(0.02, look.n).unwrap() * 1.000_001;
-            assert_eq!(blocks_for(0.02, effect), Some(look.n));
+            assert_eq!(rounds_for(0.02, effect), Some(look.n));
         }
-        assert_eq!(blocks_for(0.02, 1e-5), None);
+        assert_eq!(rounds_for(0.02, 1e-5), None);
     }
 
     #[test]
     fn the_forecast_in_words() {
-        // A spread of 0.010483, 30 s a block.
+        // A spread of 0.010483, 30 s a round.
         let pilot = [0.01, 0.02, 0.0, 0.01, 0.02];
         let said = |budget, wanted| forecast(&pilot, 30.0, budget, wanted).unwrap().to_string();
         assert_eq!(
             said(600.0, 0.01),
             "in 10 minutes this machine can resolve about 0.98%; for 1% allow 10 minutes"
         );
-        assert_eq!(said(100.0, 0.01), "100 seconds are 3 blocks, and a verdict takes 8: allow 4 minutes");
+        assert_eq!(said(100.0, 0.01), "100 seconds are 3 rounds, and a verdict takes 8: allow 4 minutes");
         let loud = pilot.map(|d| 100.0 * d);
         let text = forecast(&loud, 30.0, 600.0, 0.01).unwrap().to_string();
         assert!(
             text.starts_with("in 10 minutes this machine can resolve about a factor of 2.6; 1% would"),
             "{text}"
         );
-        assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 blocks"));
+        assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 rounds"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
     }

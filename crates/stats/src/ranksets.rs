@@ -1,32 +1,32 @@
-//! The ranks that each arm may have.
+//! The ranks that each variant may have.
 
 use fsarena_core::sample::Direction;
 
-/// The ranks, first and last, that simultaneous intervals leave to each arm: rank_i from 1 + #better
+/// The ranks, first and last, that simultaneous intervals leave to each variant: rank_i from 1 + #better
 /// to k − #worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Together they hold with
 /// the confidence of the intervals. `intervals[i][j]` bounds ln(j/i) as [`crate::simultaneous`] gives it.
 ///
 /// None where neither way is better.
 pub fn rank_sets(intervals: &[Vec<(f64, f64)>], direction: Direction) -> Option<Vec<(usize, usize)>> {
-    let arms = intervals.len();
+    let variants = intervals.len();
     let below = |i: usize, j: usize| intervals[i][j].1 < 0.0; // j certainly below i
     let better = |i: usize, j: usize| match direction {
         Direction::Lower => below(i, j),
         Direction::Higher | Direction::Neutral => intervals[i][j].0 > 0.0,
     };
-    let count = |of: &dyn Fn(usize) -> bool| (0..arms).filter(|j| of(*j)).count();
+    let count = |of: &dyn Fn(usize) -> bool| (0..variants).filter(|j| of(*j)).count();
     let set = |i: usize| {
         let (ahead, behind) = (count(&|j| j != i && better(i, j)), count(&|j| j != i && better(j, i)));
-        (1 + ahead, arms - behind)
+        (1 + ahead, variants - behind)
     };
-    (direction != Direction::Neutral).then(|| (0..arms).map(set).collect())
+    (direction != Direction::Neutral).then(|| (0..variants).map(set).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Arms at these places on the logarithmic scale, every interval ±1 wide.
+    /// Variants at these places on the logarithmic scale, every interval ±1 wide.
     fn at(places: &[f64]) -> Vec<Vec<(f64, f64)>> {
         places.iter().map(|i| places.iter().map(|j| (j - i - 1.0, j - i + 1.0)).collect()).collect()
     }

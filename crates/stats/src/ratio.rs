@@ -13,8 +13,8 @@ pub struct Ratio {
     /// Upper end of the interval.
     pub high: f64,
     /// Pairs of values behind it.
-    pub blocks: usize,
-    /// Too few blocks for an exact interval: `low` and `high` are the extremes that were seen.
+    pub rounds: usize,
+    /// Too few rounds for an exact interval: `low` and `high` are the extremes that were seen.
     pub provisional: bool,
 }
 
@@ -27,16 +27,16 @@ impl Ratio {
 
     /// The same from the averages of the log ratios.
     pub fn of_averages(walsh: &Walsh) -> Ratio {
-        let blocks = walsh.values();
-        let (provisional, (low, high)) = match table::at(blocks) {
+        let rounds = walsh.values();
+        let (provisional, (low, high)) = match table::at(rounds) {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), blocks, provisional }
+        Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), rounds, provisional }
     }
 
     /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few
-    /// blocks exclude 1 by chance far too often.
+    /// rounds exclude 1 by chance far too often.
     pub fn separated(&self) -> bool {
         !self.provisional && (self.low > 1.0 || self.high < 1.0)
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_blocks_are_the_first_that_decide() {
+    fn eight_rounds_are_the_first_that_decide() {
         let d: Vec<f64> = (1..=8).map(|i| f64::from(i) / 100.0).collect();
         let seven = Ratio::of(d[..7].to_vec()).unwrap();
         assert!(seven.provisional && !seven.separated());
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_inverse_swaps_the_ends() {
-        let ratio = Ratio { value: 2.0, low: 1.25, high: 4.0, blocks: 9, provisional: false };
+        let ratio = Ratio { value: 2.0, low: 1.25, high: 4.0, rounds: 9, provisional: false };
         let inverse = ratio.inverse();
         assert_eq!((inverse.value, inverse.low, inverse.high), (0.5, 0.25, 0.8));
     }

@@ -16,8 +16,8 @@ pub struct Recomputed {
 pub struct Misfit {
     /// When it was taken.
     pub sample: String,
-    /// Of which arm.
-    pub arm: String,
+    /// Of which variant.
+    pub variant: String,
     /// What it should be: how it was made.
     pub made: Derived,
     /// As printed.
@@ -40,7 +40,7 @@ pub fn recompute(published: &Published) -> Recomputed {
         let (printed_half, above_half, below_half) =
             (half(&made.metric), half(&made.above), half(&made.below));
         for figure in published.rows.iter().filter(|row| row.metric == made.metric) {
-            let source = |metric: &str| published.sampled(&figure.sample, &figure.arm, metric);
+            let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
             let (Some(above), Some(below)) = (source(&made.above), source(&made.below)) else { continue };
             all.figures += 1;
             let low = (above.value - above_half).max(0.0) / (below.value + below_half);
@@ -56,7 +56,7 @@ pub fn recompute(published: &Published) -> Recomputed {
 fn misfit(made: &Derived, figure: &Figure, sources: (&Figure, &Figure), follows: (f64, f64)) -> Misfit {
     Misfit {
         sample: figure.sample.clone(),
-        arm: figure.arm.clone(),
+        variant: figure.variant.clone(),
         made: made.clone(),
         printed: figure.value,
         above: sources.0.value,
@@ -83,7 +83,7 @@ mod tests {
         );
         let all = recompute(&parse("old", &csv, &Default::default()).unwrap()[0]);
         assert_eq!(all.figures, lines.lines().count());
-        all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.arm)).collect()
+        all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.variant)).collect()
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((all.figures, all.misfits.len()), (132, 2));
         // By hand: 8.4/28 = 0.300, printed as 0.17; 10.4/28.2 = 0.369, printed as 0.15.
         let cells: Vec<_> =
-            all.misfits.iter().map(|m| (m.arm.as_str(), m.made.metric.as_str(), m.printed)).collect();
+            all.misfits.iter().map(|m| (m.variant.as_str(), m.made.metric.as_str(), m.printed)).collect();
         assert_eq!(cells, [("reiserfs", "system_per_request", 0.17), ("ext3", "iowait_per_request", 0.15)]);
         assert!(all.misfits.iter().all(|misfit| misfit.sample == "daily-average"));
     }

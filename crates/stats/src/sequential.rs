@@ -5,7 +5,7 @@ use crate::sign;
 use crate::table;
 use crate::walsh::Walsh;
 
-/// The centre θ of paired log ratios, as known after some blocks.
+/// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Centre {
     /// The Hodges–Lehmann estimate.
@@ -17,8 +17,8 @@ pub struct Centre {
     /// The median of d and its 95% interval by the sign test, at this look alone.
     pub median: (f64, (f64, f64)),
     /// The number of differences.
-    pub blocks: usize,
-    /// Too few blocks for an exact interval: all intervals are the extremes that were seen.
+    pub rounds: usize,
+    /// Too few rounds for an exact interval: all intervals are the extremes that were seen.
     pub provisional: bool,
 }
 
@@ -34,12 +34,12 @@ impl Centre {
             wide: interval(look.map(|look| look.c05)),
             narrow: interval(look.map(|look| look.c10)),
             median: sign::interval(d)?,
-            blocks: d.len(),
+            rounds: d.len(),
             provisional: look.is_none(),
         })
     }
 
-    /// Whether the blocks are not alike to both sides: the interval of the median leaves out the
+    /// Whether the rounds are not alike to both sides: the interval of the median leaves out the
     /// Hodges–Lehmann estimate, or the interval of that leaves out the median. For symmetric d both
     /// estimate the same centre.
     pub fn shapes_differ(&self) -> bool {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_blocks_by_hand() {
+    fn ten_rounds_by_hand() {
         // n = 10: c(.05) = 1, c(.10) = 3. Walsh averages of 1…10: 1, 1.5, 2, 2, 2.5, …
         let d: Vec<f64> = (1..=10).map(f64::from).collect();
         let centre = Centre::of(&d).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_blocks_are_provisional() {
+    fn seven_rounds_are_provisional() {
         let centre = Centre::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert!(centre.provisional && centre.wide == (1.0, 7.0) && centre.narrow == (1.0, 7.0));
         assert_eq!(Centre::of(&[]), None);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_skewed_sample_is_said_to_be() {
-        // Two thirds of the blocks at 0, one third spread far out: the median is 0, the centre is not.
+        // Two thirds of the rounds at 0, one third spread far out: the median is 0, the centre is not.
         let d: Vec<f64> = (0..60).map(|i| if i % 3 == 0 { 1.0 + f64::from(i) } else { 0.0 }).collect();
         assert!(Centre::of(&d).unwrap().shapes_differ());
     }

@@ -34,7 +34,7 @@ pub fn ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
         value: select::median(&differences, few).exp(),
         low: select::kth(&differences, c + 1, few).exp(),
         high: select::kth(&differences, m * n - c, few).exp(),
-        blocks: m.min(n),
+        rounds: m.min(n),
         provisional: m.min(n) < FIRST_LOOK,
     })
 }

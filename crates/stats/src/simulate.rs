@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// Blocks beyond which less is drawn, because each drawing takes long. No run that stops when it knows enough comes near.
+/// Rounds beyond which less is drawn, because each drawing takes long. No run that stops when it knows enough comes near.
 pub(crate) const MANY: usize = 2_000;
 
 /// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a

@@ -1,12 +1,12 @@
-//! All pairs of arms at once: intervals that all hold together with 95%.
+//! All pairs of variants at once: intervals that all hold together with 95%.
 
 use crate::simulate::{MANY, stream};
 use rand::seq::SliceRandom;
 
-/// Permutations: the 95% quantile then has 100 of them beyond it, or 50 where there are so many blocks that each takes
+/// Permutations: the 95% quantile then has 100 of them beyond it, or 50 where there are so many rounds that each takes
 /// long. With either number it is exact.
-fn permutations(blocks: usize) -> usize {
-    if blocks <= MANY { 1_999 } else { 999 }
+fn permutations(rounds: usize) -> usize {
+    if rounds <= MANY { 1_999 } else { 999 }
 }
 
 /// Simultaneous intervals of every pair.
@@ -14,36 +14,36 @@ fn permutations(blocks: usize) -> usize {
 pub struct Simultaneous {
     /// The 95% quantile of max |T|.
     pub critical: f64,
-    /// Blocks that have every arm; only these count.
-    pub blocks: usize,
-    /// `intervals[i][j]`: the interval of ln(arm j/arm i), infinite where it is unknown.
+    /// Rounds that have every variant; only these count.
+    pub rounds: usize,
+    /// `intervals[i][j]`: the interval of ln(variant j/variant i), infinite where it is unknown.
     pub intervals: Vec<Vec<(f64, f64)>>,
 }
 
-/// Intervals of all pairs of arms from `values[arm][block]`, NaN where the block lacks the arm. The same
+/// Intervals of all pairs of variants from `values[variant][round]`, NaN where the round lacks the variant. The same
 /// values and seed give the same intervals.
 ///
 /// For each pair T = mean(d)/se(d). Its interval is mean(d) ± q·se(d), q the 95% quantile of the largest |T|
-/// over all pairs when the labels are permuted within every block, after each arm's own mean log has been
+/// over all pairs when the labels are permuted within every round, after each variant's own mean log has been
 /// taken from it (Westfall and Young 1993, "Resampling-based multiple testing", max T). A fixed-sample
-/// interval: not for deciding when to stop. None under two complete blocks or two arms.
+/// interval: not for deciding when to stop. None under two complete rounds or two variants.
 pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     let logs = complete_logs(values);
-    let (blocks, arms) = (logs.len(), values.len());
-    if blocks < 2 || arms < 2 {
+    let (rounds, variants) = (logs.len(), values.len());
+    if rounds < 2 || variants < 2 {
         return None;
     }
-    let mean = |arm: usize| logs.iter().map(|block| block[arm]).sum::<f64>() / blocks as f64;
-    let means: Vec<f64> = (0..arms).map(mean).collect();
-    // Block after block without a gap: nearly all the time goes into walking over them.
+    let mean = |variant: usize| logs.iter().map(|round| round[variant]).sum::<f64>() / rounds as f64;
+    let means: Vec<f64> = (0..variants).map(mean).collect();
+    // Round after round without a gap: nearly all the time goes into walking over them.
     let mut residuals: Vec<f64> =
-        logs.iter().flat_map(|block| block.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
+        logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
     let mut rng = stream(seed, 0);
-    let permutations = permutations(blocks);
+    let permutations = permutations(rounds);
     let mut largest: Vec<f64> = (0..permutations)
         .map(|_| {
-            residuals.chunks_exact_mut(arms).for_each(|block| block.shuffle(&mut rng));
-            largest_t(&residuals, arms)
+            residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
+            largest_t(&residuals, variants)
         })
         .collect();
     largest.sort_unstable_by(f64::total_cmp);
@@ -53,36 +53,37 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
         let (mean, error) = difference(&logs, i, j);
         (mean - critical * error, mean + critical * error)
     };
-    let intervals = (0..arms).map(|i| (0..arms).map(|j| interval(i, j)).collect()).collect();
-    Some(Simultaneous { critical, blocks, intervals })
+    let intervals = (0..variants).map(|i| (0..variants).map(|j| interval(i, j)).collect()).collect();
+    Some(Simultaneous { critical, rounds, intervals })
 }
 
-/// `logs[block][arm]` of the blocks in which every arm has a positive value.
+/// `logs[round][variant]` of the rounds in which every variant has a positive value.
 fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let blocks = values.iter().map(Vec::len).min().unwrap_or(0);
-    (0..blocks)
-        .map(|block| values.iter().map(|arm| arm[block].ln()).collect::<Vec<f64>>())
+    let rounds = values.iter().map(Vec::len).min().unwrap_or(0);
+    (0..rounds)
+        .map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>())
         .filter(|logs| logs.iter().all(|log| log.is_finite()))
         .collect()
 }
 
-/// The mean of log j − log i over blocks, and its standard error.
+/// The mean of log j − log i over rounds, and its standard error.
 fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
     let n = logs.len() as f64;
-    let mean = logs.iter().map(|block| block[j] - block[i]).sum::<f64>() / n;
-    let squares = logs.iter().map(|block| (block[j] - block[i] - mean).powi(2)).sum::<f64>();
+    let mean = logs.iter().map(|round| round[j] - round[i]).sum::<f64>() / n;
+    let squares = logs.iter().map(|round| (round[j] - round[i] - mean).powi(2)).sum::<f64>();
     (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
-/// The largest |T| of all pairs of arms, of residuals block after block. Their means are near 0, so that sums of squares
+/// The largest |T| of all pairs of variants, of residuals round after round. Their means are near 0, so that sums of squares
 /// lose nothing.
-fn largest_t(residuals: &[f64], arms: usize) -> f64 {
-    let n = (residuals.len() / arms) as f64;
-    let pairs: Vec<(usize, usize)> = (0..arms).flat_map(|i| (i + 1..arms).map(move |j| (i, j))).collect();
+fn largest_t(residuals: &[f64], variants: usize) -> f64 {
+    let n = (residuals.len() / variants) as f64;
+    let pairs: Vec<(usize, usize)> =
+        (0..variants).flat_map(|i| (i + 1..variants).map(move |j| (i, j))).collect();
     let mut sums = vec![(0.0, 0.0); pairs.len()];
-    for block in residuals.chunks_exact(arms) {
+    for round in residuals.chunks_exact(variants) {
         for ((i, j), sum) in pairs.iter().zip(&mut sums) {
-            let d = block[*j] - block[*i];
+            let d = round[*j] - round[*i];
             *sum = (sum.0 + d, sum.1 + d * d);
         }
     }
@@ -98,11 +99,11 @@ mod tests {
     use super::*;
     use crate::simulate::noise::{Noise, Order, differences};
 
-    fn arms(count: u64, blocks: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
+    fn variants(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         (0..count)
-            .map(|arm| {
-                let noise = differences(Noise::Normal, Order::Random, blocks, &mut stream(5, arm));
-                noise.into_iter().map(|d| factor(arm) * d.exp()).collect()
+            .map(|variant| {
+                let noise = differences(Noise::Normal, Order::Random, rounds, &mut stream(5, variant));
+                noise.into_iter().map(|d| factor(variant) * d.exp()).collect()
             })
             .collect()
     }
@@ -112,15 +113,15 @@ mod tests {
         // scipy.stats.studentized_range.ppf(0.95, k, (k − 1)·59)/√2, which holds for normal noise of equal
         // size; T here takes each pair's own error, which adds a little.
         for (k, expected) in [(2, 2.0010), (4, 2.5936), (6, 2.8686)] {
-            let q = simultaneous(&arms(k, 60, |_| 1.0), 1).unwrap().critical;
-            assert!((q / expected - 1.0).abs() < 0.06, "{k} arms: {q} for {expected}");
+            let q = simultaneous(&variants(k, 60, |_| 1.0), 1).unwrap().critical;
+            assert!((q / expected - 1.0).abs() < 0.06, "{k} variants: {q} for {expected}");
         }
     }
 
     #[test]
     fn effects_do_not_widen_the_intervals() {
-        let level = simultaneous(&arms(3, 30, |_| 1.0), 1).unwrap();
-        let apart = simultaneous(&arms(3, 30, |arm| 1.0 + arm as f64), 1).unwrap();
+        let level = simultaneous(&variants(3, 30, |_| 1.0), 1).unwrap();
+        let apart = simultaneous(&variants(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
         assert!((level.critical - apart.critical).abs() < 1e-9);
         let (low, high) = apart.intervals[0][1];
         assert!(low < 2f64.ln() && 2f64.ln() < high && low > 0.6);
@@ -128,11 +129,11 @@ mod tests {
     }
 
     #[test]
-    fn only_complete_blocks_count() {
-        let mut values = arms(3, 12, |_| 1.0);
+    fn only_complete_rounds_count() {
+        let mut values = variants(3, 12, |_| 1.0);
         values[1][3] = f64::NAN;
         values[2][5] = 0.0;
-        assert_eq!(simultaneous(&values, 1).unwrap().blocks, 10);
+        assert_eq!(simultaneous(&values, 1).unwrap().rounds, 10);
         assert_eq!(simultaneous(&values[..1], 1), None);
         assert_eq!(simultaneous(&[vec![1.0], vec![2.0]], 1), None);
     }

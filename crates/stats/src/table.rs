@@ -1,14 +1,14 @@
 //! Critical values of the group-sequential signed-rank test.
 //!
-//! Looks at n blocks spend the error α(n) = α·ln(n/3.8)/ln(400/3.8), so that the intervals of all looks
+//! Looks at n rounds spend the error α(n) = α·ln(n/3.8)/ln(400/3.8), so that the intervals of all looks
 //! together cover with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
 //! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
 //! --example constants` does it again ([`crate::simulate::boundary`]) and prints new beside stored.
 
-/// One look: at `n` blocks, the critical values for 95% and 90% intervals.
+/// One look: at `n` rounds, the critical values for 95% and 90% intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Blocks seen.
+    /// Rounds seen.
     pub n: usize,
     /// c for the two-sided 95% interval.
     pub c05: usize,
@@ -42,13 +42,13 @@ pub const LOOKS: [Look; 18] = [
     look(400, 33790, 34448),
 ];
 
-/// Blocks under which no interval is exact: everything is provisional.
+/// Rounds under which no interval is exact: everything is provisional.
 pub const FIRST_LOOK: usize = LOOKS[0].n;
 
-/// The look that holds at `n` blocks: the last one that is not beyond `n`. None under [`FIRST_LOOK`].
+/// The look that holds at `n` rounds: the last one that is not beyond `n`. None under [`FIRST_LOOK`].
 ///
 /// Between two looks, and beyond the last, the critical value of the earlier look is used with all the
-/// blocks. That is conservative: the critical value that would spend the same error grows with n, so
+/// rounds. That is conservative: the critical value that would spend the same error grows with n, so
 /// a smaller one cuts off fewer averages and leaves a wider interval.
 pub fn at(n: usize) -> Option<Look> {
     LOOKS.iter().rev().find(|look| look.n <= n).copied()
@@ -63,7 +63,7 @@ mod tests {
     fn each_look_spends_between_its_own_share_and_all_so_far() {
         // The exact two-sided probability to reject at one look alone is at least what that look adds
         // and at most what all looks to there may spend (with 3% for the simulation of the table, and
-        // one step of the discrete distribution below).
+        // one task of the discrete distribution below).
         for alpha in [0.05, 0.10] {
             let mut before = 0.0;
             for look in LOOKS {

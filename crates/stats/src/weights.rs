@@ -5,38 +5,38 @@ use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use rand::RngExt;
 
-/// Resamples of blocks: a share comes out within 0.016, or 0.031 where there are so many blocks that each takes long and
+/// Resamples of rounds: a share comes out within 0.016, or 0.031 where there are so many rounds that each takes long and
 /// nearly every share is 0 or 1.
-fn resamples(blocks: usize) -> usize {
-    if blocks <= MANY { 4_000 } else { 1_000 }
+fn resamples(rounds: usize) -> usize {
+    if rounds <= MANY { 4_000 } else { 1_000 }
 }
 
-/// The weighted composite of each block, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[step][block]`. NaN where a
-/// step with weight is missing. It is a log ratio like any other d.
+/// The weighted composite of each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[task][round]`. NaN where a
+/// task with weight is missing. It is a log ratio like any other d.
 pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let blocks = d.iter().map(Vec::len).min().unwrap_or(0);
+    let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
     let total: f64 = weights.iter().sum();
-    let sum = |block: usize| {
+    let sum = |round: usize| {
         let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
-        parts.map(|(step, weight)| weight * step[block]).sum::<f64>() / total
+        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
     };
-    (0..blocks).map(sum).collect()
+    (0..rounds).map(sum).collect()
 }
 
-/// The smallest and the largest Hodges–Lehmann estimate of the composite when any one step is left out: how
+/// The smallest and the largest Hodges–Lehmann estimate of the composite when any one task is left out: how
 /// much the answer hangs on a single task. As θ. None where leaving one out leaves nothing.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
-    let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|step| weights[*step] != 0.0).collect();
+    let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
     if weighed.len() < 2 {
         return None;
     }
-    let total: f64 = weighed.iter().map(|step| weights[*step]).sum();
-    let blocks = weighed.iter().map(|step| d[*step].len()).min()?;
-    // The sum over the steps that a block has, and how many it lacks: a step is then left out by one subtraction.
-    let sums: Vec<(f64, usize)> = (0..blocks)
-        .map(|block| {
-            weighed.iter().fold((0.0, 0), |(sum, lacks), step| match d[*step][block] {
-                value if value.is_finite() => (sum + weights[*step] * value, lacks),
+    let total: f64 = weighed.iter().map(|task| weights[*task]).sum();
+    let rounds = weighed.iter().map(|task| d[*task].len()).min()?;
+    // The sum over the tasks that a round has, and how many it lacks: a task is then left out by one subtraction.
+    let sums: Vec<(f64, usize)> = (0..rounds)
+        .map(|round| {
+            weighed.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
+                value if value.is_finite() => (sum + weights[*task] * value, lacks),
                 _ => (sum, lacks + 1),
             })
         })
@@ -54,11 +54,11 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     Some((low, estimates.iter().copied().max_by(f64::total_cmp)?))
 }
 
-/// The probability that each arm is the best under these weights: the share of bootstrap resamples of blocks
-/// in which its weighted mean log is. From `values[step][arm][block]`; only blocks that have every arm in
-/// every step with weight count. It says how often the order would come out so again, not how much is gained.
+/// The probability that each variant is the best under these weights: the share of bootstrap resamples of rounds
+/// in which its weighted mean log is. From `values[task][variant][round]`; only rounds that have every variant in
+/// every task with weight count. It says how often the order would come out so again, not how much is gained.
 ///
-/// None where no block is complete or neither way is better. Arms that tie share.
+/// None where no round is complete or neither way is better. Variants that tie share.
 pub fn probability_best(
     values: &[Vec<impl AsRef<[f64]>>],
     weights: &[f64],
@@ -70,36 +70,38 @@ pub fn probability_best(
         Direction::Higher => -1.0,
         Direction::Neutral => return None,
     };
-    let arms = values.first()?.len();
-    let scores: Vec<Vec<f64>> = (0..arms)
-        .map(|arm| {
-            let of_arm = values.iter().map(|step| step[arm].as_ref());
+    let variants = values.first()?.len();
+    let scores: Vec<Vec<f64>> = (0..variants)
+        .map(|variant| {
+            let of_variant = values.iter().map(|task| task[variant].as_ref());
             let logs: Vec<Vec<f64>> =
-                of_arm.map(|blocks| blocks.iter().map(|value| sign * value.ln()).collect()).collect();
+                of_variant.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect()).collect();
             composite(&logs, weights)
         })
         .collect();
     let complete: Vec<usize> = (0..scores.first()?.len())
-        .filter(|block| scores.iter().all(|arm| arm.get(*block).is_some_and(|score| score.is_finite())))
+        .filter(|round| {
+            scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()))
+        })
         .collect();
     if complete.is_empty() {
         return None;
     }
-    // All arms of a block side by side, because blocks are drawn in no order.
+    // All variants of a round side by side, because rounds are drawn in no order.
     let drawn: Vec<f64> =
-        complete.iter().flat_map(|block| scores.iter().map(move |arm| arm[*block])).collect();
+        complete.iter().flat_map(|round| scores.iter().map(move |variant| variant[*round])).collect();
     let mut rng = stream(seed, 0);
-    let mut wins = vec![0.0; arms];
+    let mut wins = vec![0.0; variants];
     let resamples = resamples(complete.len());
     for _ in 0..resamples {
-        let mut sums = vec![0.0; arms];
+        let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {
-            let from = arms * rng.random_range(0..complete.len());
-            sums.iter_mut().zip(&drawn[from..from + arms]).for_each(|(sum, score)| *sum += score);
+            let from = variants * rng.random_range(0..complete.len());
+            sums.iter_mut().zip(&drawn[from..from + variants]).for_each(|(sum, score)| *sum += score);
         }
         let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
-        let winners: Vec<usize> = (0..arms).filter(|arm| sums[*arm] == best).collect();
-        winners.iter().for_each(|arm| wins[*arm] += 1.0 / winners.len() as f64);
+        let winners: Vec<usize> = (0..variants).filter(|variant| sums[*variant] == best).collect();
+        winners.iter().for_each(|variant| wins[*variant] += 1.0 / winners.len() as f64);
     }
     Some(wins.into_iter().map(|wins| wins / resamples as f64).collect())
 }
@@ -124,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lacks_only_the_task_left_out_counts() {
-        // The second block lacks the first task, the third the second.
+    fn a_round_that_lacks_only_the_task_left_out_counts() {
+        // The second round lacks the first task, the third the second.
         let d = [vec![0.1, f64::NAN, 0.1], vec![0.4, 0.2, f64::NEG_INFINITY], vec![0.4, 0.2, 0.1]];
         let expected = |left: usize| {
             let mut weights = [3.0, 1.0, 2.0];
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_best_depends_on_the_weights() {
-        // Arm 0 wins the first step by a factor of 2, arm 1 the second by 1.5.
+        // Variant 0 wins the first task by a factor of 2, variant 1 the second by 1.5.
         let values = [vec![vec![1.0; 8], vec![2.0; 8]], vec![vec![1.5; 8], vec![1.0; 8]]];
         let best = |weights: [f64; 2], direction| probability_best(&values, &weights, direction, 1);
         assert_eq!(best([1.0, 1.0], Direction::Lower), Some(vec![1.0, 0.0]));
@@ -153,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_disagree_make_it_a_matter_of_chance() {
-        // d = +1 in five blocks, −1 in three: P(mean of 8 resampled > 0) + P(= 0)/2, each + with p = 5/8.
+    fn rounds_that_disagree_make_it_a_matter_of_chance() {
+        // d = +1 in five rounds, −1 in three: P(mean of 8 resampled > 0) + P(= 0)/2, each + with p = 5/8.
         // scipy: binom.sf(4, 8, 0.625) + binom.pmf(4, 8, 0.625)/2.
         let a = vec![1.0; 8];
-        let b = (0..8).map(|block| if block < 5 { 1f64.exp() } else { (-1f64).exp() }).collect();
+        let b = (0..8).map(|round| if round < 5 { 1f64.exp() } else { (-1f64).exp() }).collect();
         let p = probability_best(&[vec![a, b]], &[1.0], Direction::Lower, 1).unwrap();
         assert!((p[0] - 0.7570).abs() < 0.03, "{p:?}");
     }

@@ -2,13 +2,13 @@
 //! the store and of `fsarena report` can be seen:
 //!
 //! ```text
-//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [STEPS]]
+//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [TASKS]]
 //! fsarena report DIR/<the id that it prints>
 //! ```
 //!
-//! ROWS is the number of values, 1,008,000 where it is not given: 400 blocks of 5 arms, 24 steps (or STEPS), 21 readings.
+//! ROWS is the number of values, 1,008,000 where it is not given: 400 rounds of 5 variants, 24 tasks (or TASKS), 21 readings.
 
-use fsarena_core::cell::{Cell, StepId, StepInfo};
+use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::matrix;
@@ -20,7 +20,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const ARMS: u32 = 5;
+const VARIANTS: u32 = 5;
 
 const PLAN: &str = "
 name = 'big'
@@ -36,7 +36,7 @@ discard = false
 other_fs = 'ext4'
 backing = { kind = 'ram' }
 [stop]
-blocks = 1
+rounds = 1
 [settle]
 timeout_s = 1.0
 dirty = '4 MiB'
@@ -70,16 +70,16 @@ const NAMES: [(&str, Unit); 19] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [STEPS]]")?;
+    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [TASKS]]")?;
     let rows: u32 = args.next().map_or(Ok(1_008_000), |rows| rows.parse())?;
-    let steps: u32 = args.next().map_or(Ok(24), |steps| steps.parse())?;
+    let tasks: u32 = args.next().map_or(Ok(24), |tasks| tasks.parse())?;
 
     let defs = definitions();
-    let blocks = rows.div_ceil(ARMS * steps * defs.len() as u32);
+    let rounds = rows.div_ceil(VARIANTS * tasks * defs.len() as u32);
     let mut plan: Plan = toml::from_str(PLAN)?;
-    plan.stop.blocks = blocks;
+    plan.stop.rounds = rounds;
     let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
-    let per_cell = write(&run, &plan, &defs, (blocks, steps))?;
+    let per_cell = write(&run, &plan, &defs, (rounds, tasks))?;
     println!("{}: {per_cell:?} a cell to write", run.path().display());
 
     let begun = Instant::now();
@@ -99,47 +99,47 @@ fn write(
     run: &RunDir,
     plan: &Plan,
     defs: &[ReadingDef],
-    (blocks, steps): (u32, u32),
+    (rounds, tasks): (u32, u32),
 ) -> Result<Duration, Box<dyn Error>> {
-    let arms = matrix::expand(plan);
-    let live: Vec<usize> = (0..arms.len()).collect();
+    let variants = matrix::expand(plan);
+    let live: Vec<usize> = (0..variants.len()).collect();
     let mut writer = Writer::open(run, &Host::default(), defs)?;
     let mut spent = Duration::ZERO;
-    for block in 0..blocks {
-        let cells = matrix::cells(plan, &arms, &live, block);
-        let order = cells.iter().map(|cell| cell.arm.name.clone()).collect();
-        writer.apply(&Event::BlockStarted { block, order })?;
+    for round in 0..rounds {
+        let cells = matrix::cells(plan, &variants, &live, round);
+        let order = cells.iter().map(|cell| cell.variant.name.clone()).collect();
+        writer.apply(&Event::RoundStarted { round, order })?;
         for cell in cells {
-            let events = cell_events(&cell, defs, steps);
+            let events = cell_events(&cell, defs, tasks);
             let begun = Instant::now();
             for event in &events {
                 writer.apply(event)?;
             }
             spent += begun.elapsed();
         }
-        writer.apply(&Event::BlockFinished { block })?;
+        writer.apply(&Event::RoundFinished { round })?;
     }
-    writer.apply(&Event::RunFinished { why: "all blocks done".into(), complete: true })?;
-    Ok(spent / (blocks * ARMS).max(1))
+    writer.apply(&Event::RunFinished { why: "all rounds done".into(), complete: true })?;
+    Ok(spent / (rounds * VARIANTS).max(1))
 }
 
-fn cell_events(cell: &Cell, defs: &[ReadingDef], steps: u32) -> Vec<Event> {
+fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
     let id = cell.id();
     let mut events = vec![Event::CellStarted { cell: cell.clone() }];
-    for step in 0..steps {
+    for task in 0..tasks {
         let mut readings = Readings::default();
         for (i, def) in defs.iter().enumerate() {
             // Distinct from cell to cell, so that nothing is equal by accident.
-            let jitter = 1.0 + (cell.seed % 1_000) as f64 / 1e4 + cell.arm.name.len() as f64 / 10.0;
-            readings.set(def.id, 1e6 * (step + 1) as f64 * (i + 1) as f64 * jitter);
+            let jitter = 1.0 + (cell.seed % 1_000) as f64 / 1e4 + cell.variant.name.len() as f64 / 10.0;
+            readings.set(def.id, 1e6 * (task + 1) as f64 * (i + 1) as f64 * jitter);
         }
-        let info = StepInfo {
-            id: StepId::new(format!("step{step:03}")),
-            title: format!("Step {step}"),
-            number: Some(format!("{:03}", step + 1)),
+        let info = TaskInfo {
+            id: TaskId::new(format!("task{task:03}")),
+            title: format!("Task {task}"),
+            number: Some(format!("{:03}", task + 1)),
             in_composite: true,
         };
-        let sample = Sample { step: info, started_at: 1.7e9, readings, series: vec![] };
+        let sample = Sample { task: info, started_at: 1.7e9, readings, series: vec![] };
         events.push(Event::Cell { cell: id.clone(), what: CellEvent::Sample(sample) });
     }
     events.push(Event::CellFinished { cell: id, outcome: Outcome::Done });

@@ -1,7 +1,7 @@
 //! One cell: kept in memory while it runs, written when it ends.
 
 use crate::{Error, Result};
-use fsarena_core::cell::{Arm, Cell, StepInfo};
+use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{ReadingDef, Sample};
 use fsarena_core::series::{Latency, Point};
@@ -37,7 +37,7 @@ impl OpenCell {
         }
     }
 
-    /// Writes the cell with all that belongs to it, in place of an earlier try at it.
+    /// Writes the cell with all that belongs to it, instead of an earlier try at it.
     pub(crate) fn write(
         mut self,
         db: &Connection,
@@ -49,13 +49,13 @@ impl OpenCell {
         let hash = self.cell.id().0;
         db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
         db.execute(
-            "INSERT INTO cell(hash, block, position, arm, workload, outcome, host, started_at, spent)
+            "INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
              VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
                 hash,
-                self.cell.block,
+                self.cell.round,
                 self.cell.position,
-                intern_arm(db, &self.cell.arm)?,
+                intern_variant(db, &self.cell.variant)?,
                 self.cell.workload.name,
                 json(outcome),
                 host,
@@ -68,17 +68,17 @@ impl OpenCell {
             write_sample(db, cell, sample, metrics)?;
         }
         for note in &self.notes {
-            write_note(db, Some(self.cell.block), Some(cell), note)?;
+            write_note(db, Some(self.cell.round), Some(cell), note)?;
         }
         Ok(())
     }
 }
 
 fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) -> rusqlite::Result<()> {
-    let step = intern_step(db, &sample.step)?;
-    db.prepare_cached("INSERT INTO sample(cell, step, started_at) VALUES(?1, ?2, ?3)")?.execute(params![
+    let task = intern_task(db, &sample.task)?;
+    db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute(params![
         cell,
-        step,
+        task,
         sample.started_at
     ])?;
     let id = db.last_insert_rowid();
@@ -118,40 +118,40 @@ fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Res
 /// Writes a note, unless a resumed run says it again.
 pub(crate) fn write_note(
     db: &Connection,
-    block: Option<u32>,
+    round: Option<u32>,
     cell: Option<i64>,
     note: &Note,
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "INSERT INTO note(block, cell, kind, arm, step, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-         WHERE NOT EXISTS(SELECT 1 FROM note WHERE block IS ?1 AND cell IS ?2 AND kind = ?3
-                          AND arm IS ?4 AND step IS ?5 AND text = ?6 AND fix IS ?7)",
+        "INSERT INTO note(round, cell, kind, variant, task, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+         WHERE NOT EXISTS(SELECT 1 FROM note WHERE round IS ?1 AND cell IS ?2 AND kind = ?3
+                          AND variant IS ?4 AND task IS ?5 AND text = ?6 AND fix IS ?7)",
     )?
-    .execute(params![block, cell, word(&note.kind), note.arm, note.step, note.text, note.fix])?;
+    .execute(params![round, cell, word(&note.kind), note.variant, note.task, note.text, note.fix])?;
     Ok(())
 }
 
-/// The id of an arm, which is written where it is new.
-pub(crate) fn intern_arm(db: &Connection, arm: &Arm) -> rusqlite::Result<i64> {
+/// The id of a variant, which is written where it is new.
+pub(crate) fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i64> {
     db.execute(
-        "INSERT OR IGNORE INTO arm(name, levels) VALUES(?1, ?2)",
-        params![arm.name, json(&arm.levels)],
+        "INSERT OR IGNORE INTO variant(name, levels) VALUES(?1, ?2)",
+        params![variant.name, json(&variant.levels)],
     )?;
-    db.query_row("SELECT id FROM arm WHERE name = ?1", [&arm.name], |row| row.get(0))
+    db.query_row("SELECT id FROM variant WHERE name = ?1", [&variant.name], |row| row.get(0))
 }
 
-fn intern_step(db: &Connection, step: &StepInfo) -> rusqlite::Result<i64> {
-    let params = json(&step.id.params);
+fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
+    let params = json(&task.id.params);
     let known = db
-        .prepare_cached("SELECT id FROM step WHERE name = ?1 AND params = ?2")?
-        .query_row(params![step.id.name, params], |row| row.get(0))
+        .prepare_cached("SELECT id FROM task WHERE name = ?1 AND params = ?2")?
+        .query_row(params![task.id.name, params], |row| row.get(0))
         .optional()?;
     if let Some(id) = known {
         return Ok(id);
     }
     db.execute(
-        "INSERT INTO step(name, params, title, number, in_composite) VALUES(?1, ?2, ?3, ?4, ?5)",
-        params![step.id.name, params, step.title, step.number, step.in_composite],
+        "INSERT INTO task(name, params, title, number, in_composite) VALUES(?1, ?2, ?3, ?4, ?5)",
+        params![task.id.name, params, task.title, task.number, task.in_composite],
     )?;
     Ok(db.last_insert_rowid())
 }
@@ -196,7 +196,7 @@ impl Metrics {
             None => Ok(()),
             Some(name) => Err(Error::unfit(
                 path,
-                format!("step {} brings the reading {name}, which nobody defined", sample.step.id),
+                format!("task {} brings the reading {name}, which nobody defined", sample.task.id),
             )),
         }
     }

@@ -64,8 +64,8 @@ impl RunDir {
                 "INSERT INTO run(id, version, study, started) VALUES(?1, ?2, ?3, ?4)",
                 params![id, version, plan.name, format!("{now:.3}")],
             )?;
-            for arm in matrix::expand(plan) {
-                crate::cell::intern_arm(&transaction, &arm)?;
+            for variant in matrix::expand(plan) {
+                crate::cell::intern_variant(&transaction, &variant)?;
             }
             transaction.commit()
         };

@@ -85,7 +85,7 @@ fn kept(event: &Event) -> Option<Event> {
             let readings =
                 sample.readings.0.iter().filter(followed).map(|(name, value)| (name.clone(), *value));
             CellEvent::Sample(Sample {
-                step: sample.step.clone(),
+                task: sample.task.clone(),
                 started_at: sample.started_at,
                 readings: Readings(readings.collect()),
                 series: vec![],
@@ -171,10 +171,10 @@ mod tests {
         let (run, mut writer) = writer(root.path(), &plan);
         let mut events = Events::of(&run);
         assert_eq!(events.next(9).unwrap(), []);
-        writer.apply(&Event::BlockStarted { block: 0, order: vec!["ext4".into()] }).unwrap();
+        writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
         let first = events.next(9).unwrap();
         assert!(
-            matches!(&first[..], [(_, Told { event: Event::BlockStarted { block: 0, .. }, at })] if *at > 1.7e9)
+            matches!(&first[..], [(_, Told { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
         );
         writer.apply(&Event::Command(command("losetup"))).unwrap();
         run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
@@ -201,10 +201,10 @@ mod tests {
         append(&run.event_log(), &vec![b'x'; 2 * LONGEST as usize]);
         append(&run.event_log(), b"\n{\"at\":");
         assert_eq!(events.next(9).unwrap().len(), 1);
-        append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"block_finished\",\"block\":3}}\n");
+        append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");
         let next = events.next(9).unwrap();
         assert!(
-            matches!(&next[..], [(_, Told { at: 2.5, event: Event::BlockFinished { block: 3 } })]),
+            matches!(&next[..], [(_, Told { at: 2.5, event: Event::RoundFinished { round: 3 } })]),
             "{next:?}"
         );
     }
@@ -215,7 +215,7 @@ mod tests {
         let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
         std::fs::create_dir(run.event_log()).unwrap();
         let mut writer = crate::Writer::open(&run, &crate::testing::host("b"), &[]).unwrap();
-        writer.apply(&Event::BlockStarted { block: 0, order: vec![] }).unwrap();
+        writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
         assert_eq!(Events::of(&run).next(9).unwrap(), []);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `run.db` | hosts, arms, cells, samples and notes; written once a cell |
+//! | `run.db` | hosts, variants, cells, samples and notes; written once a cell |
 //! | `plan.toml` | the plan as resolved |
 //! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
 //! | `events.jsonl` | what the runner said and when, one JSON object a line ([`Told`]), for those who follow it |
@@ -35,7 +35,7 @@ pub use events::{Events, Told};
 pub use list::{RunSummary, list, summary};
 pub use log::commands;
 pub use read::read;
-pub use resume::{dead_arms, done_cells};
+pub use resume::{dead_variants, done_cells};
 pub use writer::Writer;
 
 /// What a store function gives.

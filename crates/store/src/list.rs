@@ -21,9 +21,9 @@ pub struct RunSummary {
     /// How it stands; `why` is `running` while it is written, and the reason where it cannot be read.
     pub status: RunStatus,
     /// What was compared.
-    pub arms: Vec<String>,
-    /// Blocks that have a finished cell.
-    pub blocks: u32,
+    pub variants: Vec<String>,
+    /// Rounds that have a finished cell.
+    pub rounds: u32,
     /// The machines it ran on: name and kernel.
     pub machines: Vec<String>,
     /// What was noted, each once.
@@ -64,20 +64,20 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
             study: row.text(0)?,
             started: row.text(1)?,
             status: status(row.int(2)? != 0, row.text(3)?, run.is_being_written()),
-            arms: vec![],
-            blocks: 0,
+            variants: vec![],
+            rounds: 0,
             machines: vec![],
             notes: vec![],
         });
         Ok(())
     })?;
     let mut summary = summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
-    summary.arms = texts(&source, "arm", "name")?;
+    summary.variants = texts(&source, "variant", "name")?;
     summary.machines = texts(&source, "host", "hostname || ', Linux ' || kernel")?;
     summary.notes = texts(&source, "note", "text")?;
-    let blocks = format!("SELECT count(*) FROM (SELECT DISTINCT block FROM cell LIMIT {ROWS})");
-    source.each("cell", &blocks, |row| {
-        summary.blocks = row.number(0)?;
+    let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {ROWS})");
+    source.each("cell", &rounds, |row| {
+        summary.rounds = row.number(0)?;
         Ok(())
     })?;
     Ok(summary)
@@ -106,8 +106,8 @@ impl RunSummary {
             study: String::new(),
             started: String::new(),
             status: RunStatus { complete: false, why: error.to_string() },
-            arms: vec![],
-            blocks: 0,
+            variants: vec![],
+            rounds: 0,
             machines: vec![],
             notes: vec![],
         }
@@ -127,25 +127,25 @@ mod tests {
         let plan = plan(&["ext4", "xfs"]);
         let (finished, mut first) = writer(root.path(), &plan);
         run_cell(&mut first, &cells(&plan, 0)[0], Outcome::Done);
-        first.apply(&Event::RunFinished { why: "all blocks done".into(), complete: true }).unwrap();
+        first.apply(&Event::RunFinished { why: "all rounds done".into(), complete: true }).unwrap();
         drop(first);
         let (going, second) = writer(root.path(), &plan);
         let (broken, third) = writer(root.path(), &plan);
         drop(third);
-        std::fs::write(broken.database(), "garbage in place of a database, quite a lot of it").unwrap();
+        std::fs::write(broken.database(), "garbage instead of a database, quite a lot of it").unwrap();
 
         let runs = list(root.path()).unwrap();
         let of = |dir: &RunDir| runs.iter().find(|run| run.id == dir.id()).unwrap();
         assert_eq!(runs.len(), 3);
         assert_eq!(
-            (of(&finished).study.as_str(), of(&finished).arms.clone()),
+            (of(&finished).study.as_str(), of(&finished).variants.clone()),
             ("tasks", vec!["ext4".into(), "xfs".into()])
         );
         assert_eq!(
-            (of(&finished).blocks, &of(&finished).machines[..]),
+            (of(&finished).rounds, &of(&finished).machines[..]),
             (1, &["h, Linux 6.18".to_string()][..])
         );
-        assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all blocks done".into() });
+        assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all rounds done".into() });
         assert_eq!(of(&going).status.why, "running");
         assert!(of(&broken).status.why.contains("not an SQLite database"), "{:?}", of(&broken));
         drop(second);

@@ -3,14 +3,14 @@
 use crate::rows::{Ids, Source};
 use crate::scan::Table;
 use crate::{Error, Result, RunDir, log, order, schema, series, values};
-use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use std::ops::ControlFlow;
 
 const SAMPLES: Table =
-    Table { name: "sample", key: "id", whole: &["id", "cell", "step"], real: "started_at" };
+    Table { name: "sample", key: "id", whole: &["id", "cell", "task"], real: "started_at" };
 
 /// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
 const MOST_READINGS: usize = 1_000;
@@ -26,11 +26,11 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let source = Source { db: &db, path: &path };
 
     let (hosts, host_ids) = hosts(&source)?;
-    let (arms, arm_ids) = arms(&source)?;
-    let (steps, step_ids, step_places) = steps(&source)?;
+    let (variants, variant_ids) = variants(&source)?;
+    let (tasks, task_ids, task_places) = steps(&source)?;
     let (readings, reading_ids) = readings(&source)?;
-    let (cells, cell_ids) = cells(&source, &arm_ids, &host_ids)?;
-    let (mut samples, sample_ids) = samples(&source, &cell_ids, (&step_ids, &step_places))?;
+    let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
+    let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
     samples.values = values::values(&source, &sample_ids, &reading_ids)?;
     let series = series::series(&source, &sample_ids)?;
     let notes = notes(&source)?;
@@ -56,8 +56,8 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         status,
         plan,
         hosts,
-        arms,
-        steps,
+        variants,
+        tasks,
         readings,
         cells,
         samples,
@@ -92,38 +92,38 @@ fn hosts(source: &Source) -> Result<(Vec<Host>, Ids)> {
     Ok((hosts, ids))
 }
 
-fn arms(source: &Source) -> Result<(Vec<Arm>, Ids)> {
-    let (mut arms, mut ids) = (vec![], Ids::default());
-    source.each("arm", "SELECT id, name, levels FROM arm ORDER BY id", |row| {
+fn variants(source: &Source) -> Result<(Vec<Variant>, Ids)> {
+    let (mut variants, mut ids) = (vec![], Ids::default());
+    source.each("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
         ids.push(row.int(0)?);
-        arms.push(Arm { name: row.text(1)?, levels: row.json(2)? });
+        variants.push(Variant { name: row.text(1)?, levels: row.json(2)? });
         Ok(())
     })?;
-    Ok((arms, ids))
+    Ok((variants, ids))
 }
 
-/// The steps as people read them, their ids, and for each id the place of its step.
-fn steps(source: &Source) -> Result<(Vec<StepInfo>, Ids, Vec<u32>)> {
+/// The tasks as people read them, their ids, and for each id the place of its task.
+fn steps(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     let (mut found, mut ids) = (vec![], Ids::default());
-    let sql = "SELECT id, name, params, title, number, in_composite FROM step ORDER BY id";
-    source.each("step", sql, |row| {
-        let step = StepInfo {
-            id: StepId { name: row.text(1)?, params: row.json(2)? },
+    let sql = "SELECT id, name, params, title, number, in_composite FROM task ORDER BY id";
+    source.each("task", sql, |row| {
+        let task = TaskInfo {
+            id: TaskId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
             number: row.optional_text(4)?,
             in_composite: row.int(5)? != 0,
         };
-        found.push((found.len(), step));
+        found.push((found.len(), task));
         ids.push(row.int(0)?);
         Ok(())
     })?;
     let mut places = vec![0; found.len()];
-    let ordered = order::siblings_together(found, |(_, step)| &step.id).into_iter().enumerate();
-    let steps = ordered.map(|(place, (written, step))| {
+    let ordered = order::siblings_together(found, |(_, task)| &task.id).into_iter().enumerate();
+    let tasks = ordered.map(|(place, (written, task))| {
         places[written] = place as u32;
-        step
+        task
     });
-    Ok((steps.collect(), ids, places))
+    Ok((tasks.collect(), ids, places))
 }
 
 fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
@@ -144,17 +144,17 @@ fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
     Ok((readings, ids))
 }
 
-fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, Ids)> {
+fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, Ids)> {
     let (mut cells, mut ids) = (vec![], Ids::default());
-    let sql = "SELECT id, hash, block, position, arm, workload, outcome, host, started_at, spent
+    let sql = "SELECT id, hash, round, position, variant, workload, outcome, host, started_at, spent
                FROM cell ORDER BY id";
     source.each("cell", sql, |row| {
         ids.push(row.int(0)?);
         cells.push(CellRecord {
             id: row.text(1)?,
-            block: row.number(2)?,
+            round: row.number(2)?,
             position: row.number(3)?,
-            arm: arms.index(row.int(4)?, row)?,
+            variant: variants.index(row.int(4)?, row)?,
             workload: row.text(5)?,
             outcome: row.json(6)?,
             host: hosts.index(row.int(7)?, row)?,
@@ -166,7 +166,7 @@ fn cells(source: &Source, arms: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, I
     Ok((cells, ids))
 }
 
-fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
+fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
     let lost = || SAMPLES.lost(source);
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
     let mut cell = 0;
@@ -175,7 +175,7 @@ fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Res
         // The samples of a cell stand together.
         cell = cells.near(row.int(1)?, cell).ok_or_else(lost)?;
         table.cell.push(cell as u32);
-        table.step.push(places[steps.place(row.int(2)?).ok_or_else(lost)?]);
+        table.task.push(places[tasks.place(row.int(2)?).ok_or_else(lost)?]);
         table.started_at.push(row.real(3)?);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -184,11 +184,11 @@ fn samples(source: &Source, cells: &Ids, (steps, places): (&Ids, &[u32])) -> Res
 
 fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     let mut notes = vec![];
-    source.each("note", "SELECT block, kind, arm, step, text, fix FROM note ORDER BY id", |row| {
+    source.each("note", "SELECT round, kind, variant, task, text, fix FROM note ORDER BY id", |row| {
         let note = Note {
             kind: row.word(1)?,
-            arm: row.optional_text(2)?,
-            step: row.optional_text(3)?,
+            variant: row.optional_text(2)?,
+            task: row.optional_text(3)?,
             text: row.text(4)?,
             fix: row.optional_text(5)?,
         };

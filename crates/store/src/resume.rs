@@ -23,23 +23,24 @@ pub fn done_cells(run: &RunDir) -> Result<HashSet<CellId>> {
     Ok(done)
 }
 
-/// The arms that left the run, those with a failed cell or a note that says so, and in which block.
+/// The variants that left the run, those with a failed cell or a note that says so, and in which round.
 ///
 /// # Errors
 /// Where the run cannot be read.
-pub fn dead_arms(run: &RunDir) -> Result<BTreeMap<String, u32>> {
+pub fn dead_variants(run: &RunDir) -> Result<BTreeMap<String, u32>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
     let mut dead = BTreeMap::new();
-    let failed = "SELECT arm.name, cell.outcome, cell.block FROM cell JOIN arm ON arm.id = cell.arm";
+    let failed =
+        "SELECT variant.name, cell.outcome, cell.round FROM cell JOIN variant ON variant.id = cell.variant";
     source.each("cell", failed, |row| {
         if matches!(row.json::<Outcome>(1)?, Outcome::Failed { .. }) {
             dead.insert(row.text(0)?, row.number(2)?);
         }
         Ok(())
     })?;
-    let noted = "SELECT arm, block FROM note WHERE kind = 'arm_failed' AND arm IS NOT NULL";
+    let noted = "SELECT variant, round FROM note WHERE kind = 'variant_failed' AND variant IS NOT NULL";
     source.each("note", noted, |row| {
         dead.entry(row.text(0)?).or_insert(row.optional_number(1)?.unwrap_or(0));
         Ok(())

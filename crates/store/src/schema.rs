@@ -21,30 +21,30 @@ CREATE TABLE run(
 CREATE TABLE host(
     id INTEGER PRIMARY KEY, hostname TEXT NOT NULL, boot_id TEXT NOT NULL, kernel TEXT NOT NULL,
     facts TEXT NOT NULL, UNIQUE(hostname, boot_id, kernel, facts)) STRICT;
-CREATE TABLE arm(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, levels TEXT NOT NULL) STRICT;
-CREATE TABLE step(
+CREATE TABLE variant(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, levels TEXT NOT NULL) STRICT;
+CREATE TABLE task(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, params TEXT NOT NULL, title TEXT NOT NULL, number TEXT,
     in_composite INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
 CREATE TABLE metric(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, direction TEXT NOT NULL,
     help TEXT NOT NULL) STRICT;
-CREATE TABLE block(
-    number INTEGER PRIMARY KEY, host INTEGER NOT NULL REFERENCES host, arm_order TEXT NOT NULL,
+CREATE TABLE round(
+    number INTEGER PRIMARY KEY, host INTEGER NOT NULL REFERENCES host, variant_order TEXT NOT NULL,
     finished INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE cell(
-    id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, block INTEGER NOT NULL, position INTEGER NOT NULL,
-    arm INTEGER NOT NULL REFERENCES arm, workload TEXT NOT NULL, outcome TEXT NOT NULL,
+    id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, round INTEGER NOT NULL, position INTEGER NOT NULL,
+    variant INTEGER NOT NULL REFERENCES variant, workload TEXT NOT NULL, outcome TEXT NOT NULL,
     host INTEGER NOT NULL REFERENCES host, started_at REAL NOT NULL, spent TEXT NOT NULL) STRICT;
 CREATE TABLE sample(
     id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell ON DELETE CASCADE,
-    step INTEGER NOT NULL REFERENCES step, started_at REAL NOT NULL) STRICT;
+    task INTEGER NOT NULL REFERENCES task, started_at REAL NOT NULL) STRICT;
 CREATE INDEX sample_of_cell ON sample(cell);
 CREATE TABLE value(
     sample INTEGER NOT NULL REFERENCES sample ON DELETE CASCADE, metric INTEGER NOT NULL REFERENCES metric,
     value REAL NOT NULL, PRIMARY KEY(sample, metric)) STRICT, WITHOUT ROWID;
 CREATE TABLE note(
-    id INTEGER PRIMARY KEY, block INTEGER, cell INTEGER REFERENCES cell ON DELETE CASCADE,
-    kind TEXT NOT NULL, arm TEXT, step TEXT, text TEXT NOT NULL, fix TEXT) STRICT;
+    id INTEGER PRIMARY KEY, round INTEGER, cell INTEGER REFERENCES cell ON DELETE CASCADE,
+    kind TEXT NOT NULL, variant TEXT, task TEXT, text TEXT NOT NULL, fix TEXT) STRICT;
 ";
 
 /// What loads did over time. Runs of before have no such table, so it is made where one is missing. A row is a stretch
@@ -61,7 +61,7 @@ CREATE TABLE IF NOT EXISTS series(
 /// What every run must have. A view of that name could give rows without end, so only tables count: to SQLite's question
 /// whether a table exists, a view is none.
 const NAMES: [&CStr; 9] =
-    [c"run", c"host", c"arm", c"step", c"metric", c"block", c"cell", c"sample", c"value"];
+    [c"run", c"host", c"variant", c"task", c"metric", c"round", c"cell", c"sample", c"value"];
 
 /// Opens a file. SQLite counts the memory that it takes, under a lock of the whole process, and nobody asks for the
 /// count: without it, four threads read a thousand small files in two thirds of the time.
@@ -263,7 +263,7 @@ mod tests {
         drop(open_to_write(&path).unwrap());
         let crashed = dir.path().join("crashed.db");
         let writer = open_to_write(&path).unwrap();
-        writer.execute_batch("INSERT INTO arm(name, levels) VALUES('ext4', '{}')").unwrap();
+        writer.execute_batch("INSERT INTO variant(name, levels) VALUES('ext4', '{}')").unwrap();
         std::fs::copy(&path, &crashed).unwrap();
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
@@ -272,11 +272,12 @@ mod tests {
             return;
         };
         let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());
-        let arms = |db: Connection| db.query_row("SELECT count(*) FROM arm", [], |row| row.get::<_, i64>(0));
-        assert_eq!(arms(open_to_read(&at(&path)).unwrap()).unwrap(), 1);
+        let variants =
+            |db: Connection| db.query_row("SELECT count(*) FROM variant", [], |row| row.get::<_, i64>(0));
+        assert_eq!(variants(open_to_read(&at(&path)).unwrap()).unwrap(), 1);
         let error = open_to_read(&at(&crashed)).unwrap_err().to_string();
         assert!(error.contains("copy the run's directory"), "{error}");
         drop(mounted);
-        assert_eq!(arms(open_to_read(&crashed).unwrap()).unwrap(), 1);
+        assert_eq!(variants(open_to_read(&crashed).unwrap()).unwrap(), 1);
     }
 }

@@ -7,10 +7,10 @@ use fsarena_core::series::{Latency, Point, SeriesTable};
 /// The most points that are kept in memory at once: 80 MB.
 const MOST_POINTS: u64 = 1_000_000;
 
-/// No step takes so many seconds: thirty years.
+/// No task takes so many seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
-/// Reads every point, or, where there are too many, those of every n-th block.
+/// Reads every point, or, where there are too many, those of every n-th round.
 pub(crate) fn series(source: &Source, samples: &Ids) -> Result<SeriesTable> {
     up_to(source, samples, MOST_POINTS)
 }
@@ -26,12 +26,12 @@ fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     }
     let there_are = ask("SELECT count(*) FROM series")?.unsigned_abs();
     let every = there_are.div_ceil(most).max(1);
-    // Whole blocks, so that no arm is left out where another is not.
+    // Whole rounds, so that no variant is left out where another is not.
     let kept = match every {
         1 => String::new(),
         every => format!(
             "WHERE sample IN (SELECT sample.id FROM sample JOIN cell ON cell.id = sample.cell
-                              WHERE cell.block % {every} = 0)"
+                              WHERE cell.round % {every} = 0)"
         ),
     };
     let sql = format!(
@@ -83,7 +83,7 @@ mod tests {
         Point { start_s, length_s: 0.5, warm_up, operations: 7 * at, bytes: 4096 * at, latency }
     }
 
-    /// A cell with one step that has a series and one that has none.
+    /// A cell with one task that has a series and one that has none.
     fn run_cell(writer: &mut Writer, cell: &Cell, points: u64) {
         let inside = |what| Event::Cell { cell: cell.id(), what };
         let mut load = sample("load", 1.0);
@@ -98,10 +98,10 @@ mod tests {
         }
     }
 
-    fn stored(root: &std::path::Path, blocks: u32) -> RunDir {
+    fn stored(root: &std::path::Path, rounds: u32) -> RunDir {
         let plan = plan(&["ext4", "xfs"]);
         let (run, mut writer) = writer(root, &plan);
-        (0..blocks).flat_map(|block| cells(&plan, block)).for_each(|cell| run_cell(&mut writer, &cell, 3));
+        (0..rounds).flat_map(|round| cells(&plan, round)).for_each(|cell| run_cell(&mut writer, &cell, 3));
         run
     }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_whole_blocks_are_kept() {
+    fn of_too_many_whole_rounds_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let run = stored(root.path(), 4);
         let db = Connection::open(run.database()).unwrap();
@@ -152,7 +152,7 @@ mod tests {
         let mut ids = Ids::default();
         (1..=16).for_each(|id| ids.push(id));
         let table = up_to(&Source { db: &db, path: &path }, &ids, 12).unwrap();
-        // 24 points, so every second block: 0 and 2.
+        // 24 points, so every second round: 0 and 2.
         assert_eq!((table.points.len(), table.left_out), (12, 12));
         assert_eq!(table.row, [1, 1, 1, 3, 3, 3, 9, 9, 9, 11, 11, 11]);
     }

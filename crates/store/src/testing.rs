@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 
 use crate::{RunDir, Writer};
-use fsarena_core::cell::{Cell, StepId, StepInfo};
+use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::metric::TIMER;
@@ -30,20 +30,20 @@ pub(crate) fn host(boot_id: &str) -> Host {
     Host { hostname: "h".into(), boot_id: boot_id.into(), kernel: "6.18".into(), facts }
 }
 
-/// The cells of one block.
-pub(crate) fn cells(plan: &Plan, block: u32) -> Vec<Cell> {
-    let arms = fsarena_core::matrix::expand(plan);
-    let live: Vec<_> = (0..arms.len()).collect();
-    fsarena_core::matrix::cells(plan, &arms, &live, block)
+/// The cells of one round.
+pub(crate) fn cells(plan: &Plan, round: u32) -> Vec<Cell> {
+    let variants = fsarena_core::matrix::expand(plan);
+    let live: Vec<_> = (0..variants.len()).collect();
+    fsarena_core::matrix::cells(plan, &variants, &live, round)
 }
 
 /// A sample with the timer's readings.
-pub(crate) fn sample(step: &str, elapsed_ns: f64) -> Sample {
+pub(crate) fn sample(task: &str, elapsed_ns: f64) -> Sample {
     let mut readings = Readings::default();
     readings.set("elapsed_ns", elapsed_ns);
-    let step =
-        StepInfo { id: StepId::new(step), title: step.to_uppercase(), number: None, in_composite: true };
-    Sample { step, started_at: 1e9, readings, series: vec![] }
+    let task =
+        TaskInfo { id: TaskId::new(task), title: task.to_uppercase(), number: None, in_composite: true };
+    Sample { task, started_at: 1e9, readings, series: vec![] }
 }
 
 /// A command that ran.
@@ -65,7 +65,7 @@ pub(crate) fn writer(root: &Path, plan: &Plan) -> (RunDir, Writer) {
     (run, writer)
 }
 
-/// Applies a whole cell with two steps.
+/// Applies a whole cell with two tasks.
 pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
     begin_cell(writer, cell);
     writer.apply(&Event::CellFinished { cell: cell.id(), outcome }).unwrap();
@@ -74,8 +74,8 @@ pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
 /// Applies a cell up to just before its end.
 pub(crate) fn begin_cell(writer: &mut Writer, cell: &Cell) {
     writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
-    for step in ["untar", "remove"] {
-        let what = CellEvent::Sample(sample(step, f64::from(cell.block * 10 + cell.position)));
+    for task in ["untar", "remove"] {
+        let what = CellEvent::Sample(sample(task, f64::from(cell.round * 10 + cell.position)));
         writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     fn stored(root: &std::path::Path) -> (crate::RunDir, crate::Writer, [Ids; 2]) {
         let plan = plan(&["ext4", "xfs"]);
         let (run, mut writer) = writer(root, &plan);
-        for cell in (0..2).flat_map(|block| cells(&plan, block)) {
+        for cell in (0..2).flat_map(|round| cells(&plan, round)) {
             run_cell(&mut writer, &cell, Outcome::Done);
         }
         let ids = |count: i64| {

@@ -23,7 +23,7 @@ pub struct Writer {
     host: i64,
     metrics: Metrics,
     open: HashMap<CellId, OpenCell>,
-    block: Option<u32>,
+    round: Option<u32>,
     /// Commands that the log has and the database does not count yet.
     uncounted: u64,
 }
@@ -46,7 +46,7 @@ impl Writer {
         let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
         transaction.commit().map_err(Error::write(&path))?;
-        Ok(Writer { db, path, log, events, host, metrics, open: HashMap::new(), block: None, uncounted: 0 })
+        Ok(Writer { db, path, log, events, host, metrics, open: HashMap::new(), round: None, uncounted: 0 })
     }
 
     /// Takes over one event.
@@ -63,11 +63,11 @@ impl Writer {
     fn store(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::RunStarted { .. } => self.execute("UPDATE run SET complete = 0, why = ''", []),
-            Event::BlockStarted { block, order } => {
-                self.block = Some(*block);
+            Event::RoundStarted { round, order } => {
+                self.round = Some(*round);
                 self.execute(
-                    "INSERT OR REPLACE INTO block(number, host, arm_order) VALUES(?1, ?2, ?3)",
-                    params![block, self.host, json(order)],
+                    "INSERT OR REPLACE INTO round(number, host, variant_order) VALUES(?1, ?2, ?3)",
+                    params![round, self.host, json(order)],
                 )
             }
             Event::CellStarted { cell } => {
@@ -76,9 +76,9 @@ impl Writer {
             }
             Event::Cell { cell, what } => self.inside(cell, what),
             Event::CellFinished { cell, outcome } => self.finish(cell, outcome),
-            Event::BlockFinished { block } => {
-                self.block = None;
-                self.execute("UPDATE block SET finished = 1 WHERE number = ?1", [block])
+            Event::RoundFinished { round } => {
+                self.round = None;
+                self.execute("UPDATE round SET finished = 1 WHERE number = ?1", [round])
             }
             // Both follow from the samples.
             Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
@@ -109,8 +109,8 @@ impl Writer {
         Ok(())
     }
 
-    /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its arm and is
-    /// forgotten; a failed one keeps the steps that it finished.
+    /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its variant and is
+    /// forgotten; a failed one keeps the tasks that it finished.
     fn finish(&mut self, id: &CellId, outcome: &Outcome) -> Result<()> {
         let Some(cell) = self.open.remove(id) else {
             return Err(not_begun(&self.path, id));
@@ -132,7 +132,7 @@ impl Writer {
     }
 
     fn note(&self, note: &Note) -> Result<()> {
-        write_note(&self.db, self.block, None, note).map_err(Error::write(&self.path))
+        write_note(&self.db, self.round, None, note).map_err(Error::write(&self.path))
     }
 
     fn command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {

@@ -138,7 +138,7 @@ impl Argv {
                 _ => Error::Start { program, source },
             }
         };
-        // Files in place of pipes: nothing has to be drained while the command is timed.
+        // Files instead of pipes: nothing has to be drained while the command is timed.
         let mut out = match self.output {
             Output::Keep => Some(memory_file("stdout").map_err(start_error)?),
             Output::Null => None,

@@ -62,7 +62,7 @@ impl Controller {
         }
         let above = if self.unified { &self.root } else { &self.own };
         let path = above.join(format!("fsarena-{}", std::process::id()));
-        let armed = journal.arm(Undo::RemoveGroup { path: path.clone() })?;
+        let armed = journal.variant(Undo::RemoveGroup { path: path.clone() })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}

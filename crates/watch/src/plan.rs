@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::service::Known;
 use crate::target::Where;
 use bytesize::ByteSize;
-use fsarena_core::cell::{Arm, Cell, WorkloadPlan};
+use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
 use fsarena_core::scale::Scale;
@@ -61,7 +61,7 @@ impl Watch {
     /// As a plan.
     pub fn plan(&self) -> Plan {
         let dir = self.at.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let arm = Arm { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
+        let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
         Plan {
             name: format!("watch-{}", self.name),
             title: format!("Watching {}", self.name),
@@ -69,7 +69,7 @@ impl Watch {
             scale: Scale::Quick,
             seed: 0,
             claims: vec![],
-            round: None,
+            stage: None,
             factors: Default::default(),
             device: DevicePlan {
                 backing: Backing::Dir,
@@ -81,7 +81,7 @@ impl Watch {
             },
             stop: StopPlan::default(),
             settle: SettlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
-            arms: vec![arm],
+            variants: vec![variant],
             workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings: self.settings() }],
         }
     }
@@ -92,7 +92,7 @@ impl Watch {
     /// Where it is the plan of something else.
     pub fn of_plan(plan: &Plan) -> Result<Watch, Error> {
         let other = || Error::Usage(format!("{} is no watch, and cannot be gone on with as one", plan.name));
-        let (Some(arm), Some(workload)) = (plan.arms.first(), plan.workloads.first()) else {
+        let (Some(variant), Some(workload)) = (plan.variants.first(), plan.workloads.first()) else {
             return Err(other());
         };
         if workload.name != WORKLOAD {
@@ -124,15 +124,15 @@ impl Watch {
         };
         let lengths = (seconds("window_s").ok_or_else(other)?, seconds("every_s").ok_or_else(other)?);
         let at = (text("path").map(PathBuf::from), text("device").map(PathBuf::from));
-        named(arm.name.clone(), counter, at, &list("service"), lengths)
+        named(variant.name.clone(), counter, at, &list("service"), lengths)
     }
 
     /// The cell of a window.
     pub fn cell(&self, plan: &Plan, number: u32) -> Cell {
         Cell {
-            block: number,
+            round: number,
             position: 0,
-            arm: plan.arms[0].clone(),
+            variant: plan.variants[0].clone(),
             workload: plan.workloads[0].clone(),
             scale: plan.scale,
             seed: plan.seed,

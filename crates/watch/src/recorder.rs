@@ -1,9 +1,9 @@
-//! Windows into a run store: a block, a cell and a sample each.
+//! Windows into a run store: a round, a cell and a sample each.
 
 use crate::error::Error;
 use crate::plan::Watch;
 use crate::window::Window;
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::plan::Plan;
@@ -38,9 +38,9 @@ impl Recorder {
         let watch = Watch::of_plan(&plan)?;
         let mut writer = Writer::open(&run, host, &crate::readings::defs())?;
         writer.apply(&Event::RunStarted {
-            blocks: u32::MAX,
-            arms: vec![watch.name.clone()],
-            steps_per_cell: 1,
+            rounds: u32::MAX,
+            variants: vec![watch.name.clone()],
+            tasks_per_cell: 1,
             already_done: 0,
             budget_s: None,
         })?;
@@ -63,7 +63,7 @@ impl Recorder {
     /// Where the run cannot be read.
     pub fn next(&self) -> Result<u32, Error> {
         let record = fsarena_store::read(&self.run)?;
-        Ok(record.cells.iter().map(|cell| cell.block + 1).max().unwrap_or(0))
+        Ok(record.cells.iter().map(|cell| cell.round + 1).max().unwrap_or(0))
     }
 
     /// Notes something about all of it.
@@ -81,19 +81,19 @@ impl Recorder {
     pub fn keep(&mut self, window: &Window) -> Result<(), Error> {
         let cell = self.watch.cell(&self.plan, window.number);
         let id = cell.id();
-        let step =
-            StepInfo { id: StepId::new("window"), title: "Window".into(), number: None, in_composite: true };
+        let task =
+            TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_composite: true };
         let sample =
-            Sample { step, started_at: window.started_at, readings: window.readings.clone(), series: vec![] };
+            Sample { task, started_at: window.started_at, readings: window.readings.clone(), series: vec![] };
         let inside = |what| Event::Cell { cell: id.clone(), what };
         let mut events = vec![
-            Event::BlockStarted { block: window.number, order: vec![self.watch.name.clone()] },
+            Event::RoundStarted { round: window.number, order: vec![self.watch.name.clone()] },
             Event::CellStarted { cell },
         ];
         events.extend(window.marks.iter().map(|mark| inside(CellEvent::Note(mark.note()))));
         events.push(inside(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
-        events.push(Event::BlockFinished { block: window.number });
+        events.push(Event::RoundFinished { round: window.number });
         events.iter().try_for_each(|event| Ok(self.writer.apply(event)?))
     }
 

@@ -60,7 +60,7 @@ impl Target {
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
         if let Some(text) = self.at.path.as_deref().and_then(|path| mounted(&self.kernel, path)) {
-            notes.push(Note::new(NoteKind::Options, text).step("filesystem"));
+            notes.push(Note::new(NoteKind::Options, text).task("filesystem"));
         }
         if let Some(found) = &self.found {
             let device =
@@ -68,7 +68,7 @@ impl Target {
             let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
             let (major, minor) = found.numbers;
             let text = format!("device {} ({major}:{minor}), scheduler {scheduler}", found.name);
-            notes.push(Note::new(NoteKind::Options, text).step("device"));
+            notes.push(Note::new(NoteKind::Options, text).task("device"));
         }
         notes
     }

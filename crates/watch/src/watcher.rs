@@ -288,8 +288,8 @@ mod tests {
 
         let record = fsarena_store::read(&run).unwrap();
         assert_eq!(record.metric("requests_count").unwrap().1[..], [0.0, 1.0, 1.0, 1.0]);
-        let [(block, note)] = &record.notes[..] else { panic!("{:?}", record.notes) };
-        assert_eq!((block, note.kind), (&Some(2), NoteKind::Remark), "kept and used");
+        let [(round, note)] = &record.notes[..] else { panic!("{:?}", record.notes) };
+        assert_eq!((round, note.kind), (&Some(2), NoteKind::Remark), "kept and used");
         assert!(note.text.starts_with("the clock was stepped by -3600.0"), "{}", note.text);
         let lengths = record.metric("elapsed_ns").unwrap().1;
         assert!(lengths.iter().all(|ns| (0.04e9..3600e9).contains(ns)), "{lengths:?}");

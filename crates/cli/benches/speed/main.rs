@@ -15,8 +15,8 @@ use std::time::Instant;
 
 const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
 const ROWS: &str = "1000000";
-/// A million samples, each with all 21 readings that the run took of a step: 400 blocks, after which every run has
-/// decided, of 5 arms with 500 steps, as many as a full matrix of block sizes and threads has.
+/// A million samples, each with all 21 readings that the run took of a task: 400 rounds, after which every run has
+/// decided, of 5 variants with 500 tasks, as many as a full matrix of block sizes and threads has.
 const SAMPLES: [&str; 2] = ["21000000", "500"];
 const VAST: [&str; 1] = ["10000000"];
 
@@ -74,7 +74,7 @@ fn read_all(run: &Path) -> Command {
     command
 }
 
-/// A run of so many made-up rows, and of so many steps where that is said.
+/// A run of so many made-up rows, and of so many tasks where that is said.
 fn big_run(dir: &Path, size: &[&str]) -> PathBuf {
     let runs = dir.join(size[0]);
     let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];
@@ -96,7 +96,7 @@ fn overhead(dir: &Path) {
         return;
     }
     let runs = dir.join("runs");
-    let mut run = command(FSARENA, &["run", "--blocks", "4", "--quiet", "--runs"]);
+    let mut run = command(FSARENA, &["run", "--rounds", "4", "--quiet", "--runs"]);
     run.arg(&runs);
     let wall = seconds(run);
     let shown = Command::new(FSARENA).args(["report", "--format", "json", "--runs"]).arg(&runs).output();

@@ -1,6 +1,6 @@
-//! `fsarena ab`: two arms and everything else as `run` has it.
+//! `fsarena ab`: two variants and everything else as `run` has it.
 
-mod arm;
+mod variant;
 
 use crate::commands::run;
 use crate::failure::{Failure, Outcome};
@@ -23,7 +23,7 @@ use toml::Spanned;
 /// Each side is a list of `factor=level`: `--a fs=ext4 --b fs=ext4,mkfs=^has_journal`. A level goes on to the
 /// next `factor=`, so `mount=noatime,nodiratime` is one; quotes keep what looks like a factor together. The
 /// report begins with B against A: by each metric the difference, its interval, the verdict, the spread
-/// within blocks, and the blocks that this metric would need. Two equal sides are allowed: that measures
+/// within rounds, and the rounds that this metric would need. Two equal sides are allowed: that measures
 /// what the machine does by itself.
 ///
 /// Where no --claim says otherwise, the question is whether B is the same as A within --margin, over all tasks
@@ -35,11 +35,11 @@ use toml::Spanned;
 #[command(mut_args(hide_refused))]
 pub struct Args {
     /// The one side: `factor=level,…` (`fsarena list factors`)
-    #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
-    a: arm::Levels,
+    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "What is compared")]
+    a: variant::Levels,
     /// The other side
-    #[arg(long, value_name = "ARM", value_parser = arm::parse, help_heading = "What is compared")]
-    b: arm::Levels,
+    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "What is compared")]
+    b: variant::Levels,
     #[command(flatten)]
     run: run::Args,
 }
@@ -51,7 +51,7 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
     if refused { arg.hide(true) } else { arg }
 }
 
-/// Runs both sides, block by block.
+/// Runs both sides, round by round.
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
     for (flag, given) in [
@@ -74,14 +74,14 @@ pub fn run(args: Args) -> Outcome {
 fn refusal(flag: &str) -> Failure {
     let message = match flag {
         "--resume" => "a run of two sides is resumed as any other: fsarena run --resume RUN".to_string(),
-        "--after" => "two sides are one run, without rounds".to_string(),
+        "--after" => "two sides are one run, without stages".to_string(),
         flag => format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")),
     };
     Failure::new(ExitCode::Usage, message)
 }
 
-/// The plan of `run`, with these arms in place of its own.
-fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
+/// The plan of `run`, with these variants instead of its own.
+fn plan(sides: &[variant::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
     let (origin, (mut file, text)) = run::read_plan(args)?;
     let mut over = args.overrides(kernel)?;
     over.where_it_ran(&file)?;
@@ -91,15 +91,15 @@ fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<P
     }
     let sides = &absolute_kernels(sides)?;
     file.factors.clear();
-    // They speak of the plan's own arms; of these sides, --claim does.
+    // They speak of the plan's own variants; of these sides, --claim does.
     file.claims.clear();
     match directories(sides)? {
         Some(paths) => {
-            file.arms.clear();
+            file.variants.clear();
             over.backing = Some(Backing::Dir);
             over.factors = vec![(factor::DIR.into(), paths)];
         }
-        None => file.arms = arms(sides),
+        None => file.variants = variants(sides),
     }
     let plan = resolved(&origin, &(file.clone(), text.clone()), &over, kernel)?;
     if !plan.claims.is_empty() {
@@ -112,10 +112,12 @@ fn plan(sides: &[arm::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<P
 
 /// Whether B is the same as A within the margin, by each main metric of the work.
 fn question(plan: &Plan) -> Vec<String> {
-    let arms = matrix::expand(plan);
+    let variants = matrix::expand(plan);
     // A fraction such as 0.07 is no whole number of per cent in binary.
     let percent = (plan.stop.margin() * 1e8).round() / 1e6;
-    let same = |metric| Claim::same(Quantity::composite(metric), &arms[1].name, &arms[0].name, Some(percent));
+    let same = |metric| {
+        Claim::same(Quantity::composite(metric), &variants[1].name, &variants[0].name, Some(percent))
+    };
     work::metrics(plan).into_iter().map(|metric| same(metric).text).collect()
 }
 
@@ -127,7 +129,7 @@ fn resolved(
 ) -> Result<Plan, Failure> {
     let plan = resolve(origin, file, over, &vocabulary::collect(kernel, over)?);
     let mut plan = plan.map_err(|error| match error.at {
-        // Only what the sides say has no place in the text: see `arms`.
+        // Only what the sides say has no place in the text: see `variants`.
         Some((1, 1)) => PlanError::flag("--a, --b", error.message),
         _ => error,
     })?;
@@ -139,7 +141,7 @@ fn resolved(
 }
 
 /// The sides, with kernels as they are found from whatever directory.
-fn absolute_kernels(sides: &[arm::Levels; 2]) -> Result<[arm::Levels; 2], Failure> {
+fn absolute_kernels(sides: &[variant::Levels; 2]) -> Result<[variant::Levels; 2], Failure> {
     let mut sides = sides.clone();
     for level in sides.iter_mut().filter_map(|side| side.get_mut(factor::KERNEL)) {
         *level = run::kernel_level(level)?;
@@ -148,7 +150,7 @@ fn absolute_kernels(sides: &[arm::Levels; 2]) -> Result<[arm::Levels; 2], Failur
 }
 
 /// The two directories, where the sides are directories as they are.
-fn directories(sides: &[arm::Levels; 2]) -> Result<Option<Vec<String>>, Failure> {
+fn directories(sides: &[variant::Levels; 2]) -> Result<Option<Vec<String>>, Failure> {
     let dirs: Vec<&String> = sides.iter().filter_map(|side| side.get(factor::DIR)).collect();
     if dirs.is_empty() {
         return Ok(None);
@@ -168,7 +170,7 @@ type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
 /// The sides as a plan would have them. They are not in its text: their place is its very beginning, where
 /// nothing else can be at fault.
-fn arms(sides: &[arm::Levels; 2]) -> Vec<Pairs> {
+fn variants(sides: &[variant::Levels; 2]) -> Vec<Pairs> {
     let spanned = |key: &str, value: &str| {
         (Spanned::new(0..0, key.to_string()), Spanned::new(0..0, toml::Value::String(value.into())))
     };
@@ -183,8 +185,8 @@ fn arms(sides: &[arm::Levels; 2]) -> Vec<Pairs> {
 }
 
 /// Each side by its levels: `ext4`, `ext4/^has_journal`; equal ones are told apart by their letter.
-fn names(sides: &[arm::Levels; 2]) -> [String; 2] {
-    let name = |side: &arm::Levels| {
+fn names(sides: &[variant::Levels; 2]) -> [String; 2] {
+    let name = |side: &variant::Levels| {
         let levels =
             FACTORS.iter().filter_map(|factor| side.get(factor.id)).filter(|level| !level.is_empty());
         levels.cloned().collect::<Vec<_>>().join("/")
@@ -199,8 +201,8 @@ fn names(sides: &[arm::Levels; 2]) -> [String; 2] {
 mod tests {
     use super::*;
 
-    fn sides(a: &str, b: &str) -> [arm::Levels; 2] {
-        [arm::parse(a).unwrap(), arm::parse(b).unwrap()]
+    fn sides(a: &str, b: &str) -> [variant::Levels; 2] {
+        [variant::parse(a).unwrap(), variant::parse(b).unwrap()]
     }
 
     #[test]

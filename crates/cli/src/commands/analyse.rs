@@ -34,7 +34,7 @@ const FILE_SEED: u64 = 1;
 ///
 /// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
 /// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
-/// unconfirmed until fresh blocks show it again. The rules: docs/analysis.md. Published figures that their
+/// unconfirmed until fresh rounds show it again. The rules: docs/analysis.md. Published figures that their
 /// author worked out from others are worked out again, and those that do not follow are named.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -54,27 +54,27 @@ pub struct Args {
     /// Print the figures too
     #[arg(long)]
     tables: bool,
-    /// Run the flagged cells again on fresh blocks, as a run of its own, and say which findings they confirm
+    /// Run the flagged cells again on fresh rounds, as a run of its own, and say which findings they confirm
     #[arg(long, conflicts_with = "explain")]
     confirm: bool,
-    /// Hold the findings against fresh blocks that --confirm has run and stored
+    /// Hold the findings against fresh rounds that --confirm has run and stored
     #[arg(long, value_name = "RUN", conflicts_with_all = ["confirm", "explain"])]
     fresh: Option<String>,
-    /// Blocks of --confirm; under 8 nothing can be confirmed
+    /// Rounds of --confirm; under 8 nothing can be confirmed
     #[arg(long, value_name = "N", default_value_t = 8, requires = "confirm")]
-    blocks: u32,
+    rounds: u32,
     /// Run a flagged cell again while the kernel's lock tracepoints are on, and print what it waits for: the
-    /// worst cell of the largest finding, or a step (`rndwr[bs=512,threads=16]`). Needs root
-    #[arg(long, value_name = "STEP", num_args = 0..=1, default_missing_value = "")]
+    /// worst cell of the largest finding, or a task (`rndwr[bs=512,threads=16]`). Needs root
+    #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
-    /// Boot every arm of a run with --on exact once more, sample what its kernel does in a step, and print the functions
-    /// where the instructions went and where the arms differ; flame graphs go to the run's directory. Without a step
+    /// Boot every variant of a run with --on exact once more, sample what its kernel does in a task, and print the functions
+    /// where the instructions went and where the variants differ; flame graphs go to the run's directory. Without a task
     /// it is the one with most instructions
-    #[arg(long, value_name = "STEP", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["explain", "confirm", "scaling"])]
+    #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["explain", "confirm", "scaling"])]
     profile: Option<String>,
-    /// The arm of --explain [default: that of the largest finding]
+    /// The variant of --explain [default: that of the largest finding]
     #[arg(long, requires = "explain")]
-    arm: Option<String>,
+    variant: Option<String>,
     /// The format on standard output: term, md, json
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
@@ -108,16 +108,16 @@ pub fn run(args: Args) -> Outcome {
         let series = run.curves.into_iter().map(|curve| curve.series).collect();
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
-    if let Some(step) = &args.profile {
+    if let Some(task) = &args.profile {
         handle_signals()?;
-        report::print_page(&profile::profile(&args, &record, step)?, &args.format)?;
+        report::print_page(&profile::profile(&args, &record, task)?, &args.format)?;
         return Ok(ExitCode::Done);
     }
-    if let Some(step) = &args.explain {
+    if let Some(task) = &args.explain {
         handle_signals()?;
-        let choice = match step.as_str() {
+        let choice = match task.as_str() {
             "" => worst(&args, &record)?,
-            step => explain::Choice::named(&record, step, args.arm.as_deref())?,
+            task => explain::Choice::named(&record, task, args.variant.as_deref())?,
         };
         report::print_page(&explain::explain(&args, &record, &choice)?, &args.format)?;
         return Ok(ExitCode::Done);
@@ -182,17 +182,18 @@ fn of_run(args: &Args, record: &RunRecord) -> Result<(Matrix, Analysis), Failure
     Ok((matrix, analysis))
 }
 
-/// The worst cell of the largest finding, of an arm where one is named.
+/// The worst cell of the largest finding, of a variant where one is named.
 fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
     let (matrix, analysis) = of_run(args, record)?;
-    let of_arm = |arm: usize| args.arm.as_ref().is_none_or(|name| *name == matrix.arms[arm].name);
-    let Some(finding) = analysis.findings.iter().find(|finding| of_arm(finding.arm)) else {
-        let message = "there is no anomaly to explain; name a step: --explain 'rndwr[bs=512,threads=16]'";
+    let of_variant =
+        |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
+    let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
+        let message = "there is no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'";
         return Err(Failure::new(ExitCode::Usage, message));
     };
     let at = finding.first().worst().at;
-    let step = rows::step(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
-    explain::Choice::named(record, &step, Some(&matrix.arms[at.arm].name))
+    let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
+    explain::Choice::named(record, &task, Some(&matrix.variants[at.variant].name))
 }
 
 fn handle_signals() -> Result<(), Failure> {

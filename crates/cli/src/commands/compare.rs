@@ -18,7 +18,7 @@ use std::path::Path;
 /// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
 /// Against published figures it says who won then, who wins here, and where the order changed. Two files are
 /// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
-/// output. They are paired by block where both have blocks. Of more than two runs each is compared with the first, all
+/// output. They are paired by round where both have rounds. Of more than two runs each is compared with the first, all
 /// in one table; one that has nothing in common with it is left out, and named. Of watches (`fsarena watch`), however
 /// many, it says what a request costs on each: all that was spent over all that was served, whether there is a fixed
 /// overhead, and pair by pair how the costs compare.

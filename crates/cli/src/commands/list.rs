@@ -36,7 +36,7 @@ enum What {
     Workloads,
     /// Raw readings and what is derived from them
     Metrics,
-    /// What may vary between arms
+    /// What may vary between variants
     Factors,
     /// Report formats
     Exporters,
@@ -287,11 +287,11 @@ struct RunRow {
     study: String,
     started: String,
     status: String,
-    arms: Vec<String>,
+    variants: Vec<String>,
 }
 
 impl Row for RunRow {
-    const HEADS: &'static [&'static str] = &["RUN", "STUDY", "STARTED", "STATUS", "ARMS"];
+    const HEADS: &'static [&'static str] = &["RUN", "STUDY", "STARTED", "STATUS", "VARIANTS"];
 
     fn columns(&self) -> Vec<String> {
         vec![
@@ -300,7 +300,7 @@ impl Row for RunRow {
             // For people to the second: `2026-11-21 20:15:04Z`.
             self.started.split('.').next().unwrap_or_default().replace('T', " ") + "Z",
             self.status.clone(),
-            self.arms.join(" "),
+            self.variants.join(" "),
         ]
     }
 }
@@ -311,7 +311,7 @@ fn runs(runs: &Runs) -> Result<Vec<RunRow>, crate::failure::Failure> {
         study: run.study,
         started: run.started,
         status: run.status.why,
-        arms: run.arms,
+        variants: run.variants,
     });
     Ok(rows.collect())
 }

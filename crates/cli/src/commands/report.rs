@@ -49,7 +49,7 @@ pub struct Args {
 /// How figures are looked at.
 #[derive(Debug, Clone, clap::Args)]
 pub struct View {
-    /// The difference that matters; under it arms are equivalent for claims that name none [default: the
+    /// The difference that matters; under it variants are equivalent for claims that name none [default: the
     /// plan's, or 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "The report")]
     pub margin: Option<f64>,

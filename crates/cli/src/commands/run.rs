@@ -4,8 +4,8 @@ mod dry;
 mod flags;
 mod overrides;
 mod resume;
-mod rounds;
 mod session;
+mod stages;
 
 pub use flags::Args;
 pub use overrides::kernel_level;
@@ -29,13 +29,13 @@ use std::path::Path;
 pub fn run(args: Args) -> Outcome {
     if args.resume.is_none() {
         let (origin, file) = read_plan(&args)?;
-        if !file.0.rounds.is_empty() {
+        if !file.0.stages.is_empty() {
             handle_signals()?;
             args.check_outputs()?;
-            return rounds::run(&args, &origin, &file, &Kernel::host());
+            return stages::run(&args, &origin, &file, &Kernel::host());
         }
         if args.after.is_some() {
-            return Err(Failure::new(ExitCode::Usage, format!("--after: {origin} has no rounds")));
+            return Err(Failure::new(ExitCode::Usage, format!("--after: {origin} has no stages")));
         }
     }
     run_plan(args, load)
@@ -65,10 +65,10 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Fa
         }
         None => (load(&args, &kernel)?, None),
     };
-    let round = plan.round.is_some().then(|| plan.clone());
+    let stage = plan.stage.is_some().then(|| plan.clone());
     let (code, run) = once(&args, &kernel, plan, run)?;
-    if let Some((plan, run)) = round.zip(run) {
-        rounds::hint(&args, &plan, &run);
+    if let Some((plan, run)) = stage.zip(run) {
+        stages::hint(&args, &plan, &run);
     }
     Ok(code)
 }
@@ -80,10 +80,10 @@ fn once(
     plan: Plan,
     run: Option<RunDir>,
 ) -> Result<(ExitCode, Option<RunDir>), Failure> {
-    let arms = matrix::expand(&plan);
-    let mut check = preflight::check(kernel, &plan, &arms, &args.runs.runs)?;
+    let variants = matrix::expand(&plan);
+    let mut check = preflight::check(kernel, &plan, &variants, &args.runs.runs)?;
     if args.dry_run {
-        return Ok((dry::print_plan(&plan, &arms, &check)?, None));
+        return Ok((dry::print_plan(&plan, &variants, &check)?, None));
     }
     let plan = preflight::decided(plan, &mut check)?;
     let run = match run {
@@ -96,19 +96,19 @@ fn once(
         check.remarks.push(Note::new(NoteKind::Remark, text));
     }
     let again = RunDir::open(run.path())?;
-    let code = session::Session { kernel: kernel.clone(), plan, arms, check, run, progress }.go(args)?;
+    let code = session::Session { kernel: kernel.clone(), plan, variants, check, run, progress }.go(args)?;
     Ok((code, Some(again)))
 }
 
 /// Runs a plan and stores it, without an answer of its own. A signal ends it with what was measured until then.
 pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
     let kernel = Kernel::host();
-    let arms = matrix::expand(&plan);
-    let mut check = preflight::check(&kernel, &plan, &arms, runs)?;
+    let variants = matrix::expand(&plan);
+    let mut check = preflight::check(&kernel, &plan, &variants, runs)?;
     let plan = preflight::decided(plan, &mut check)?;
     let run = RunDir::create(runs, &plan, env!("CARGO_PKG_VERSION"))?;
     let progress = Progress::new(quiet).of(&plan);
-    session::Session { kernel, plan, arms, check, run, progress }.keep()
+    session::Session { kernel, plan, variants, check, run, progress }.keep()
 }
 
 /// Plan::load: a study by its name or a plan by its path, under what the command line says.

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
-/// Without `--here`, runs of identical arms are simulated under six kinds of noise: how often the rules find a
-/// difference that is not there, miss the true one, or call different arms equivalent. With fixed order in
+/// Without `--here`, runs of identical variants are simulated under six kinds of noise: how often the rules find a
+/// difference that is not there, miss the true one, or call different variants equivalent. With fixed order in
 /// place of random the drift must break the first rule: a test that cannot fail proves nothing.
 ///
-/// With `--here`, this machine is measured: two identical ext4 arms on RAM-backed images, and arms with 1, 2
+/// With `--here`, this machine is measured: two identical ext4 variants on RAM-backed images, and variants with 1, 2
 /// and 5% more files. It needs root, and says what this machine can resolve.
 ///
 /// With `--exact`, cells are repeated in guests that count instructions (`--on exact`): by how much the counts
@@ -33,7 +33,7 @@ pub struct Args {
     /// The seed of all that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Measure this machine in place of simulating one
+    /// Measure this machine instead of simulating one
     #[arg(long)]
     here: bool,
     /// Repeat cells in guests that count instructions, and print by how much the counts differ
@@ -42,7 +42,7 @@ pub struct Args {
     /// With --exact: how often each cell is run
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact")]
     repeats: u32,
-    /// With --here: start no block that would end later than this
+    /// With --here: start no round that would end later than this
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration, requires = "here")]
     budget: Duration,
     /// With --here: files of the tree that is copied and removed
@@ -116,13 +116,13 @@ impl State {
     }
 }
 
-/// Broken is refuted, too few runs leave it undecided.
+/// Broken is refuted, too few runs leave it inconclusive.
 fn code(report: &Report) -> ExitCode {
     let states: Vec<State> = report.checks.iter().chain([&report.negative]).map(state).collect();
     if states.contains(&State::Broken) {
         ExitCode::Refuted
     } else if states.contains(&State::Open) {
-        ExitCode::Undecided
+        ExitCode::Inconclusive
     } else {
         ExitCode::Done
     }
@@ -183,7 +183,7 @@ fn words(report: &Report) -> String {
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
         _ => "So few runs do not tell whether every promise is kept: allow more with --runs.",
     };
-    format!("{runs} simulated runs of up to 400 blocks for each line. {end}")
+    format!("{runs} simulated runs of up to 400 rounds for each line. {end}")
 }
 
 fn as_json(report: &Report) -> Value {
@@ -229,7 +229,7 @@ mod tests {
         let codes = [vec![(1_000, 20_000)], vec![(1_400, 20_000), (5, 100)], vec![(5, 100)]].map(|checks| {
             code(&report(checks.into_iter().map(|(w, n)| check(Order::Random, w, n)).collect()))
         });
-        assert_eq!(codes, [ExitCode::Done, ExitCode::Refuted, ExitCode::Undecided]);
+        assert_eq!(codes, [ExitCode::Done, ExitCode::Refuted, ExitCode::Inconclusive]);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use fsarena_core::event::Standing;
 /// Columns of a terminal that nobody has made wider.
 const WIDTH: usize = 80;
 
-/// `  ? −1.2% [−2.9%, +0.4%]  12 blocks █▄▂▁  untar.elapsed: xfs < ext4`, no wider than 80 columns: a long claim
+/// `  ? −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`, no wider than 80 columns: a long claim
 /// loses its middle. The sparkline says how the interval narrowed.
 pub fn line(standing: &Standing, sparkline: &str) -> String {
     let mark = match standing.outcome.as_str() {
-        "undecided" => "?",
+        "inconclusive" => "?",
         outcome => outcome,
     };
     let known = match standing.effect {
@@ -19,9 +19,9 @@ pub fn line(standing: &Standing, sparkline: &str) -> String {
             format!("{} [{}, {}]{few}", change(effect), change(low), change(high))
         }
     };
-    let blocks = if standing.blocks == 1 { "1 block".into() } else { format!("{} blocks", standing.blocks) };
+    let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
     let gap = if sparkline.is_empty() { "" } else { " " };
-    let head = format!("  {mark} {known}  {blocks}{gap}{sparkline}  ");
+    let head = format!("  {mark} {known}  {rounds}{gap}{sparkline}  ");
     let room = WIDTH.saturating_sub(head.chars().count());
     format!("{head}{}", shortened(&standing.claim, room.max(10)))
 }
@@ -52,12 +52,12 @@ mod tests {
     use super::*;
 
     fn standing(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>) -> Standing {
-        let open = outcome == "undecided";
+        let open = outcome == "inconclusive";
         Standing {
             claim: claim.into(),
             outcome: outcome.into(),
             open,
-            blocks: 12,
+            rounds: 12,
             provisional: false,
             effect,
         }
@@ -67,16 +67,16 @@ mod tests {
     fn one_line_of_eighty_columns() {
         let claim = "untar.elapsed: xfs < ext4";
         assert_eq!(
-            line(&standing(claim, "undecided", Some((-0.0123, -0.029, 0.5))), "█▄▂"),
-            "  ? −1.23% [−2.90%, +50.0%]  12 blocks █▄▂  untar.elapsed: xfs < ext4"
+            line(&standing(claim, "inconclusive", Some((-0.0123, -0.029, 0.5))), "█▄▂"),
+            "  ? −1.23% [−2.90%, +50.0%]  12 rounds █▄▂  untar.elapsed: xfs < ext4"
         );
         assert_eq!(
-            line(&standing(claim, "undecided", None), ""),
-            "  ? nothing known yet  12 blocks  untar.elapsed: xfs < ext4"
+            line(&standing(claim, "inconclusive", None), ""),
+            "  ? nothing known yet  12 rounds  untar.elapsed: xfs < ext4"
         );
         let long = line(&standing(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0))), "");
         assert_eq!(long.chars().count(), 80);
-        assert!(long.starts_with("  held 21.0× [20.0×, 22.0×]  12 blocks  a.very") && long.contains('…'));
+        assert!(long.starts_with("  held 21.0× [20.0×, 22.0×]  12 rounds  a.very") && long.contains('…'));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// The bar of a block, a line for each arm, and the time.
+/// The bar of a round, a line for each variant, and the time.
 pub struct Live {
     all: MultiProgress,
-    block: ProgressBar,
-    /// How the arms compare so far, between the block and the total.
+    round: ProgressBar,
+    /// How the variants compare so far, between the round and the total.
     lines: Vec<ProgressBar>,
     total: ProgressBar,
     ticker: Ticker,
@@ -29,7 +29,7 @@ impl Live {
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
         let of = Arc::clone(&place);
         let ticker = Ticker::of(total.clone(), move || of.size());
-        Live { all, block: ProgressBar::hidden(), lines: vec![], total, ticker, place }
+        Live { all, round: ProgressBar::hidden(), lines: vec![], total, ticker, place }
     }
 
     /// Adds to the lines that stay, broken between words.
@@ -37,32 +37,32 @@ impl Live {
         drop(self.all.println(wrapped(line, usize::from(self.place.size().1.min(screen::WIDEST)))));
     }
 
-    /// The bar of the block before begins anew.
-    pub fn block_started(&mut self, block: u32, of: String, steps: u64) {
-        if self.block.length().is_none() {
-            self.block = self.all.insert(0, ProgressBar::new(steps));
-            self.ticker.add(self.block.clone());
-            self.block.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
+    /// The bar of the round before begins anew.
+    pub fn round_started(&mut self, round: u32, of: String, tasks: u64) {
+        if self.round.length().is_none() {
+            self.round = self.all.insert(0, ProgressBar::new(tasks));
+            self.ticker.add(self.round.clone());
+            self.round.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
         }
-        self.block.reset();
-        self.block.set_message("");
-        self.block.set_length(steps);
-        self.block.set_prefix(format!("block {}{of}", block + 1));
+        self.round.reset();
+        self.round.set_message("");
+        self.round.set_length(tasks);
+        self.round.set_prefix(format!("round {}{of}", round + 1));
     }
 
-    /// Says what happens in the block.
+    /// Says what happens in the round.
     pub fn phase(&self, what: String) {
-        self.block.set_message(what);
+        self.round.set_message(what);
     }
 
-    /// One step more of the block is done.
-    pub fn step_done(&self) {
-        self.block.inc(1);
+    /// One task more of the round is done.
+    pub fn task_done(&self) {
+        self.round.inc(1);
     }
 
-    /// The time left, and the lines of the arms in place of those of the block before.
-    pub fn block_finished(&mut self, left: String, lines: Vec<String>) {
-        self.block.set_message("done");
+    /// The time left, and the lines of the variants instead of those of the round before.
+    pub fn round_finished(&mut self, left: String, lines: Vec<String>) {
+        self.round.set_message("done");
         self.total.set_message(left);
         while self.lines.len() < lines.len() {
             let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
@@ -78,7 +78,7 @@ impl Live {
     /// Takes the bars away; what was said stays.
     pub fn finished(&mut self) {
         self.ticker.stop();
-        self.block.finish_and_clear();
+        self.round.finish_and_clear();
         self.lines.iter().for_each(ProgressBar::finish_and_clear);
         self.total.finish_and_clear();
     }
@@ -140,8 +140,8 @@ mod tests {
         let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
         let mut live = Live::on(Arc::clone(&place) as Arc<dyn Place>);
         let long = "words ".repeat(20);
-        live.block_started(0, "/3".into(), 4);
-        live.block_finished(String::new(), vec![long.clone(), long.clone()]);
+        live.round_started(0, "/3".into(), 4);
+        live.round_finished(String::new(), vec![long.clone(), long.clone()]);
         live.phase(long);
         let fits = |columns: usize| {
             let begun = Instant::now();

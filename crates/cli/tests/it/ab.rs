@@ -11,8 +11,8 @@ fn the_report_leads_with_b_against_a() {
     let place = Place::new();
     let sides = ["--a", "fs=ext4", "--b", "fs=ext4,mkfs=^has_journal,mount=noatime,nodiratime"];
     let run: Vec<&str> =
-        ["ab", "plan.toml"].iter().chain(&sides).chain(&["--blocks", "2", "--on", "ram"]).copied().collect();
-    // Two blocks decide nothing, and that is what the exit code says.
+        ["ab", "plan.toml"].iter().chain(&sides).chain(&["--rounds", "2", "--on", "ram"]).copied().collect();
+    // Two rounds decide nothing, and that is what the exit code says.
     let (text, _) = place.expect(4, &run);
     let lead = text.find("B, ext4/^has_journal/noatime,nodiratime, against A, ext4").expect(&text);
     assert!(lead < text.find("elapsed: time until").unwrap(), "{text}");
@@ -39,11 +39,11 @@ fn equal_sides_are_allowed_and_told_apart() {
         return;
     }
     let place = Place::new();
-    // A claim about the plan's own arms says nothing of these.
+    // A claim about the plan's own variants says nothing of these.
     place.edit_plan("seed = 1", "seed = 1\nclaims = [\"touch.elapsed: ext4 < xfs\"]");
     let (text, _) =
         place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
-    assert!(text.starts_with("# 2 arms: ext4/a, ext4/b\n"), "{text}");
+    assert!(text.starts_with("# 2 variants: ext4/a, ext4/b\n"), "{text}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn the_question_of_who_claims_nothing_decides_the_exit_code() {
             b,
             "--margin",
             margin,
-            "--blocks",
+            "--rounds",
             "8",
             "--on",
             "ram",
@@ -131,6 +131,6 @@ fn faults_of_the_sides_are_usage_errors() {
 fn help_offers_only_what_is_taken() {
     let place = Place::new();
     let (help, _) = place.expect(0, &["ab", "--help"]);
-    assert!(help.contains("--blocks") && help.contains("--margin"), "{help}");
+    assert!(help.contains("--rounds") && help.contains("--margin"), "{help}");
     assert!(!help.contains("--resume") && !help.contains("Filesystems to compare"), "{help}");
 }

@@ -1,4 +1,4 @@
-//! `fsarena analyse` through the real binary: published figures, a run, fresh blocks, and the lock.
+//! `fsarena analyse` through the real binary: published figures, a run, fresh rounds, and the lock.
 
 use crate::common::{self, Place, root};
 use serde_json::Value;
@@ -19,7 +19,7 @@ fsync_every = 0
 events = 2000
 "#;
 
-/// A run of one block in memory.
+/// A run of one round in memory.
 fn with_run() -> Place {
     let place = Place::new();
     place.edit_plan(r#"fs = ["ext4"]"#, r#"fs = ["ext4", "raw"]"#);
@@ -64,7 +64,7 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
     }
     let place = with_run();
     let found = json(&place, &["analyse"]);
-    assert_eq!(found["blocks"], 1);
+    assert_eq!(found["rounds"], 1);
     assert_eq!(
         (&found["block_size_bytes"], &found["threads"]),
         (&serde_json::json!([512]), &serde_json::json!([1, 16]))
@@ -86,18 +86,18 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
         assert!(report.contains("In the way: ext4"), "{format}: {report}");
     }
     let before = runs(&place);
-    let confirmed = json(&place, &["analyse", "--confirm", "--blocks", "1"]);
+    let confirmed = json(&place, &["analyse", "--confirm", "--rounds", "1"]);
     let fresh: Vec<String> = runs(&place).difference(&before).cloned().collect();
     assert_eq!(fresh.len(), 1);
     assert!(confirmed["source"].as_str().unwrap().contains(&fresh[0]), "{}", confirmed["source"]);
-    // One block cannot confirm anything.
+    // One round cannot confirm anything.
     assert!(confirmed["findings"].as_array().unwrap().iter().all(|one| one["standing"] == "single-values"));
-    let again: BTreeSet<String> = place.rows(&fresh[0]).into_iter().map(|(_, _, step)| step).collect();
+    let again: BTreeSet<String> = place.rows(&fresh[0]).into_iter().map(|(_, _, task)| task).collect();
     let first = before.iter().next().unwrap();
-    // The stored blocks say the same again.
+    // The stored rounds say the same again.
     assert_eq!(json(&place, &["analyse", first, "--fresh", &fresh[0]])["findings"], confirmed["findings"]);
-    let all: BTreeSet<String> = place.rows(first).into_iter().map(|(_, _, step)| step).collect();
-    assert!(again.is_subset(&all) && again.iter().any(|step| step.contains("bs=512")), "{again:?}");
+    let all: BTreeSet<String> = place.rows(first).into_iter().map(|(_, _, task)| task).collect();
+    assert!(again.is_subset(&all) && again.iter().any(|task| task.contains("bs=512")), "{again:?}");
     place.assert_clean();
 }
 
@@ -112,8 +112,16 @@ fn the_lock_behind_a_cell_is_named() {
         return;
     }
     let place = with_run();
-    let args =
-        ["analyse", "--arm", "ext4", "--explain", "seqwr[bs=512,threads=16]", "--format", "json", "--quiet"];
+    let args = [
+        "analyse",
+        "--variant",
+        "ext4",
+        "--explain",
+        "seqwr[bs=512,threads=16]",
+        "--format",
+        "json",
+        "--quiet",
+    ];
     let output = place.output(&args);
     let said = common::text(&output.stderr);
     if output.status.code() == Some(6) {
@@ -129,8 +137,9 @@ fn the_lock_behind_a_cell_is_named() {
     assert_eq!(found["measured_elsewhere"], false);
     assert_eq!(runs(&place).len(), 1, "a traced cell is no run");
     let (_, said) = place.expect(2, &["analyse", "--explain", "seqwr[bs=77,threads=16]"]);
-    assert!(said.contains("has no step"), "{said}");
-    let (_, said) = place.expect(2, &["analyse", "--explain", "seqwr[bs=512,threads=16]", "--arm", "ntfs"]);
+    assert!(said.contains("has no task"), "{said}");
+    let (_, said) =
+        place.expect(2, &["analyse", "--explain", "seqwr[bs=512,threads=16]", "--variant", "ntfs"]);
     assert!(said.contains("it has ext4, raw"), "{said}");
     place.assert_clean();
 }

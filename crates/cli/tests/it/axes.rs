@@ -140,9 +140,9 @@ fn a_scheduler_is_put_back_after_its_cell() {
         return;
     }
     let place = Place::new();
-    // Whichever arm comes first, in the second block each has come after the other.
+    // Whichever variant comes first, in the second round each has come after the other.
     place.shim("mkfs.ext2", "for last; do :; done\ncat /sys/block/${last#/dev/}/queue/scheduler >> \"$DIR/seen\"\nexec \"$REAL\" \"$@\"");
-    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--factor", "scheduler=,kyber", "--blocks", "2"]);
+    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--factor", "scheduler=,kyber", "--rounds", "2"]);
     let seen = read(place.dir.join("seen"));
     let counts = ["[none]", "[kyber]"].map(|word| seen.lines().filter(|line| line.contains(word)).count());
     assert_eq!(counts, [2, 2], "{seen}");
@@ -161,9 +161,9 @@ fn journals_on_devices_of_their_own() {
     for words in ["journal_dev", "device=/dev/loop", "logdev=/dev/loop"] {
         assert!(log.contains(words), "{words}: {log}");
     }
-    let mut arms: Vec<String> = place.rows("latest").into_iter().map(|(_, arm, _)| arm).collect();
-    arms.dedup();
-    assert_eq!(arms.len(), 2);
+    let mut variants: Vec<String> = place.rows("latest").into_iter().map(|(_, variant, _)| variant).collect();
+    variants.dedup();
+    assert_eq!(variants.len(), 2);
     place.assert_clean();
 }
 
@@ -230,20 +230,20 @@ const LOAD: &str = "\nname = \"load\"\nscale = \"tiny\"\n[factors]\nfs = [\"ext2
     modes = [\"rndrd\"]\nbs = [4096]\nthreads = [8]\ntotal_bytes = 4194304\nseconds = 0.05\n";
 
 #[test]
-fn clients_are_arms_of_one_step_and_make_a_curve() {
+fn clients_are_variants_of_one_task_and_make_a_curve() {
     if !root() {
         return;
     }
     let place = Place::new();
     std::fs::write(place.dir.join("load.toml"), LOAD).unwrap();
     place.expect(0, &["run", "load.toml", "--factor", "clients=1,2,4"]);
-    let steps: std::collections::BTreeSet<String> = place
+    let tasks: std::collections::BTreeSet<String> = place
         .rows("latest")
         .into_iter()
-        .map(|(_, _, step)| step)
-        .filter(|step| step.starts_with("rndrd"))
+        .map(|(_, _, task)| task)
+        .filter(|task| task.starts_with("rndrd"))
         .collect();
-    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
     let (json, _) = place.expect(0, &["analyse", "latest", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let points = json["series"][0]["points"].as_array().unwrap();

@@ -60,7 +60,7 @@ fn served_runs_are_found_compared_and_watched_in_a_browser() {
     let window = driver.window(Screen::Desk);
     served.lists_and_compares(&window);
     if root() {
-        let args = ["run", "plan.toml", "--on", "ram", "--quiet", "--fs", "ext4,xfs", "--blocks", "6"];
+        let args = ["run", "plan.toml", "--on", "ram", "--quiet", "--fs", "ext4,xfs", "--rounds", "6"];
         let mut running = place.fsarena(&args).stdout(std::process::Stdio::null()).spawn().unwrap();
         served.watches(&window);
         assert!(running.wait().unwrap().success());

@@ -41,8 +41,8 @@ fn a_true_claim_ends_the_run_at_the_first_look() {
     assert!(printed.contains("held") && printed.contains(TRUE), "{printed}");
     assert!(printed.contains("Why it stopped: every claim is decided."), "{printed}");
     assert!(said.contains("this machine can resolve about"), "{said}");
-    let blocks: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
-    assert_eq!(blocks, (0..8).collect());
+    let rounds: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
+    assert_eq!(rounds, (0..8).collect());
     place.assert_clean();
 
     // Any stored run can be judged again, by any claim.
@@ -50,7 +50,7 @@ fn a_true_claim_ends_the_run_at_the_first_look() {
     let (printed, _) = place.expect(3, &["report", "--claim", FALSE]);
     assert!(printed.contains("refuted"), "{printed}");
     let (_, said) = place.expect(2, &["report", "--claim", "touch.elapsed: ext4 < zfs"]);
-    assert!(said.contains("the run has no arm `zfs`"), "{said}");
+    assert!(said.contains("the run has no variant `zfs`"), "{said}");
     let (_, said) = place.expect(2, &["report", "--claim", "touch.elapsed ext4"]);
     assert!(said.contains("column 15"), "{said}");
 
@@ -89,29 +89,29 @@ fn a_refuted_claim_outweighs_an_open_one() {
         return;
     }
     let place = place();
-    // Three blocks decide nothing; asked for by number they are all there is.
-    let (printed, said) = run(&place, 4, &[TRUE], &["--blocks", "3"]);
-    assert!(printed.contains("provisional: a verdict needs 8 blocks"), "{printed}");
+    // Three rounds decide nothing; asked for by number they are all there is.
+    let (printed, said) = run(&place, 4, &[TRUE], &["--rounds", "3"]);
+    assert!(printed.contains("provisional: a verdict needs 8 rounds"), "{printed}");
     assert!(said.contains("so far"), "{said}");
     let (printed, _) = run(&place, 3, &[FALSE, TRUE], &[]);
     assert!(printed.contains("every claim is decided"), "{printed}");
 }
 
 #[test]
-fn an_arm_is_no_faster_than_itself() {
+fn a_variant_is_no_faster_than_itself() {
     if !root() {
         return;
     }
     let place = place();
     place.edit_plan(
         "[factors]\nfs = [\"ext4\"]",
-        "[[arm]]\nname = \"one\"\nfs = \"ext4\"\n[[arm]]\nname = \"two\"\nfs = \"ext4\"",
+        "[[variant]]\nname = \"one\"\nfs = \"ext4\"\n[[variant]]\nname = \"two\"\nfs = \"ext4\"",
     );
-    // "Faster by 30%" is either refuted, or at eight blocks not yet decided; never held.
-    let output = place.output(&["run", "plan.toml", "--claim", EQUAL, "--max-blocks", "8"]);
+    // "Faster by 30%" is either refuted, or at eight rounds not yet decided; never held.
+    let output = place.output(&["run", "plan.toml", "--claim", EQUAL, "--max-rounds", "8"]);
     let printed = common::text(&output.stdout);
     assert!(matches!(output.status.code(), Some(3 | 4)), "{printed}\n{}", common::text(&output.stderr));
-    assert!(printed.contains("8 blocks"), "{printed}");
+    assert!(printed.contains("8 rounds"), "{printed}");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn a_resumed_run_goes_on_with_its_claims() {
     assert!(said.contains("--claim"), "{said}");
     let (printed, _) = place.expect(0, &["run", "--resume", "latest"]);
     assert!(printed.contains("Why it stopped: every claim is decided."), "{printed}");
-    let blocks: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
-    assert_eq!(blocks, (0..8).collect());
+    let rounds: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
+    assert_eq!(rounds, (0..8).collect());
     place.assert_clean();
 }
 
@@ -145,11 +145,11 @@ fn faults_in_claims_are_found_before_anything_is_made() {
     let (_, said) = run(&place, 2, &["touch.elapsed: ext4 < btrfs by 5"], &[]);
     assert!(said.contains("--claim: column 33: expected `%`"), "{said}");
     let (_, said) = run(&place, 2, &["touch.elapsed: ext4 < etx4"], &[]);
-    assert!(said.contains("--claim: column 23: no arm is called `etx4`; did you mean `ext4`?"), "{said}");
+    assert!(said.contains("--claim: column 23: no variant is called `etx4`; did you mean `ext4`?"), "{said}");
     place.edit_plan("scale =", "claims = [\n  \"tuoch.elapsed: best is ext4\",\n]\nscale =");
     let (_, said) = place.expect(2, &["run", "plan.toml"]);
     assert!(
-        said.contains("plan.toml, line 6, column 4: claim: no step is called `tuoch`; did you mean `touch`?"),
+        said.contains("plan.toml, line 6, column 4: claim: no task is called `tuoch`; did you mean `touch`?"),
         "{said}"
     );
     assert!(!place.runs().exists());
@@ -162,13 +162,13 @@ fn a_dry_run_says_how_it_understands_the_claims() {
     }
     let place = place();
     let claim = "copy-10.elapsed: ext4 > 2 * find-files.elapsed by 5%";
-    let (printed, _) = run(&place, 0, &[claim], &["--dry-run", "--max-blocks", "30", "--margin", "2%"]);
+    let (printed, _) = run(&place, 0, &[claim], &["--dry-run", "--max-rounds", "30", "--margin", "2%"]);
     assert!(
         printed.contains(&format!("# claim: {claim}\n#   true where copy-10.elapsed of ext4 over ")),
         "{printed}"
     );
     assert!(printed.contains("find-files.elapsed is over 2.1\n"), "{printed}");
-    for line in ["blocks = 30", "when_decided = true", "margin = 0.02"] {
+    for line in ["rounds = 30", "when_decided = true", "margin = 0.02"] {
         assert!(printed.lines().any(|printed| printed == line), "{line}\n{printed}");
     }
 }

@@ -99,7 +99,7 @@ fn totals_of_published_figures_are_summed_from_them() {
     let tasks = shown.lines().skip_while(|line| !line.starts_with(" 001")).take(21);
     let sum: f64 = tasks.map(column).sum();
     let total = shown.lines().find(|line| line.contains("TOTAL of 21")).map(column).unwrap();
-    assert!((sum - total).abs() < 0.005, "{sum} in place of {total}\n{shown}");
+    assert!((sum - total).abs() < 0.005, "{sum} instead of {total}\n{shown}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn unknown_names_are_usage_errors_with_proposals() {
         ),
         (&["run", "--on", "ram", "--on", "loop"], &["repeated for `dir:PATH` only"]),
         (&["run", "--resume", "nosuch"], &["nosuch", &id]),
-        (&["run", "--blocks", "0"], &["at least one block"]),
+        (&["run", "--rounds", "0"], &["at least one round"]),
     ] {
         let (printed, said) = place.expect(2, args);
         assert_eq!(printed, "", "{args:?}");
@@ -198,7 +198,7 @@ fn a_dry_run_prints_the_plan_as_resolved() {
     assert_eq!(said, "");
     let plan: fsarena_core::plan::Plan = toml::from_str(&printed).unwrap();
     assert_eq!((plan.seed, plan.scale.name()), (3, "tiny"));
-    assert!(printed.starts_with("# 1 arm: "), "{printed}");
+    assert!(printed.starts_with("# 1 variant: "), "{printed}");
     assert!(!place.runs().exists());
 }
 
@@ -209,8 +209,8 @@ fn a_run_into_pipes() {
     let args = ["run", "plan.toml", "--on", "dir:home", "--export", "csv=out.csv"];
     let (printed, said) = place.expect(0, &args);
     assert!(printed.starts_with("test: A test\n") && printed.contains("\nReport: "), "{printed}");
-    assert!(!printed.contains("block 1/1 done") && !printed.contains('\x1b'), "{printed}");
-    assert!(said.starts_with("A test: Does it work?\nrun ") && said.contains("block 1/1 done"), "{said}");
+    assert!(!printed.contains("round 1/1 done") && !printed.contains('\x1b'), "{printed}");
+    assert!(said.starts_with("A test: Does it work?\nrun ") && said.contains("round 1/1 done"), "{said}");
     assert!(!said.contains("Touch") && !said.contains('\x1b') && !said.contains('\r'), "{said}");
     assert_eq!(std::fs::read_to_string(place.dir.join("out.csv")).unwrap(), place.run_text("samples.csv"));
     let (_, said) = place.expect(0, &["run", "plan.toml", "--on", "dir:home", "--quiet"]);

@@ -15,7 +15,7 @@ seed = 1
 [factors]
 fs = ["ext4"]
 [stop]
-blocks = 1
+rounds = 1
 [settle]
 timeout = "20ms"
 dirty = "1GiB"
@@ -38,8 +38,8 @@ fn steps(place: &Place) -> Vec<Value> {
     let (json, _) = place.expect(0, &["report", "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["analyses"][0]["metric"]["id"], "throughput");
-    let steps = report["analyses"][0]["steps"].as_array().unwrap();
-    steps.iter().filter(|step| step["step"]["in_composite"] == true).cloned().collect()
+    let tasks = report["analyses"][0]["tasks"].as_array().unwrap();
+    tasks.iter().filter(|task| task["task"]["in_composite"] == true).cloned().collect()
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn each_number_of_clients_has_a_throughput_by_processes_and_by_threads() {
     for by in ["processes", "threads"] {
         let place = place("seconds = 0.1", &format!("seconds = 0.1\nby = \"{by}\""));
         place.expect(0, &["run", "plan.toml", "--quiet"]);
-        let steps = steps(&place);
-        assert_eq!(steps.len(), 2, "{steps:?}");
-        for step in steps {
-            assert!(step["arms"][0]["median_bytes_per_s"].as_f64().unwrap() > 0.0, "{step}");
+        let tasks = steps(&place);
+        assert_eq!(tasks.len(), 2, "{tasks:?}");
+        for task in tasks {
+            assert!(task["variants"][0]["median_bytes_per_s"].as_f64().unwrap() > 0.0, "{task}");
         }
         let csv = place.run_text("samples.csv");
         for reading in ["ntcreatex_latency_p99_ns", "flush_latency_max_ns", "read_operations_count"] {
@@ -73,7 +73,7 @@ fn each_number_of_clients_has_a_throughput_by_processes_and_by_threads() {
 }
 
 #[test]
-fn the_real_dbench_gives_the_same_step() {
+fn the_real_dbench_gives_the_same_task() {
     if !root() {
         return;
     }
@@ -83,9 +83,9 @@ fn the_real_dbench_gives_the_same_step() {
     }
     let place = place("use = \"dbench-like\"\nclients = [1, 2]", "use = \"dbench-tool\"\nclients = [1]");
     place.expect(0, &["run", "plan.toml", "--quiet"]);
-    let steps = steps(&place);
-    assert_eq!(steps[0]["step"]["id"]["name"], "dbench");
-    assert!(steps[0]["arms"][0]["median_bytes_per_s"].as_f64().unwrap() > 0.0, "{steps:?}");
+    let tasks = steps(&place);
+    assert_eq!(tasks[0]["task"]["id"]["name"], "dbench");
+    assert!(tasks[0]["variants"][0]["median_bytes_per_s"].as_f64().unwrap() > 0.0, "{tasks:?}");
     assert!(place.run_text("command.log").contains("\"--skip-cleanup\",\"-t\",\"2\""));
     place.assert_clean();
 }

@@ -18,7 +18,7 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     let dir = nobody.dir("a dir");
     std::fs::write(dir.join("precious"), "data").unwrap();
     let before = everything(&dir);
-    let (answer, said) = nobody.expect(0, &[&TINY[..], &["--blocks", "1", "--on", "dir:a dir"]].concat());
+    let (answer, said) = nobody.expect(0, &[&TINY[..], &["--rounds", "1", "--on", "dir:a dir"]].concat());
     assert_eq!(everything(&dir), before);
     place.assert_clean();
     assert!(answer.contains("021 Cat a 3 MiB file") && answer.contains("nothing to compare"), "{answer}");
@@ -52,7 +52,7 @@ fn workloads_of_one_plan_do_not_meet_on_the_other_disk() {
     let plan = native("coreutils", "tasks = [7, 8]\n") + &native("tree", "");
     std::fs::write(place.dir.join("two.toml"), format!("name = \"two\"\nscale = \"tiny\"\n{plan}")).unwrap();
     std::fs::create_dir(place.dir.join("one")).unwrap();
-    place.expect(0, &["run", "two.toml", "--on", "dir:one", "--blocks", "1", "--quiet"]);
+    place.expect(0, &["run", "two.toml", "--on", "dir:one", "--rounds", "1", "--quiet"]);
     let csv = place.run_text("samples.csv");
     assert_eq!(csv.lines().count(), 1 + 4, "{csv}");
 }
@@ -79,13 +79,13 @@ fn two_directories_are_compared() {
     let nobody = Nobody::within(&place);
     let dirs = ["one", "two"].map(|name| nobody.dir(name).to_str().unwrap().to_string());
     let on =
-        ["--blocks", "8", "--on", "dir:one", "--on", &format!("dir:{}", dirs[1]), "--set", "tasks=1,2,3"];
+        ["--rounds", "8", "--on", "dir:one", "--on", &format!("dir:{}", dirs[1]), "--set", "tasks=1,2,3"];
     let (answer, _) = nobody.expect(0, &[&TINY[..], &on].concat());
     // Paths are absolute, however they were given.
     assert!(dirs.iter().all(|dir| answer.contains(dir)), "{answer}");
     assert!(!answer.contains("PROVISIONAL"), "{answer}");
     let (report, _) = nobody.expect(0, &["report", "--format", "md"]);
-    assert_eq!(report.lines().filter(|line| line.starts_with("- block ")).count(), 8, "{report}");
+    assert_eq!(report.lines().filter(|line| line.starts_with("- round ")).count(), 8, "{report}");
     place.assert_clean();
 }
 

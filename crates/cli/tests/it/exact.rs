@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Two cells that are over in a moment.
 const TWO: [&str; 13] = [
-    "run", "peiffer", "--on", "exact", "--fs", "ext4", "--scale", "tiny", "--blocks", "2", "--seed", "1",
+    "run", "peiffer", "--on", "exact", "--fs", "ext4", "--scale", "tiny", "--rounds", "2", "--seed", "1",
     "--quiet",
 ];
 
@@ -52,14 +52,14 @@ fn the_same_work_takes_the_same_number_of_instructions() {
     for head in unknown {
         assert!(rows.iter().all(|row| row[column(head)].is_empty()), "{head} has values");
     }
-    let counts = |step: &str| -> Vec<f64> {
-        let of = rows.iter().filter(|row| row[column("step")] == step);
+    let counts = |task: &str| -> Vec<f64> {
+        let of = rows.iter().filter(|row| row[column("task")] == task);
         of.map(|row| row[column("kernel_instructions_count")].parse().unwrap()).collect()
     };
-    for step in ["cp", "rm"] {
-        let [a, b] = counts(step)[..] else { panic!("{step}: {csv}") };
-        // They are the same to the last one; the seed of a block may be a digit longer in its orders, which is read.
-        assert!(a > 1e6 && (a - b).abs() / a < 0.01, "{step}: {a} and {b}");
+    for task in ["cp", "rm"] {
+        let [a, b] = counts(task)[..] else { panic!("{task}: {csv}") };
+        // They are the same to the last one; the seed of a round may be a digit longer in its orders, which is read.
+        assert!(a > 1e6 && (a - b).abs() / a < 0.01, "{task}: {a} and {b}");
     }
     let page = expect(&["analyse", "latest", "--profile", "cp", "--quiet"]);
     assert!(page.contains("instructions of the kernel") && page.contains("ext4_"), "{page}");

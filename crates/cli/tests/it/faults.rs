@@ -1,4 +1,4 @@
-//! What can fail, fails in words: what lacks, in which arm, and the other arms go on.
+//! What can fail, fails in words: what lacks, in which variant, and the other variants go on.
 
 use crate::common::disk::Disk;
 use crate::common::gate::{Gate, Running, When};
@@ -6,22 +6,22 @@ use crate::common::{self, Place, root};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Two arms, one block, by the real programs.
+/// Two variants, one round, by the real programs.
 const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--set", "driver=commands"];
 
-/// The steps of a whole cell of the test plan.
+/// The tasks of a whole cell of the test plan.
 const CELL: [&str; 6] = ["mkfs", "mount", "touch", "find-files", "rm-files", "unmount"];
 
 fn with<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&RUN, args].concat()
 }
 
-/// The steps of an arm that are in the store.
-fn steps(place: &Place, arm: &str) -> Vec<String> {
-    place.rows("latest").into_iter().filter(|row| row.1 == arm).map(|row| row.2).collect()
+/// The tasks of a variant that are in the store.
+fn steps(place: &Place, variant: &str) -> Vec<String> {
+    place.rows("latest").into_iter().filter(|row| row.1 == variant).map(|row| row.2).collect()
 }
 
-/// One arm failed in these words, which the report has; the other went on. The machine is clean.
+/// One variant failed in these words, which the report has; the other went on. The machine is clean.
 #[track_caller]
 fn only_fails(place: &Place, failed: &str, words: &str) {
     let other = if failed == "ext2" { "ext3" } else { "ext2" };
@@ -29,7 +29,7 @@ fn only_fails(place: &Place, failed: &str, words: &str) {
     assert_ne!(steps(place, failed), CELL);
     let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
     let report = report.replace('\\', "");
-    assert!(report.contains(&format!("{failed}: failed in block 1")), "{report}");
+    assert!(report.contains(&format!("{failed}: failed in round 1")), "{report}");
     assert!(report.contains(words), "{report}");
     place.assert_clean();
 }
@@ -120,13 +120,13 @@ fn third_time(place: &Place, program: &str, instead: &str) {
     place.shim(program, &format!("{count}\nif [ $time -eq 2 ]; then {instead}; fi\nexec \"$REAL\" \"$@\""));
 }
 
-/// The arm that runs first.
+/// The variant that runs first.
 fn first(place: &Place) -> String {
     place.rows("latest")[0].1.clone()
 }
 
 #[test]
-fn a_step_fails() {
+fn a_task_fails() {
     if !root() {
         return;
     }
@@ -156,7 +156,7 @@ fn a_filesystem_fills_up() {
 }
 
 #[test]
-fn every_arm_fails() {
+fn every_variant_fails() {
     if !root() {
         return;
     }
@@ -166,8 +166,8 @@ fn every_arm_fails() {
         "case \"$1\" in --version) exec \"$REAL\" \"$@\";; esac; echo 'no more touching' >&2; exit 1",
     );
     let (_, said) = place.expect(1, &RUN);
-    assert!(said.contains("every arm has failed"), "{said}");
-    let end = said.split("every arm has failed:").nth(1).unwrap();
+    assert!(said.contains("every variant has failed"), "{said}");
+    let end = said.split("every variant has failed:").nth(1).unwrap();
     assert_eq!(end.matches("no more touching").count(), 2, "{said}");
     place.assert_clean();
 }

@@ -22,11 +22,11 @@ fn engel(place: &Place, more: &[&str]) -> Value {
     serde_json::from_str(&json).unwrap()
 }
 
-/// The steps of the only analysis, which is by iops; without mkfs and mount.
+/// The tasks of the only analysis, which is by iops; without mkfs and mount.
 fn steps(report: &Value) -> Vec<&Value> {
     assert_eq!(report["analyses"][0]["metric"]["id"], "iops");
-    let steps = report["analyses"][0]["steps"].as_array().unwrap();
-    steps.iter().filter(|step| step["step"]["in_composite"] == true).collect()
+    let tasks = report["analyses"][0]["tasks"].as_array().unwrap();
+    tasks.iter().filter(|task| task["task"]["in_composite"] == true).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
     place.assert_clean();
     assert_eq!(steps(&report).len(), 4 * 2 * 2, "{:?}", report["analyses"]);
     let (shown, _) = place.expect(0, &["report"]);
-    // A table for each mode: a row for each block size and arm, a column for each number of threads.
+    // A table for each mode: a row for each block size and variant, a column for each number of threads.
     for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
         assert!(shown.lines().any(|line| line.trim() == mode), "{shown}");
     }
@@ -47,12 +47,12 @@ fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
         let rows = shown.lines().filter(|line| line.trim().starts_with(head));
         assert_eq!(rows.filter(|row| row.split_whitespace().count() >= 5).count(), 4, "{head}\n{shown}");
     }
-    // What each load did over time: at most 61 stretches a step, as rows and as courses.
+    // What each load did over time: at most 61 stretches a task, as rows and as courses.
     let series = place.run_text("series.csv");
-    let of = |step: &str| series.lines().filter(|line| line.contains(step)).count();
+    let of = |task: &str| series.lines().filter(|line| line.contains(task)).count();
     assert!((2..=2 * 61).contains(&of("\"seqrd[bs=4096,threads=2]\"")), "{series}");
     assert_eq!(report["courses"].as_array().unwrap().len(), 2 * 4 * 2 * 2);
-    // The bare device is neither made nor mounted: ext4 is made for the other disk and for its own arm only.
+    // The bare device is neither made nor mounted: ext4 is made for the other disk and for its own variant only.
     let log = place.run_text("command.log");
     assert_eq!(log.matches(r#"["mkfs.ext4","-F""#).count(), 2, "{log}");
 }
@@ -71,7 +71,7 @@ fn each_engine_gives_a_rate_for_every_mode() {
         let place = Place::new();
         let report = engel(&place, &["--fs", "ext4", "--bs", "4096", "--threads", "2", "--engine", engine]);
         let rates: Vec<f64> =
-            steps(&report).iter().filter_map(|step| step["arms"][0]["median_per_s"].as_f64()).collect();
+            steps(&report).iter().filter_map(|task| task["variants"][0]["median_per_s"].as_f64()).collect();
         assert!(rates.len() == 4 && rates.iter().all(|rate| *rate > 0.0), "{engine}: {rates:?}");
     }
 }

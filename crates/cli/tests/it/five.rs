@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 const FILESYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-/// The steps of a cell: the lifecycle, and the 21 tasks in the order in which they run.
-const STEPS: [&str; 24] = [
+/// The tasks of a cell: the lifecycle, and the 21 tasks in the order in which they run.
+const TASKS: [&str; 24] = [
     "mkfs",
     "mount",
     "touch",
@@ -66,8 +66,8 @@ impl Samples {
         text.parse().unwrap_or_else(|_| panic!("{column} is {text:?} in {row:?}"))
     }
 
-    fn of_step<'a>(&'a self, step: &'a str) -> impl Iterator<Item = &'a Vec<String>> {
-        self.rows.iter().filter(move |row| self.text(row, "step") == step)
+    fn of_task<'a>(&'a self, task: &'a str) -> impl Iterator<Item = &'a Vec<String>> {
+        self.rows.iter().filter(move |row| self.text(row, "task") == task)
     }
 }
 
@@ -87,7 +87,7 @@ fn every_sample_is_there_and_plausible(driver: &str) {
     }
     let place = place();
     let driver = format!("driver={driver}");
-    let (answer, _) = place.expect(0, &["run", "plan.toml", "--blocks", "2", "--set", &driver]);
+    let (answer, _) = place.expect(0, &["run", "plan.toml", "--rounds", "2", "--set", &driver]);
     place.assert_clean();
     let samples = Samples::of(&place);
     complete(&samples);
@@ -97,17 +97,17 @@ fn every_sample_is_there_and_plausible(driver: &str) {
     answered(&place, &answer);
 }
 
-/// Every step of every arm in every block, once and in order.
+/// Every task of every variant in every round, once and in order.
 fn complete(samples: &Samples) {
     let cells: BTreeSet<(&str, &str)> =
-        samples.rows.iter().map(|row| (samples.text(row, "block"), samples.text(row, "arm"))).collect();
+        samples.rows.iter().map(|row| (samples.text(row, "round"), samples.text(row, "variant"))).collect();
     assert_eq!(cells.len(), 2 * FILESYSTEMS.len(), "{cells:?}");
-    for (block, arm) in cells {
+    for (round, variant) in cells {
         let mut rows: Vec<_> = samples.rows.iter().collect();
-        rows.retain(|row| samples.text(row, "block") == block && samples.text(row, "arm") == arm);
+        rows.retain(|row| samples.text(row, "round") == round && samples.text(row, "variant") == variant);
         rows.sort_by(|a, b| samples.number(a, "started_at_s").total_cmp(&samples.number(b, "started_at_s")));
-        let steps: Vec<&str> = rows.iter().map(|row| samples.text(row, "step")).collect();
-        assert_eq!(steps, STEPS, "{arm} in block {block}");
+        let tasks: Vec<&str> = rows.iter().map(|row| samples.text(row, "task")).collect();
+        assert_eq!(tasks, TASKS, "{variant} in round {round}");
     }
 }
 
@@ -123,15 +123,15 @@ fn times(samples: &Samples) {
 
 fn device_and_cpu(samples: &Samples) {
     // 3 MiB of zeros that no filesystem here compresses, synced.
-    for row in samples.of_step("create") {
+    for row in samples.of_task("create") {
         assert!(samples.number(row, "written_bytes") >= 3.0 * 1048576.0, "{row:?}");
         assert!(samples.number(row, "device_write_bytes") >= 3.0 * 1048576.0, "{row:?}");
         assert!(samples.number(row, "write_amplification_ratio") >= 1.0, "{row:?}");
     }
-    for row in samples.of_step("cat") {
+    for row in samples.of_task("cat") {
         assert!(samples.number(row, "read_bytes") >= 3.0 * 1048576.0, "{row:?}");
     }
-    for row in samples.of_step("mkfs") {
+    for row in samples.of_task("mkfs") {
         assert!(samples.number(row, "device_write_bytes") > 0.0, "{row:?}");
     }
     for row in &samples.rows {
@@ -140,25 +140,25 @@ fn device_and_cpu(samples: &Samples) {
 }
 
 fn space(samples: &Samples) {
-    for row in samples.of_step("mount") {
+    for row in samples.of_task("mount") {
         let (usable, device) = (samples.number(row, "usable_bytes"), samples.number(row, "device_bytes"));
         assert!(0.0 < usable && usable < device, "{row:?}");
         let share = samples.number(row, "usable_space_percent");
         assert!((share - 100.0 * usable / device).abs() < 0.01, "{row:?}");
     }
     let sizes: BTreeSet<&str> =
-        samples.of_step("mount").map(|row| samples.text(row, "device_bytes")).collect();
-    assert_eq!(sizes.len(), 1, "the arms have devices of different sizes: {sizes:?}");
+        samples.of_task("mount").map(|row| samples.text(row, "device_bytes")).collect();
+    assert_eq!(sizes.len(), 1, "the variants have devices of different sizes: {sizes:?}");
 }
 
-/// The answer names every arm, and the report has their options as mkfs and the kernel gave them.
+/// The answer names every variant, and the report has their options as mkfs and the kernel gave them.
 fn answered(place: &Place, answer: &str) {
     let report = place.run_text("report.md");
     for fs in FILESYSTEMS {
         assert!(answer.contains(fs), "{answer}");
-        for (step, words) in [("mkfs", format!("mkfs.{fs} ")), ("mount", "rw,relatime".to_string())] {
-            let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | {step} | ")));
-            assert!(line.is_some_and(|line| line.contains(&words)), "{fs}, {step}: {line:?}");
+        for (task, words) in [("mkfs", format!("mkfs.{fs} ")), ("mount", "rw,relatime".to_string())] {
+            let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | {task} | ")));
+            assert!(line.is_some_and(|line| line.contains(&words)), "{fs}, {task}: {line:?}");
         }
     }
     // What no mkfs says and nobody asked for: only the kernel knows.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const QEMU: &str = "qemu-system-x86_64";
 const UML: &str = "linux.uml";
 /// The whole study.
-const STUDY: [&str; 7] = ["run", "piszcz", "--scale", "tiny", "--blocks", "1", "--fs"];
+const STUDY: [&str; 7] = ["run", "piszcz", "--scale", "tiny", "--rounds", "1", "--fs"];
 
 /// What a terminal shows, without its line ends.
 fn flat(text: &str) -> String {
@@ -110,7 +110,7 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
     let run = |code, on, fs| {
-        nobody.expect(code, &["run", "plan.toml", "--blocks", "1", "--on", on, "--runs", on, "--fs", fs])
+        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs])
     };
     let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
         let emulated = scope.spawn(|| run(0, "qemu", "jfs"));
@@ -141,7 +141,7 @@ fn two_kernels_are_compared() {
     let sides =
         ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
     let (answer, _) =
-        nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--blocks", "1"][..], &sides].concat());
+        nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--rounds", "1"][..], &sides].concat());
     assert!(flat(&answer).contains("B, ext4/debian:6.1-cloud, against A, ext4/debian:6.1"), "{answer}");
     let run = run_in(&nobody, "runs");
     assert_kept(&run, 2);
@@ -172,9 +172,9 @@ fn guests_begin_with_a_machine_that_has_booted() {
         "--kernel",
         "debian:6.1",
     ];
-    let run = |runs: &str, blocks: &str, more: &[&str]| {
+    let run = |runs: &str, rounds: &str, more: &[&str]| {
         let (answer, _) =
-            nobody.expect(0, &[&args[..], &["--runs", runs, "--blocks", blocks], more].concat());
+            nobody.expect(0, &[&args[..], &["--runs", runs, "--rounds", rounds], more].concat());
         let run = run_in(&nobody, runs);
         assert!(!run.join("images").exists(), "images are left");
         let mut guests: Vec<PathBuf> =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const QEMU: &str = "qemu-system-x86_64";
 /// One cell that is over in a moment.
-const ONE: [&str; 8] = ["run", "--scale", "tiny", "--blocks", "1", "--set", "tasks=1", "--quiet"];
+const ONE: [&str; 8] = ["run", "--scale", "tiny", "--rounds", "1", "--set", "tasks=1", "--quiet"];
 
 /// What an ordinary user sees of a run of one task with these further arguments.
 #[track_caller]
@@ -73,7 +73,7 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
 
 /// A sample and the end of a cell, as a guest says them.
 const SAID: [&str; 2] = [
-    r#"{"event":{"event":"sample","step":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6,"user_ns":1e6,"system_ns":4e6}}}"#,
+    r#"{"event":{"event":"sample","task":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6,"user_ns":1e6,"system_ns":4e6}}}"#,
     r#"{"end":{"outcome":"done"}}"#,
 ];
 
@@ -133,7 +133,7 @@ fn a_guest_without_memory_or_room_fails_alone() {
     assert!(["too little memory", "memory ran out"].iter().any(|words| said.contains(words)), "{said}");
     // 313 files, of which the one filesystem holds 245.
     let full =
-        ["run", "--scale", "quick", "--blocks", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
+        ["run", "--scale", "quick", "--rounds", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
     let (answer, _) = nobody.expect(0, &[&full[..], &args].concat());
     let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(answer.contains("No space left on device"), "{answer}");

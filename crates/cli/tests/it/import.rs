@@ -12,15 +12,15 @@ fn compare(place: &Place, a: &str, b: &str, more: &[&str]) -> Value {
     serde_json::from_str(&place.expect(0, &args).0).unwrap()
 }
 
-/// Ten blocks of a machine that drifts by a factor of ten.
+/// Ten rounds of a machine that drifts by a factor of ten.
 fn csv(factor: f64) -> String {
     let line =
         |at: u32| format!("{at},cp,{}\n", factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5)));
-    "block,step,elapsed_s\n".to_string() + &(1..=10).map(line).collect::<String>()
+    "round,task,elapsed_s\n".to_string() + &(1..=10).map(line).collect::<String>()
 }
 
 #[test]
-fn csv_is_paired_by_block() {
+fn csv_is_paired_by_round() {
     let place = Place::new();
     write(&place, "a.csv", &csv(1.0));
     write(&place, "b.csv", &csv(1.05));
@@ -35,7 +35,7 @@ fn csv_is_paired_by_block() {
 }
 
 #[test]
-fn what_has_no_blocks_is_said_to_be_unpaired() {
+fn what_has_no_rounds_is_said_to_be_unpaired() {
     let place = Place::new();
     let bench = |ns: u32| (0..8).map(|i| format!("BenchmarkX-2\t1\t{} ns/op\n", ns + i)).collect::<String>();
     write(&place, "a.txt", &bench(1000));
@@ -63,7 +63,7 @@ fn own_exports_come_back() {
         return;
     }
     let place = Place::new();
-    place.expect(0, &["run", "plan.toml", "--blocks", "2", "--on", "ram", "-q"]);
+    place.expect(0, &["run", "plan.toml", "--rounds", "2", "--on", "ram", "-q"]);
     for (format, metric, paired) in
         [("csv", "elapsed", true), ("gobench", "ns/op", true), ("hyperfine", "time", false)]
     {

@@ -22,8 +22,8 @@ fn enlarge(database: &Path) {
         INSERT INTO metric(name, unit, direction, help)
             SELECT 'reading_' || i, 'count', 'neutral', 'from elsewhere' FROM n
             LIMIT 1000 - (SELECT count(*) FROM metric);
-        INSERT INTO sample(cell, step, started_at)
-            SELECT cell, step, started_at FROM sample, n LIMIT 10000;
+        INSERT INTO sample(cell, task, started_at)
+            SELECT cell, task, started_at FROM sample, n LIMIT 10000;
         INSERT INTO value
             SELECT sample.id, metric.id, 1e8 + sample.id + metric.id FROM sample, metric
             WHERE sample.id > (SELECT id FROM first) ORDER BY sample.id, metric.id;";
@@ -62,5 +62,5 @@ fn ten_million_rows_are_summed_up() {
     assert!((text.len() as u64) < PAGE, "{} bytes", text.len());
     assert!(text.contains("Untar the tree of 625 files") && text.trim_end().ends_with("</html>"));
     // Those of the metrics that everybody knows; a thousand columns nobody could read.
-    assert!(text.contains("10096 samples, one row a step"), "{text}");
+    assert!(text.contains("10096 samples, one row a task"), "{text}");
 }

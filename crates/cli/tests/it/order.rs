@@ -3,7 +3,7 @@
 use crate::common::{Place, root};
 use serde_json::Value;
 
-/// Two arms that share no program with the other disk, which is ext4. Nothing waits for quiet.
+/// Two variants that share no program with the other disk, which is ext4. Nothing waits for quiet.
 const PLAN: &str = r#"
 name = "order"
 scale = "tiny"
@@ -13,7 +13,7 @@ fs = ["ext2", "ext3"]
 [device]
 other_fs = "ext4"
 [stop]
-blocks = 3
+rounds = 3
 [settle]
 timeout = "1ms"
 [[workload]]
@@ -99,13 +99,13 @@ impl Commands {
     fn next(&mut self, program: &str, ends: &[&str]) -> Argv {
         let argv = self.0.next().unwrap_or_else(|| panic!("no {program} {ends:?}: nothing more was run"));
         let has = |end: &&str| argv.iter().any(|word| word.ends_with(*end));
-        assert!(argv[0] == program && ends.iter().all(has), "{argv:?} in place of {program} {ends:?}");
+        assert!(argv[0] == program && ends.iter().all(has), "{argv:?} instead of {program} {ends:?}");
         argv
     }
 }
 
 #[test]
-fn each_arm_is_made_mounted_worked_on_and_unmounted_once_a_block() {
+fn each_variant_is_made_mounted_worked_on_and_unmounted_once_a_round() {
     if !root() {
         return;
     }
@@ -122,12 +122,12 @@ fn each_arm_is_made_mounted_worked_on_and_unmounted_once_a_block() {
     commands.next("losetup", &["--find", "/test.img"]);
 
     let mut device = None;
-    for (block, arm) in order(&place) {
-        let made = commands.next(&format!("mkfs.{arm}"), &["-F"]).pop().unwrap();
-        // One device for all arms, and not that of the other disk.
-        assert_eq!(*device.get_or_insert(made.clone()), made, "block {block}");
+    for (round, variant) in order(&place) {
+        let made = commands.next(&format!("mkfs.{variant}"), &["-F"]).pop().unwrap();
+        // One device for all variants, and not that of the other disk.
+        assert_eq!(*device.get_or_insert(made.clone()), made, "round {round}");
         assert_ne!(made, other);
-        commands.next("mount", &[&arm, &made, "/mnt/test"]);
+        commands.next("mount", &[&variant, &made, "/mnt/test"]);
         for (program, end, times) in TASKS {
             commands.next(program, &[end]);
             for _ in 1..times {
@@ -142,19 +142,20 @@ fn each_arm_is_made_mounted_worked_on_and_unmounted_once_a_block() {
     assert_eq!(commands.0.next(), None);
 }
 
-/// Block and arm of every cell, in the order that the store has.
+/// Round and variant of every cell, in the order that the store has.
 fn order(place: &Place) -> Vec<(u64, String)> {
     let (json, _) = place.expect(0, &["report", "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     let mut cells: Vec<_> = report["cells"].as_array().unwrap().iter().collect();
-    cells.sort_by_key(|cell| (cell["block"].as_u64(), cell["position"].as_u64()));
-    let arm = |cell: &Value| report["arms"][cell["arm"].as_u64().unwrap() as usize]["name"].clone();
+    cells.sort_by_key(|cell| (cell["round"].as_u64(), cell["position"].as_u64()));
+    let variant =
+        |cell: &Value| report["variants"][cell["variant"].as_u64().unwrap() as usize]["name"].clone();
     let order: Vec<(u64, String)> = cells
         .iter()
-        .map(|cell| (cell["block"].as_u64().unwrap(), arm(cell).as_str().unwrap().to_string()))
+        .map(|cell| (cell["round"].as_u64().unwrap(), variant(cell).as_str().unwrap().to_string()))
         .collect();
     assert_eq!(order.len(), 6, "{order:?}");
-    let firsts: Vec<&str> = order.iter().step_by(2).map(|(_, arm)| arm.as_str()).collect();
+    let firsts: Vec<&str> = order.iter().step_by(2).map(|(_, variant)| variant.as_str()).collect();
     assert!(firsts.contains(&"ext2") && firsts.contains(&"ext3"), "this seed never changes the order");
     order
 }
@@ -165,7 +166,7 @@ fn the_command_log_has_exactly_what_was_run() {
         return;
     }
     let place = place();
-    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--blocks", "1"]);
+    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--rounds", "1"]);
     let mut seen = seen(&place).into_iter();
     let run = std::fs::read_dir(place.runs()).unwrap().next().unwrap().unwrap().path();
     let log = std::fs::read_to_string(run.join("command.log")).unwrap();

@@ -24,7 +24,7 @@ fn rejected(place: &Place, plan: &str) -> String {
 fn says(place: &Place, plan: impl AsRef<[u8]>, expected: &str) {
     std::fs::write(place.dir.join("bad.toml"), &plan).unwrap();
     let said = rejected(place, "bad.toml");
-    assert!(said.starts_with(&format!("fsarena: bad.toml, {expected}")), "{said:?} in place of {expected:?}");
+    assert!(said.starts_with(&format!("fsarena: bad.toml, {expected}")), "{said:?} instead of {expected:?}");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
         ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"x".into(), "line 1, column 10: invalid basic string"),
         (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: unknown value `huge`"),
-        (after("[stop]\nblocks = 0"), "line 5, column 10: a run has at least one block"),
+        (after("[stop]\nblocks = 0"), "line 5, column 10: a run has at least one round"),
         (
             after("[stop]\nblocks = \"many\""),
             "line 5, column 10: wrong type: string \"many\", expected a whole",
@@ -134,39 +134,39 @@ fn a_plan_with_factors_runs_every_combination() {
     let place = Place::new();
     place.edit_plan("fs = [\"ext4\"]", "fs = [\"ext2\", \"ext4\"]\noptions = [\"default\", \"noatime\"]");
     place.expect(0, &["run", "plan.toml"]);
-    let arms = arms(&place);
-    assert_eq!(arms, ["ext2/default", "ext2/noatime", "ext4/default", "ext4/noatime"].map(String::from));
+    let variants = variants(&place);
+    assert_eq!(variants, ["ext2/default", "ext2/noatime", "ext4/default", "ext4/noatime"].map(String::from));
     let report = place.run_text("report.md");
-    for (arm, option) in
+    for (variant, option) in
         [("ext2/default", "relatime"), ("ext2/noatime", "noatime"), ("ext4/noatime", "noatime")]
     {
-        let line = report.lines().find(|line| line.starts_with(&format!("| {arm} | mount | "))).unwrap();
+        let line = report.lines().find(|line| line.starts_with(&format!("| {variant} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");
     }
 }
 
 #[test]
-fn a_plan_with_arms_runs_those() {
+fn a_plan_with_variants_runs_those() {
     if !root() {
         return;
     }
     let place = Place::new();
-    let arms_of_it = "[[arm]]\nname = \"small blocks\"\nfs = \"ext4\"\nmkfs = \"-b 1024\"\n\
-                      [[arm]]\nfs = \"ext2\"\nmount = \"noatime\"\n[stop]";
-    place.edit_plan("[factors]\nfs = [\"ext4\"]\n[stop]", arms_of_it);
+    let variants_of_it = "[[variant]]\nname = \"small blocks\"\nfs = \"ext4\"\nmkfs = \"-b 1024\"\n\
+                      [[variant]]\nfs = \"ext2\"\nmount = \"noatime\"\n[stop]";
+    place.edit_plan("[factors]\nfs = [\"ext4\"]\n[stop]", variants_of_it);
     let (answer, _) = place.expect(0, &["run", "plan.toml"]);
-    assert_eq!(arms(&place), ["ext2/noatime", "small blocks"].map(String::from));
+    assert_eq!(variants(&place), ["ext2/noatime", "small blocks"].map(String::from));
     assert!(answer.contains("small blocks"), "{answer}");
     let (log, _) = place.expect(0, &["show", "latest"]);
     assert!(log.contains("mkfs.ext4 -F -b 1024 /dev/loop"), "{log}");
 }
 
-/// The arms that have samples, sorted.
-fn arms(place: &Place) -> Vec<String> {
-    let mut arms: Vec<String> = place.rows("latest").into_iter().map(|(_, arm, _)| arm).collect();
-    arms.sort();
-    arms.dedup();
-    arms
+/// The variants that have samples, sorted.
+fn variants(place: &Place) -> Vec<String> {
+    let mut variants: Vec<String> = place.rows("latest").into_iter().map(|(_, variant, _)| variant).collect();
+    variants.sort();
+    variants.dedup();
+    variants
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn the_plan_of_a_run_is_a_plan() {
     let studies: [&[&str]; 7] = [
         &["run", "piszcz", "--on", "ram", "--budget", "90s"],
         &["run", "engel", "--size", "3000MB", "--margin", "7%"],
-        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--blocks", "9"],
-        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--max-blocks", "30"],
+        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--rounds", "9"],
+        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--max-rounds", "30"],
         &sides,
         &["run", "peiffer", "--on", "dir:.", "--on", "dir:home"],
         &["run", "plan.toml", "--fs", "ext4,xfs", "--factor", "scheduler=none,bfq"],
@@ -191,7 +191,7 @@ fn the_plan_of_a_run_is_a_plan() {
         std::fs::write(place.dir.join("saved.toml"), &first).unwrap();
         assert_eq!(dry(&["run", "saved.toml"]), first, "{study:?}");
         // The command line has the last word, as with every plan.
-        assert!(dry(&["run", "saved.toml", "--blocks", "3"]).contains("\nblocks = 3\n"), "{study:?}");
+        assert!(dry(&["run", "saved.toml", "--rounds", "3"]).contains("\nblocks = 3\n"), "{study:?}");
     }
     place.expect(0, &["run", "plan.toml"]);
     let saved = place.run_file("plan.toml").unwrap();

@@ -6,14 +6,17 @@ use crate::common::{Place, root, text};
 use rustix::process::Signal;
 use std::sync::OnceLock;
 
-/// Two arms whose mkfs is not that of the other disk, two blocks.
-const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--blocks", "2"];
+/// Two variants whose mkfs is not that of the other disk, two rounds.
+const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--rounds", "2"];
 
-/// Block, place in the block, arm and step of every row, in the order of the run.
+/// Round, place in the round, variant and task of every row, in the order of the run.
 fn rows(place: &Place) -> Vec<[String; 4]> {
     let (csv, _) = place.expect(0, &["report", "latest", "--format", "csv"]);
     let columns = |line: &str| [1, 2, 3, 8].map(|n| line.split(',').nth(n).unwrap().to_string());
-    assert_eq!(csv.lines().next().map(columns), Some(["block", "position", "arm", "step"].map(String::from)));
+    assert_eq!(
+        csv.lines().next().map(columns),
+        Some(["round", "position", "variant", "task"].map(String::from))
+    );
     csv.lines().skip(1).map(columns).collect()
 }
 
@@ -197,12 +200,12 @@ fn what_cannot_be_resumed_is_said() {
     let (_, said) = place.expect(2, &["run", "--resume", "nothing"]);
     assert!(said.contains("no run is called 'nothing'"), "{said}");
     // A run goes on as it was begun.
-    let (_, said) = place.expect(2, &["run", "--resume", "latest", "--blocks", "9"]);
-    assert!(said.contains("--blocks"), "{said}");
+    let (_, said) = place.expect(2, &["run", "--resume", "latest", "--rounds", "9"]);
+    assert!(said.contains("--rounds"), "{said}");
 }
 
 #[test]
-fn an_arm_that_failed_keeps_its_place_in_the_order() {
+fn a_variant_that_failed_keeps_its_place_in_the_order() {
     if !root() {
         return;
     }
@@ -224,7 +227,7 @@ fn an_arm_that_failed_keeps_its_place_in_the_order() {
     assert_eq!(ext2[0][1], "1");
     assert_eq!(rows(&place)[..ext2.len()], ext2);
     let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
-    assert!(report.contains("block 1: ext3, ext2") && report.contains("block 2: ext2"), "{report}");
+    assert!(report.contains("round 1: ext3, ext2") && report.contains("round 2: ext2"), "{report}");
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_directory_is_given_back() {
     let on = format!("dir:{}", dir.display());
     let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
     std::fs::write(place.dir.join("plan.toml"), plan.replace("fs = [\"ext4\"]", "")).unwrap();
-    let args = ["run", "plan.toml", "--blocks", "2", "--on", &on, "--set", "driver=commands"];
+    let args = ["run", "plan.toml", "--rounds", "2", "--on", &on, "--set", "driver=commands"];
     for signal in [Signal::INT, Signal::KILL] {
         let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 1);
         let mut run = Running::start(&place, place.fsarena(&args));

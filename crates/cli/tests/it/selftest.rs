@@ -19,7 +19,7 @@ fn few_runs_break_nothing_and_prove_nothing() {
 }
 
 #[test]
-fn one_block_here_is_cleaned_up_and_no_verdict() {
+fn one_round_here_is_cleaned_up_and_no_verdict() {
     if !root() {
         return;
     }
@@ -27,12 +27,12 @@ fn one_block_here_is_cleaned_up_and_no_verdict() {
     let args = ["selftest", "--here", "--budget", "1ms", "--files", "100", "--format", "json", "-q"];
     let (json, _) = place.expect(4, &args);
     let result: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&result["blocks"], &result["verdicts"]), (&1.into(), &0.into()));
+    assert_eq!((&result["rounds"], &result["verdicts"]), (&1.into(), &0.into()));
     // So little work may take no CPU time that could be seen, but it takes time.
     let power = result["power"].as_array().unwrap();
     let of = |more: u64| {
         let rows = power.iter().filter(|row| row["more_percent"] == more && row["metric"] == "elapsed");
-        rows.map(|row| row["step"].as_str().unwrap()).collect::<Vec<_>>()
+        rows.map(|row| row["task"].as_str().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!([of(1), of(2), of(5)], [["cp", "rm"]; 3]);
     let stored = std::fs::read_to_string(place.state().join("selftest.json")).unwrap();
@@ -54,17 +54,17 @@ fn reports_quote_what_this_machine_can_resolve() {
     let host = serde_json::from_str::<Value>(&json).unwrap()["hosts"][0].take();
     let stored = |kernel: &Value| {
         let noise = serde_json::json!({
-            "step": "cp", "metric": "elapsed", "sigma_percent": 1.0, "resolves_8_percent": 1.93,
-            "blocks_for_1_percent": 30,
+            "task": "cp", "metric": "elapsed", "sigma_percent": 1.0, "resolves_8_percent": 1.93,
+            "rounds_for_1_percent": 30,
         });
         let all = serde_json::json!({
-            "measured_at_s": 0, "hostname": host["hostname"], "kernel": kernel, "blocks": 56, "verdicts": 56,
+            "measured_at_s": 0, "hostname": host["hostname"], "kernel": kernel, "rounds": 56, "verdicts": 56,
             "false_verdicts": 2, "chance": 0.6, "noise": [noise], "power": [],
         });
         std::fs::write(place.state().join("selftest.json"), all.to_string()).unwrap();
         place.expect(0, &["report", "--format", "md"]).0
     };
-    assert!(stored(&host["kernel"]).contains("8 blocks can resolve 1.93% of cp elapsed"));
+    assert!(stored(&host["kernel"]).contains("8 rounds can resolve 1.93% of cp elapsed"));
     assert!(!stored(&"another".into()).contains("can resolve"));
 }
 

@@ -43,7 +43,7 @@ fn the_list_is_searched_sorted_and_leads_to_the_report() {
         report.head
     );
     let rows: serde_json::Value = serde_json::from_str(&web.page("/runs.json?sort=run&order=up")).unwrap();
-    assert_eq!(rows["runs"][0]["arms"], serde_json::json!(["ext2", "ext3", "xfs"]));
+    assert_eq!(rows["runs"][0]["variants"], serde_json::json!(["ext2", "ext3", "xfs"]));
     assert_eq!(rows["databases_opened"], 2, "each once");
 }
 
@@ -124,23 +124,23 @@ fn a_run_is_put_beside_published_figures() {
 #[test]
 fn a_history_has_a_picture_and_says_what_changed() {
     let (place, [one, two], web) = served(&[]);
-    let page = web.page("/history?study=example&arm=xfs&metric=elapsed");
+    let page = web.page("/history?study=example&variant=xfs&metric=elapsed");
     let link = format!("<a href=\"/runs/{one}\">{one}</a>");
     for words in [&link, &two, "<svg", "No change was found over 2 runs", "xfs over ext2"] {
         assert!(page.contains(words), "{words} in {page}");
     }
-    assert!(web.page("/history?study=example&arm=xfs&reference=none").contains("elapsed of xfs"));
+    assert!(web.page("/history?study=example&variant=xfs&reference=none").contains("elapsed of xfs"));
     assert!(web.page("/history").contains("example"));
-    let (printed, _) = place.expect(0, &["history", "example", "--arm", "xfs", "--format", "json"]);
+    let (printed, _) = place.expect(0, &["history", "example", "--variant", "xfs", "--format", "json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(
-        (&printed["reference"], &printed["runs"][1]["blocks"]),
+        (&printed["reference"], &printed["runs"][1]["rounds"]),
         (&"ext2".into(), &8.into()),
         "{printed}"
     );
     assert!(place.expect(0, &["history"]).0.contains("No change was found over 2 runs"));
     assert_eq!(web.get("/history?metric=none").status, 422);
-    assert!(web.page("/history?study=none&arm=xfs").contains("No run of none"));
+    assert!(web.page("/history?study=none&variant=xfs").contains("No run of none"));
 }
 
 /// A run that another process begins, and who writes it.
@@ -165,20 +165,20 @@ fn a_run_is_watched_and_whoever_comes_back_hears_the_rest() {
     let mut events = web.events(&id, None);
     assert_eq!(events.next().unwrap().event, "state");
     stored::begin(&mut writer, &run);
-    stored::block(&mut writer, &run, 0);
+    stored::round(&mut writer, &run, 0);
     let told = events.find(|message| message.event == "state" && message.json()["done"] == 1).unwrap();
     drop(events);
 
     // Meanwhile the connection is lost.
-    stored::block(&mut writer, &run, 1);
+    stored::round(&mut writer, &run, 1);
     let mut events = web.events(&id, Some(&told.id));
     let missed = events.find(|message| message.event == "told").unwrap();
-    assert!(missed.json()["event"]["run_event"] == "block_started", "{missed:?}");
-    assert_eq!(missed.json()["event"]["block"], 1);
+    assert!(missed.json()["event"]["run_event"] == "round_started", "{missed:?}");
+    assert_eq!(missed.json()["event"]["round"], 1);
     let state =
         events.find(|message| message.event == "state" && message.json()["done"] == 2).unwrap().json();
-    assert_eq!((&state["arms"][0]["arm"], &state["planned"]), (&"ext2".into(), &8.into()));
-    assert!(state["arms"][2]["ratio_to_best"]["value"].as_f64().unwrap() > 1.0, "{state}");
+    assert_eq!((&state["variants"][0]["variant"], &state["planned"]), (&"ext2".into(), &8.into()));
+    assert!(state["variants"][2]["ratio_to_best"]["value"].as_f64().unwrap() > 1.0, "{state}");
 
     writer.apply(&Event::RunFinished { why: "that was enough".into(), complete: true }).unwrap();
     drop(writer);
@@ -195,7 +195,7 @@ fn a_real_run_of_another_process_is_watched_to_its_end() {
         return;
     }
     let place = Place::new();
-    place.edit_plan("blocks = 1", "blocks = 2");
+    place.edit_plan("rounds = 1", "rounds = 2");
     std::fs::create_dir(place.runs()).unwrap();
     let web = Web::start(&place, &[]);
     let mut run =
@@ -243,7 +243,7 @@ fn hostile_text_and_broken_databases_do_no_harm() {
     for path in [
         format!("/runs/{}/live", evil.id()),
         format!("/compare?run={one}&run={}", evil.id()),
-        format!("/history?study={hostile}&arm={hostile}&metric=elapsed"),
+        format!("/history?study={hostile}&variant={hostile}&metric=elapsed"),
         format!("/?search={hostile}"),
         format!("/compare?run={hostile}&run=b"),
     ] {

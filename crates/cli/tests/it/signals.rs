@@ -11,7 +11,7 @@ use std::process::Command;
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// The steps of a whole cell of the test plan.
+/// The tasks of a whole cell of the test plan.
 const CELL: [&str; 6] = ["mkfs", "mount", "touch", "find-files", "rm-files", "unmount"];
 
 /// What a phase leaves to do for when the signal has been sent.
@@ -34,17 +34,17 @@ fn every_signal(finished: u32, phase: fn(&Place) -> (Running, Release)) {
     }
 }
 
-/// Starts two blocks of one arm. The other disk is ext4, so that its mkfs is told from that of the arm.
+/// Starts two rounds of one variant. The other disk is ext4, so that its mkfs is told from that of the variant.
 fn start(place: &Place, args: &[&str]) -> Running {
-    let all = [&["run", "plan.toml", "--fs", "ext2", "--blocks", "2"], args].concat();
+    let all = [&["run", "plan.toml", "--fs", "ext2", "--rounds", "2"], args].concat();
     Running::start(place, place.fsarena(&all))
 }
 
-/// Cells of which every step is in the store.
+/// Cells of which every task is in the store.
 fn whole_cells(place: &Place) -> u32 {
     let rows = place.rows("latest");
-    let of = |block| rows.iter().filter(|row| row.0 == block).map(|row| row.2.as_str()).collect::<Vec<_>>();
-    (0..2).filter(|block| of(*block) == CELL).count() as u32
+    let of = |round| rows.iter().filter(|row| row.0 == round).map(|row| row.2.as_str()).collect::<Vec<_>>();
+    (0..2).filter(|round| of(*round) == CELL).count() as u32
 }
 
 /// Starts a run and waits until it stands at a gate, which opens when the signal has been sent.
@@ -115,7 +115,7 @@ fn during_mount() {
 }
 
 #[test]
-fn during_a_native_step() {
+fn during_a_native_task() {
     every_signal(1, |place| {
         let mut gate = Gate::new(place, When::After, "mount", "*mnt/test*", 1);
         let mut run = start(place, &[]);
@@ -128,14 +128,14 @@ fn during_a_native_step() {
 }
 
 #[test]
-fn during_a_command_of_a_step() {
+fn during_a_command_of_a_task() {
     every_signal(1, |place| {
         at(place, Gate::new(place, When::Before, "touch", "*f00010", 1), &["--set", "driver=commands"])
     });
 }
 
 #[test]
-fn during_the_sync_after_a_step() {
+fn during_the_sync_after_a_task() {
     every_signal(0, |place| {
         let disk = place.mount(Disk::ext4());
         let mut gate = Gate::new(place, When::After, "touch", "*f00019", 0);
@@ -223,7 +223,7 @@ fn a_signal_to_the_whole_group() {
         let place = Place::new();
         let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 1);
         let mut fsarena =
-            place.fsarena(&["run", "plan.toml", "--fs", "ext2", "--blocks", "2", "--set", "driver=commands"]);
+            place.fsarena(&["run", "plan.toml", "--fs", "ext2", "--rounds", "2", "--set", "driver=commands"]);
         fsarena.process_group(0);
         let mut run = Running::start(&place, fsarena);
         gate.wait(&mut run);

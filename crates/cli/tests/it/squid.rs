@@ -25,15 +25,15 @@ fn place(workload: &str) -> Place {
     place
 }
 
-/// The median of a metric on a step's only arm.
+/// The median of a metric on a task's only variant.
 #[track_caller]
-fn median(place: &Place, metric: &str, step: &str) -> f64 {
+fn median(place: &Place, metric: &str, task: &str) -> f64 {
     let (json, _) = place.expect(0, &["report", "--format", "json", "--metric", metric]);
     let report: Value = serde_json::from_str(&json).unwrap();
-    let steps = report["analyses"][0]["steps"].as_array().unwrap();
-    let named = |found: &&Value| found["step"]["id"]["name"] == step || found["step"]["id"] == step;
-    let arm = &steps.iter().find(named).unwrap_or_else(|| panic!("{step}: {report:#}"))["arms"][0];
-    let median = arm.as_object().unwrap().iter().find(|(key, _)| key.starts_with("median"));
+    let tasks = report["analyses"][0]["tasks"].as_array().unwrap();
+    let named = |found: &&Value| found["task"]["id"]["name"] == task || found["task"]["id"] == task;
+    let variant = &tasks.iter().find(named).unwrap_or_else(|| panic!("{task}: {report:#}"))["variants"][0];
+    let median = variant.as_object().unwrap().iter().find(|(key, _)| key.starts_with("median"));
     median.unwrap().1.as_f64().unwrap()
 }
 
@@ -79,9 +79,9 @@ fn the_real_squid_serves_from_each_store_and_leaves_nothing() {
         ));
         place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
         place.assert_clean();
-        for step in ["fill", "cold", "serve"] {
-            assert_eq!(median(&place, "failed_count", step), 0.0, "{store} {step}");
-            assert!(median(&place, "cpu_per_request", step) > 0.0, "{store} {step}");
+        for task in ["fill", "cold", "serve"] {
+            assert_eq!(median(&place, "failed_count", task), 0.0, "{store} {task}");
+            assert!(median(&place, "cpu_per_request", task) > 0.0, "{store} {task}");
         }
         assert!(median(&place, "hit_ratio", "cold") > 0.1, "{store}: the cache survives a restart");
         assert!(median(&place, "client_cpu_ns", "serve") > 0.0);
@@ -156,13 +156,13 @@ fn wilton_takes_the_filesystems_that_are_here() {
     let (plan, _) = place.expect(0, &["run", "wilton", "--dry-run", "--scale", "tiny"]);
     assert!(plan.contains("ext3") && plan.contains("data=writeback"), "{plan}");
     let (_, said) = place.expect(2, &["run", "wilton", "--fs", "vfat", "--dry-run"]);
-    assert!(said.contains("names its arms"), "{said}");
+    assert!(said.contains("names its variants"), "{said}");
     let args = ["run", "wilton", "--scale", "tiny", "--fs", "ext3,ext4", "--on", "ram", "--quiet"];
     place.expect(0, &args);
     let (csv, _) = place.expect(0, &["report", "--format", "csv"]);
-    for arm in ["ext3", "ext4"] {
-        let of_arm = |line: &&str| line.contains("serve[rate=") && line.contains(&format!(",{arm},"));
-        assert_eq!(csv.lines().filter(of_arm).count(), 3, "{arm}: {csv}");
+    for variant in ["ext3", "ext4"] {
+        let of_variant = |line: &&str| line.contains("serve[rate=") && line.contains(&format!(",{variant},"));
+        assert_eq!(csv.lines().filter(of_variant).count(), 3, "{variant}: {csv}");
     }
     place.assert_clean();
 }

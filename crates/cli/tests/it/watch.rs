@@ -226,7 +226,8 @@ fn a_watch_goes_on_after_a_kill() {
     );
     let rows = place.rows("latest");
     assert!(
-        rows.len() as u64 >= last + 7 && rows.iter().all(|(_, arm, step)| arm == "here" && step == "window")
+        rows.len() as u64 >= last + 7
+            && rows.iter().all(|(_, variant, task)| variant == "here" && task == "window")
     );
     assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1);
 }

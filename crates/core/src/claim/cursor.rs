@@ -2,7 +2,7 @@
 
 use super::ClaimError;
 
-/// Whether a character may be part of an arm's name without quotes.
+/// Whether a character may be part of a variant's name without quotes.
 pub(super) fn in_name(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"<>!\"#*[]".contains(c)
 }
@@ -12,7 +12,7 @@ pub(super) fn in_value(c: char) -> bool {
     in_name(c) && c != ','
 }
 
-/// Whether a character may be part of a step, metric or parameter.
+/// Whether a character may be part of a task, metric or parameter.
 pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }

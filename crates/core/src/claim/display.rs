@@ -13,8 +13,8 @@ impl Display for Claim {
 
 impl Display for Quantity {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        if let Some(step) = &self.step {
-            write!(f, "{step}.")?;
+        if let Some(task) = &self.task {
+            write!(f, "{task}.")?;
         }
         f.write_str(&self.metric)?;
         for (i, (key, value)) in self.params.iter().enumerate() {
@@ -51,12 +51,12 @@ impl Display for Pair {
 impl Display for Right {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Right::Arm(arm) if reads_as_quantity(arm) => quote(arm, f),
-            Right::Arm(arm) => Name(arm).fmt(f),
+            Right::Variant(variant) if reads_as_quantity(variant) => quote(variant, f),
+            Right::Variant(variant) => Name(variant).fmt(f),
             Right::Quantity(quantity) => {
                 quantity.fmt(f)?;
-                // Without brackets a metric alone would read as an arm.
-                let bare = quantity.step.is_none() && quantity.params.is_empty();
+                // Without brackets a metric alone would read as a variant.
+                let bare = quantity.task.is_none() && quantity.params.is_empty();
                 f.write_str(if bare { "[]" } else { "" })
             }
         }
@@ -66,7 +66,7 @@ impl Display for Right {
 impl Display for Extreme {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let not = if self.negated { "not " } else { "" };
-        write!(f, "{} is {not}{}", self.end, Name(&self.arm))
+        write!(f, "{} is {not}{}", self.end, Name(&self.variant))
     }
 }
 
@@ -92,7 +92,7 @@ impl Display for Op {
     }
 }
 
-/// An arm, in quotes where it needs them.
+/// A variant, in quotes where it needs them.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {

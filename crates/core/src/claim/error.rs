@@ -5,7 +5,7 @@ use crate::exit::{ExitCode, Exits};
 /// A claim that could not be read. Points at the character:
 ///
 /// ```text
-/// claim, column 20: expected an arm, found `by`
+/// claim, column 20: expected a variant, found `by`
 ///   untar.elapsed: xfs < by 5%
 ///                        ^
 /// ```

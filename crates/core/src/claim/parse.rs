@@ -5,10 +5,10 @@ use super::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Words with a meaning of their own; an arm of that name is written in quotes.
+/// Words with a meaning of their own; a variant of that name is written in quotes.
 pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];
 
-/// Whether an unquoted name on the right is `step.metric`.
+/// Whether an unquoted name on the right is `task.metric`.
 pub(super) fn reads_as_quantity(name: &str) -> bool {
     let word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(in_word);
     name.split('.').count() >= 2 && name.split('.').all(word)
@@ -69,11 +69,11 @@ impl Cursor<'_> {
             return self.expected("`is`");
         }
         let negated = self.keyword("not");
-        Ok(Extreme { end, arm: self.arm()?, negated })
+        Ok(Extreme { end, variant: self.variant()?, negated })
     }
 
     fn pair(&mut self) -> Parsed<Pair> {
-        let left = self.arm()?;
+        let left = self.variant()?;
         let op = self.op()?;
         let factor = self.factor()?;
         let right = self.right()?;
@@ -116,14 +116,14 @@ impl Cursor<'_> {
         self.blanks();
         let begin = self.at;
         if self.peek() == Some('"') {
-            return Ok(Right::Arm(self.quoted()?));
+            return Ok(Right::Variant(self.quoted()?));
         }
-        let name = self.arm()?;
+        let name = self.variant()?;
         if reads_as_quantity(&name) || self.peek() == Some('[') {
             self.at = begin;
-            return self.quantity("an arm, or a quantity such as `untar.elapsed`").map(Right::Quantity);
+            return self.quantity("a variant, or a quantity such as `untar.elapsed`").map(Right::Quantity);
         }
-        Ok(Right::Arm(name))
+        Ok(Right::Variant(name))
     }
 
     /// `by 5%`, `within 0.5%`, or nothing.
@@ -163,11 +163,11 @@ impl Cursor<'_> {
             self.at = begin;
             return self.expected(what);
         }
-        let (step, metric) = match name.rsplit_once('.') {
-            Some((step, metric)) => (Some(step.to_string()), metric.to_string()),
+        let (task, metric) = match name.rsplit_once('.') {
+            Some((task, metric)) => (Some(task.to_string()), metric.to_string()),
             None => (None, name),
         };
-        Ok(Quantity { step, metric, params: self.params()? })
+        Ok(Quantity { task, metric, params: self.params()? })
     }
 
     fn params(&mut self) -> Parsed<BTreeMap<String, String>> {
@@ -203,7 +203,7 @@ impl Cursor<'_> {
         Ok(params)
     }
 
-    fn arm(&mut self) -> Parsed<String> {
+    fn variant(&mut self) -> Parsed<String> {
         self.blanks();
         if self.peek() == Some('"') {
             return self.quoted();
@@ -216,7 +216,7 @@ impl Cursor<'_> {
         let name: String = self.chars[begin..self.at].iter().collect();
         if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name.as_str()) {
             self.at = begin;
-            return self.expected("an arm");
+            return self.expected("a variant");
         }
         Ok(name)
     }

@@ -45,7 +45,7 @@ fn the_parts_of_a_claim() {
     assert_eq!(claim("x: a < b  # why").text, "x: a < b");
     let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
     assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
-    assert_eq!((read.subject.step.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
+    assert_eq!((read.subject.task.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
     assert_eq!(
         read.subject.params,
         BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())])
@@ -55,8 +55,8 @@ fn the_parts_of_a_claim() {
         (pair.left.as_str(), pair.op, pair.factor, pair.fraction()),
         ("xfs", Op::AtLeast, 0.97, Some(0.03))
     );
-    assert_eq!(pair.right, Right::Arm("ext2".into()));
-    assert_eq!(read.arms(), ["xfs", "ext2"]);
+    assert_eq!(pair.right, Right::Variant("ext2".into()));
+    assert_eq!(read.variants(), ["xfs", "ext2"]);
 }
 
 #[test]
@@ -64,20 +64,20 @@ fn a_single_equals_sign_belongs_to_the_name() {
     let read = pair("x.elapsed: fs=ext4==fs=xfs");
     assert_eq!(
         (read.left.as_str(), read.op, read.right),
-        ("fs=ext4", Op::Equal, Right::Arm("fs=xfs".into()))
+        ("fs=ext4", Op::Equal, Right::Variant("fs=xfs".into()))
     );
 }
 
 #[test]
-fn the_right_side_is_an_arm_or_a_quantity() {
-    let quantity = Quantity { step: Some("rndwr".into()), metric: "iops".into(), params: BTreeMap::new() };
+fn the_right_side_is_a_variant_or_a_quantity() {
+    let quantity = Quantity { task: Some("rndwr".into()), metric: "iops".into(), params: BTreeMap::new() };
     assert_eq!(pair("seqwr.iops: ext4 < rndwr.iops").right, Right::Quantity(quantity));
-    assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, Right::Arm("rndwr.iops".into()));
-    assert_eq!(pair("a.elapsed: ext4 < ext4/kernel=6.12").right, Right::Arm("ext4/kernel=6.12".into()));
+    assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, Right::Variant("rndwr.iops".into()));
+    assert_eq!(pair("a.elapsed: ext4 < ext4/kernel=6.12").right, Right::Variant("ext4/kernel=6.12".into()));
 }
 
 #[test]
-fn keywords_in_quotes_are_arms() {
+fn keywords_in_quotes_are_variants() {
     assert_eq!(pair("a.elapsed: \"best\" < \"by\" by 1%").left, "best");
     assert_eq!(pair("a.elapsed: bestial < isle").left, "bestial");
 }
@@ -86,7 +86,7 @@ fn keywords_in_quotes_are_arms() {
 fn errors_point_at_the_character() {
     assert_eq!(
         error("untar.elapsed: xfs < by 5%"),
-        "claim, column 22: expected an arm, found `by`\n  untar.elapsed: xfs < by 5%\n                       ^"
+        "claim, column 22: expected a variant, found `by`\n  untar.elapsed: xfs < by 5%\n                       ^"
     );
     for (text, column, message) in [
         ("", 1, "expected a quantity such as `untar.elapsed`, found the end"),
@@ -94,7 +94,7 @@ fn errors_point_at_the_character() {
         ("untar.elapsed a < b", 15, "expected `:` and a relation, found `a`"),
         ("x: a = b", 6, "expected `==` for equal, found `=`"),
         ("x: a b", 6, "expected one of < <= == != >= >, found `b`"),
-        ("x: a <", 7, "expected an arm, found the end"),
+        ("x: a <", 7, "expected a variant, found the end"),
         ("x: a < b within 5%", 10, "`<` goes with `by`, not with `within`"),
         ("x: a == b by 5%", 11, "`==` goes with `within`, not with `by`"),
         ("x: a < b by 5", 14, "expected `%`, found the end"),
@@ -104,7 +104,7 @@ fn errors_point_at_the_character() {
         ("x: a < 0 * b", 8, "expected a number above 0, found `0`"),
         ("x: a < b or c", 10, "expected the end of the claim, found `or`"),
         ("x: best xfs", 9, "expected `is`, found `xfs`"),
-        ("x: best is", 11, "expected an arm, found the end"),
+        ("x: best is", 11, "expected a variant, found the end"),
         ("x: a < \"b", 8, "this quote is never closed"),
         ("x: a < \"b\\c\"", 11, "expected `\"`, `\\` or `n` behind `\\`, found `c`"),
         ("x[bs]: a < b", 5, "expected `=`, found `]`"),
@@ -135,10 +135,10 @@ fn claims_are_strings_in_files() {
 fn quantities() -> impl Strategy<Value = Quantity> {
     let params = prop::collection::btree_map("[a-z_]{1,5}", any::<String>(), 0..3);
     (prop::option::of("[a-z][a-z0-9-]{0,5}"), "[a-z][a-z_]{0,8}", params)
-        .prop_map(|(step, metric, params)| Quantity { step, metric, params })
+        .prop_map(|(task, metric, params)| Quantity { task, metric, params })
 }
 
-fn arms() -> impl Strategy<Value = String> {
+fn variants() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[a-z0-9./=,^<>!# \\\\\"*-]{0,12}", "best|is|not|by|within|a.b"]
 }
 
@@ -151,12 +151,16 @@ fn relations() -> impl Strategy<Value = Relation> {
         Just(Op::AtLeast),
         Just(Op::More)
     ];
-    let right = prop_oneof![arms().prop_map(Right::Arm), quantities().prop_map(Right::Quantity)];
+    let right = prop_oneof![variants().prop_map(Right::Variant), quantities().prop_map(Right::Quantity)];
     let percent = prop::option::of(0.001..99.0);
-    let pair = (arms(), op, 0.01..100.0, right, percent)
+    let pair = (variants(), op, 0.01..100.0, right, percent)
         .prop_map(|(left, op, factor, right, percent)| Pair { left, op, factor, right, percent });
     let end = prop_oneof![Just(End::Best), Just(End::Worst)];
-    let extreme = (end, arms(), any::<bool>()).prop_map(|(end, arm, negated)| Extreme { end, arm, negated });
+    let extreme = (end, variants(), any::<bool>()).prop_map(|(end, variant, negated)| Extreme {
+        end,
+        variant,
+        negated,
+    });
     prop_oneof![pair.prop_map(Relation::Pair), extreme.prop_map(Relation::Extreme)]
 }
 

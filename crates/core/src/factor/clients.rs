@@ -1,7 +1,7 @@
 //! How many clients or threads the load has.
 
 use super::{CLIENTS, FactorDef};
-use crate::cell::StepId;
+use crate::cell::TaskId;
 use crate::setting::{Settings, Value};
 
 /// The factor.
@@ -9,7 +9,7 @@ pub const DEF: FactorDef = FactorDef {
     id: CLIENTS,
     default: "",
     example: "1, 5, 20",
-    help: "number of clients of the load, as a difference between arms: it sets the workload's `clients` or `threads`; empty leaves them",
+    help: "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
     check: |level| parse(level).map(drop),
 };
 
@@ -45,9 +45,9 @@ pub fn set(settings: &mut Settings, clients: u32) {
     }
 }
 
-/// The step without its number of clients: where that is what differs between arms, the step is the same.
-pub fn without(step: &mut StepId) {
-    SETTINGS.iter().for_each(|id| drop(step.params.remove(*id)));
+/// The task without its number of clients: where that is what differs between variants, the task is the same.
+pub fn without(task: &mut TaskId) {
+    SETTINGS.iter().for_each(|id| drop(task.params.remove(*id)));
 }
 
 #[cfg(test)]

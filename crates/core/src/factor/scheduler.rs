@@ -7,7 +7,7 @@ pub const DEF: FactorDef = FactorDef {
     id: SCHEDULER,
     default: "",
     example: "none, mq-deadline, kyber, bfq",
-    help: "I/O scheduler of every device of the arm, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
+    help: "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
     check,
 };
 

@@ -67,19 +67,19 @@ pub const USABLE: &str = "usable_bytes";
 /// Size of the device.
 pub const DEVICE_SIZE: &str = "device_bytes";
 
-/// The readings that the step timer itself takes; all others come from probes.
+/// The readings that the task timer itself takes; all others come from probes.
 pub const TIMER: &[ReadingDef] = &[
     ReadingDef {
         id: ELAPSED,
         unit: Unit::Nanoseconds,
         direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the step to after it",
+        help: "CLOCK_MONOTONIC from before the task to after it",
     },
     ReadingDef {
         id: DURABLE,
         unit: Unit::Nanoseconds,
         direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the step to after the syncfs that follows it",
+        help: "CLOCK_MONOTONIC from before the task to after the syncfs that follows it",
     },
 ];
 

@@ -3,17 +3,17 @@
 use super::Plan;
 use super::error::{PlanError, did_you_mean};
 use super::resolve::Vocabulary;
-use crate::cell::{Arm, StepId, StepInfo};
+use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
 use std::ops::Range;
 use toml::Spanned;
 
-/// The name of all steps together in claims.
+/// The name of all tasks together in claims.
 pub const COMPOSITE: &str = "composite";
 
-/// Reads the claims of a plan and those of the command line, and checks them against the plan's arms and
-/// steps.
+/// Reads the claims of a plan and those of the command line, and checks them against the plan's variants and
+/// tasks.
 ///
 /// # Errors
 /// The first that is no claim, or names what is not there: with line and column of the character at fault.
@@ -24,7 +24,8 @@ pub(super) fn resolve(
     plan: &Plan,
     words: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
-    let names = Names { arms: matrix::expand(plan), steps: (words.outline)(plan), metrics: &words.metrics };
+    let names =
+        Names { variants: matrix::expand(plan), tasks: (words.outline)(plan), metrics: &words.metrics };
     let mut claims = Vec::new();
     for spanned in written {
         claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
@@ -43,8 +44,8 @@ pub(super) fn resolve(
 
 /// What claims may name.
 struct Names<'a> {
-    arms: Vec<Arm>,
-    steps: Vec<StepInfo>,
+    variants: Vec<Variant>,
+    tasks: Vec<TaskInfo>,
     metrics: &'a [String],
 }
 
@@ -69,7 +70,7 @@ impl Names<'_> {
         // A name with escapes in quotes is not found as it is: then the relation as a whole is pointed at.
         let place = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
         let subject = || self.quantity_fault(&claim.subject).map(|(at, message)| (begin + at, message));
-        let arm = || self.arm_fault(claim).map(|(name, message)| (place(name), message));
+        let variant = || self.variant_fault(claim).map(|(name, message)| (place(name), message));
         let right = || match &claim.relation {
             Relation::Pair(Pair { right: Right::Quantity(right), .. }) => {
                 let beside = self.quantity_fault(&right.beside(&claim.subject));
@@ -78,24 +79,24 @@ impl Names<'_> {
             }
             _ => None,
         };
-        subject().or_else(arm).or_else(right)
+        subject().or_else(variant).or_else(right)
     }
 
-    fn arm_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
-        let known = || self.arms.iter().map(|arm| arm.name.as_str());
-        let names = claim.arms();
-        if let Some(name) = names.iter().find(|name| !known().any(|arm| arm == **name)) {
+    fn variant_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
+        let known = || self.variants.iter().map(|variant| variant.name.as_str());
+        let names = claim.variants();
+        if let Some(name) = names.iter().find(|name| !known().any(|variant| variant == **name)) {
             let near = did_you_mean(name, known());
             let all = known().collect::<Vec<_>>().join(", ");
-            return Some((name, format!("no arm is called `{name}`{near}; the arms are {all}")));
+            return Some((name, format!("no variant is called `{name}`{near}; the variants are {all}")));
         }
         if let [left, right] = names[..]
             && left == right
         {
-            return Some((left, "an arm is not compared with itself".into()));
+            return Some((left, "a variant is not compared with itself".into()));
         }
-        let lonely = matches!(claim.relation, Relation::Extreme(_)) && self.arms.len() < 2;
-        lonely.then(|| (names[0], "this is the only arm: there is no other to be better or worse".into()))
+        let lonely = matches!(claim.relation, Relation::Extreme(_)) && self.variants.len() < 2;
+        lonely.then(|| (names[0], "this is the only variant: there is no other to be better or worse".into()))
     }
 
     /// The byte of the quantity's name at which the fault lies, and what is wrong.
@@ -106,17 +107,17 @@ impl Names<'_> {
             let at = quantity.name().len() - metric.len();
             return Some((at, format!("no metric is called `{metric}`{near} (`fsarena list metrics`)")));
         }
-        let step = quantity.step.as_deref().filter(|step| *step != COMPOSITE)?;
-        let siblings: Vec<&StepInfo> = self.steps.iter().filter(|info| info.id.name == step).collect();
+        let task = quantity.task.as_deref().filter(|task| *task != COMPOSITE)?;
+        let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
-            let names = self.steps.iter().map(|info| info.id.name.as_str()).chain([COMPOSITE]);
-            return Some((0, format!("no step is called `{step}`{}", did_you_mean(step, names))));
+            let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain([COMPOSITE]);
+            return Some((0, format!("no task is called `{task}`{}", did_you_mean(task, names))));
         }
         let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
         match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
             1 => None,
-            0 => Some((0, format!("no step has these parameters; there are {}", all()))),
-            _ => Some((0, format!("several steps fit; say which: {}", all()))),
+            0 => Some((0, format!("no task has these parameters; there are {}", all()))),
+            _ => Some((0, format!("several tasks fit; say which: {}", all()))),
         }
     }
 }
@@ -129,20 +130,20 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 }
 
 impl Quantity {
-    /// A metric of all steps together.
+    /// A metric of all tasks together.
     pub fn composite(metric: &str) -> Quantity {
-        Quantity { step: Some(COMPOSITE.into()), metric: metric.into(), params: Default::default() }
+        Quantity { task: Some(COMPOSITE.into()), metric: metric.into(), params: Default::default() }
     }
 
-    /// `step.metric`, or the metric alone, as it is written.
+    /// `task.metric`, or the metric alone, as it is written.
     pub fn name(&self) -> String {
-        self.step.as_ref().map_or(self.metric.clone(), |step| format!("{step}.{}", self.metric))
+        self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
     }
 
-    /// Whether this step is meant: it has the name, where one is given, and all of the parameters.
-    pub fn fits(&self, step: &StepId) -> bool {
-        self.step.as_ref().is_none_or(|name| *name == step.name)
-            && self.params.iter().all(|(key, value)| step.params.get(key) == Some(value))
+    /// Whether this task is meant: it has the name, where one is given, and all of the parameters.
+    pub fn fits(&self, task: &TaskId) -> bool {
+        self.task.as_ref().is_none_or(|name| *name == task.name)
+            && self.params.iter().all(|(key, value)| task.params.get(key) == Some(value))
     }
 
     /// The same with the parameters of the quantity on the left that it does not name itself.

@@ -32,9 +32,9 @@ pub struct PlanFile {
     /// What varies.
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
-    /// Arms one by one, in place of the product of the factors.
-    #[serde(default, rename = "arm")]
-    pub arms: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
+    /// Variants one by one, instead of the product of the factors.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
     /// What carries the filesystems.
     #[serde(default)]
     pub device: DeviceFile,
@@ -50,9 +50,9 @@ pub struct PlanFile {
     /// How far the published figures of a study can be trusted.
     #[serde(default)]
     pub published: PublishedFile,
-    /// Rounds, each a run, the later ones of what an earlier one found best.
-    #[serde(default, rename = "round")]
-    pub rounds: Vec<RoundFile>,
+    /// Stages, each a run, the later ones of what an earlier one found best.
+    #[serde(default, rename = "stage")]
+    pub stages: Vec<StageFile>,
     /// What the author of a study concluded.
     #[serde(default, rename = "conclusion")]
     pub conclusions: Vec<ConclusionFile>,
@@ -82,13 +82,13 @@ pub struct DeviceFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopFile {
-    /// At most so many blocks.
-    pub blocks: Option<Spanned<u32>>,
-    /// Time after which no block is started: `"150s"`.
+    /// At most so many rounds.
+    pub rounds: Option<Spanned<u32>>,
+    /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
-    /// At most so many blocks, where claims decide how many are needed.
-    pub max_blocks: Option<Spanned<u32>>,
-    /// The difference under which arms count as equivalent: `"1%"`.
+    /// At most so many rounds, where claims decide how many are needed.
+    pub max_rounds: Option<Spanned<u32>>,
+    /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
 }
 
@@ -96,9 +96,9 @@ pub struct StopFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleFile {
-    /// At most so many blocks.
-    pub blocks: Option<Spanned<u32>>,
-    /// Time after which no block is started: `"150s"`.
+    /// At most so many rounds.
+    pub rounds: Option<Spanned<u32>>,
+    /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
     /// Settings of the workloads that differ at this scale.
     #[serde(default)]
@@ -113,9 +113,9 @@ pub struct PublishedFile {
     pub set: Option<String>,
     /// The difference that two figures do not tell apart: `"1%"`.
     pub tolerance: Option<String>,
-    /// The step of the last printed digit.
+    /// The task of the last printed digit.
     pub resolution: Option<f64>,
-    /// What the author's arms stand for, where they are parts and no filesystems: a run of so many arms plays
+    /// What the author's variants stand for, where they are parts and no filesystems: a run of so many variants plays
     /// them in its order. `["before", "after"]`.
     #[serde(default)]
     pub roles: Vec<String>,
@@ -129,32 +129,32 @@ pub struct ConclusionFile {
     pub says: String,
     /// The set of published figures that it is about.
     pub set: Option<String>,
-    /// The round that it is about; any where nothing is said.
-    pub round: Option<String>,
-    /// Claims; `{a,b}` stands for one claim with each, `{*}` for all steps.
+    /// The stage that it is about; any where nothing is said.
+    pub stage: Option<String>,
+    /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of those that can be checked: `11`, `"50%"`.
     pub at_least: Option<Spanned<toml::Value>>,
 }
 
-/// `[[round]]` as written; see [`crate::plan::round`].
+/// `[[stage]]` as written; see [`crate::plan::stage`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RoundFile {
+pub struct StageFile {
     /// Its name.
     pub name: String,
     /// What it asks; what the whole plan asks where nothing is said.
     #[serde(default)]
     pub question: String,
-    /// What varies in it, before what varies in all rounds.
+    /// What varies in it, before what varies in all stages.
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
     /// Settings of the workloads in it.
     #[serde(default)]
     pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
-    /// The factor of which each arm keeps the best level of an earlier round.
+    /// The factor of which each variant keeps the best level of an earlier stage.
     pub best: Option<String>,
-    /// That round.
+    /// That stage.
     pub of: Option<String>,
     /// The metric that says what is best; `throughput` where nothing is said.
     pub by: Option<String>,
@@ -167,7 +167,7 @@ pub struct RoundFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettleFile {
-    /// Time after which a step starts all the same: `"5s"`.
+    /// Time after which a task starts all the same: `"5s"`.
     pub timeout: Option<Spanned<String>>,
     /// Dirty and writeback pages left on the machine: `"4MiB"`.
     pub dirty: Option<Spanned<String>>,

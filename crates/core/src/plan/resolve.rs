@@ -1,8 +1,8 @@
 //! From what was written to what it means here: defaults, the command line, and every check.
 
-mod arms;
 mod factors;
 mod stop;
+mod variants;
 mod workloads;
 
 pub(crate) use stop::percentage;
@@ -10,7 +10,7 @@ pub(crate) use stop::percentage;
 use super::error::PlanError;
 use super::file::PlanFile;
 use super::{Backing, DevicePlan, Plan, SettlePlan, claims};
-use crate::cell::StepInfo;
+use crate::cell::TaskInfo;
 use crate::factor;
 use crate::scale::Scale;
 use crate::setting::WorkloadDef;
@@ -31,8 +31,8 @@ pub struct Vocabulary {
     pub workloads: Vec<&'static WorkloadDef>,
     /// Every metric and reading.
     pub metrics: Vec<String>,
-    /// The steps of a plan's cells, in their order.
-    pub outline: fn(&Plan) -> Vec<StepInfo>,
+    /// The tasks of a plan's cells, in their order.
+    pub outline: fn(&Plan) -> Vec<TaskInfo>,
 }
 
 /// What the command line says over the plan.
@@ -42,19 +42,19 @@ pub struct Overrides {
     pub scale: Option<Scale>,
     /// `--seed`.
     pub seed: Option<u64>,
-    /// `--blocks`.
-    pub blocks: Option<u32>,
+    /// `--rounds`.
+    pub rounds: Option<u32>,
     /// `--budget`, in seconds.
     pub budget_s: Option<f64>,
-    /// `--max-blocks`.
-    pub max_blocks: Option<u32>,
+    /// `--max-rounds`.
+    pub max_rounds: Option<u32>,
     /// `--margin`, as a fraction.
     pub margin: Option<f64>,
     /// `--claim`.
     pub claims: Vec<String>,
-    /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels in place of the plan's.
+    /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
-    /// `--workload`: in place of the plan's only one.
+    /// `--workload`: instead of the plan's only one.
     pub workload: Option<String>,
     /// `--set NAME=VALUE`.
     pub settings: Vec<(String, String)>,
@@ -96,7 +96,7 @@ impl Resolver<'_> {
             return self
                 .bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
-        if let Some(fault) = file.rounds_fault() {
+        if let Some(fault) = file.stages_fault() {
             return Err(PlanError::flag(self.origin, fault));
         }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
@@ -109,15 +109,15 @@ impl Resolver<'_> {
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
             claims: vec![],
-            round: file.stored.as_ref().and_then(|plan| plan.round.clone()),
+            stage: file.stored.as_ref().and_then(|plan| plan.stage.clone()),
             factors: self.factors(file)?,
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
             settle: self.settle(file)?,
-            arms: self.arms(file)?,
+            variants: self.variants(file)?,
             workloads: self.workloads(file, scale)?,
         };
-        self.arm_names_differ(&plan)?;
+        self.variant_names_differ(&plan)?;
         let written = (self.origin, self.text);
         plan.claims = claims::resolve(written, &file.claims, &self.over.claims, &plan, self.words)?;
         Ok(plan)

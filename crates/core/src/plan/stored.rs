@@ -23,8 +23,8 @@ pub(super) fn is_stored(text: &str) -> bool {
 /// What a person could have written for it.
 pub(super) fn as_written(plan: Plan) -> PlanFile {
     let (stop, settle, device) = (&plan.stop, &plan.settle, &plan.device);
-    let (blocks, most) =
-        if stop.when_decided { (None, Some(stop.blocks)) } else { (Some(stop.blocks), None) };
+    let (rounds, most) =
+        if stop.when_decided { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // A fraction such as 0.07 is no whole number of per cent in binary.
     let margin = stop.margin.map(|margin| format!("{}%", (margin * 1e8).round() / 1e6));
     PlanFile {
@@ -35,14 +35,15 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
         seed: Some(at_begin(plan.seed)),
         claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
         factors: plan.factors.iter().map(|(id, levels)| pair(id, texts(levels))).collect(),
-        arms: plan
-            .arms
+        variants: plan
+            .variants
             .iter()
-            .map(|arm| {
-                arm.levels
+            .map(|variant| {
+                variant
+                    .levels
                     .iter()
                     .map(|(id, level)| pair(id, text(level)))
-                    .chain([pair("name", text(&arm.name))])
+                    .chain([pair("name", text(&variant.name))])
                     .collect()
             })
             .collect(),
@@ -53,9 +54,9 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
             other_fs: Some(at_begin(device.other_fs.clone())),
         },
         stop: StopFile {
-            blocks: blocks.map(at_begin),
+            rounds: rounds.map(at_begin),
             budget: stop.budget_s.map(seconds).map(at_begin),
-            max_blocks: most.map(at_begin),
+            max_rounds: most.map(at_begin),
             margin: margin.map(at_begin),
         },
         settle: SettleFile {
@@ -65,7 +66,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
         },
         scales: BTreeMap::new(),
         published: Default::default(),
-        rounds: vec![],
+        stages: vec![],
         conclusions: vec![],
         workloads: plan
             .workloads

@@ -5,9 +5,9 @@ use crate::sample::Unit;
 use csv::StringRecord;
 use std::collections::BTreeMap;
 
-/// The columns of a file of tasks; any other is a parameter of the step.
+/// The columns of a file of tasks; any other is a parameter of the task.
 const TASK: [&str; 7] = ["set", "task", "title", "filesystem", "metric", "value", "unit"];
-/// The step of a file of samples: what was watched has no name of its own.
+/// The task of a file of samples: what was watched has no name of its own.
 const WINDOW: &str = "window";
 
 /// What the lines of a file mean, by its header.
@@ -16,7 +16,7 @@ pub enum Form {
     Tasks,
     /// Operations a second by block size and threads.
     Matrix,
-    /// All figures of one arm in one sample.
+    /// All figures of one variant in one sample.
     Samples(Vec<Column>),
 }
 
@@ -42,11 +42,11 @@ impl Form {
         &self,
         record: &StringRecord,
         headers: &StringRecord,
-        steps: &BTreeMap<String, String>,
+        tasks: &BTreeMap<String, String>,
     ) -> Result<(String, Vec<Figure>), String> {
         let line = Line { record, headers };
         match self {
-            Form::Tasks => Ok((line.text("set")?.to_string(), vec![line.task(steps)?])),
+            Form::Tasks => Ok((line.text("set")?.to_string(), vec![line.task(tasks)?])),
             Form::Matrix => Ok((String::new(), vec![line.matrix()?])),
             Form::Samples(columns) => {
                 let figure = |column| line.sample(column);
@@ -106,11 +106,11 @@ impl<'a> Line<'a> {
         text.parse().map_err(|_| format!("`{text}` is no number for column `{column}`"))
     }
 
-    fn task(&self, steps: &BTreeMap<String, String>) -> Result<Figure, String> {
+    fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
         let unit = self.text("unit")?;
         let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
-        let task = self.text("task")?;
-        let step = steps.get(task).ok_or_else(|| format!("no step does task `{task}`"))?.clone();
+        let number = self.text("task")?;
+        let task = tasks.get(number).ok_or_else(|| format!("no task does task `{number}`"))?.clone();
         let params = self
             .headers
             .iter()
@@ -118,11 +118,11 @@ impl<'a> Line<'a> {
             .filter(|(name, value)| !TASK.contains(name) && !value.is_empty());
         Ok(Figure {
             sample: String::new(),
-            task: task.to_string(),
-            step,
+            number: number.to_string(),
+            task,
             params: params.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             title: self.text("title")?.to_string(),
-            arm: self.text("filesystem")?.to_string(),
+            variant: self.text("filesystem")?.to_string(),
             metric: self.text("metric")?.to_string(),
             value: self.number("value")?,
             decimals: decimals(self.text("value")?),
@@ -131,15 +131,15 @@ impl<'a> Line<'a> {
     }
 
     fn matrix(&self) -> Result<Figure, String> {
-        let (block, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
-        let params = [("bs", block.to_string()), ("threads", threads.to_string())];
+        let (round, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
+        let params = [("bs", round.to_string()), ("threads", threads.to_string())];
         Ok(Figure {
             sample: String::new(),
-            task: String::new(),
-            step: self.text("mode")?.to_string(),
+            number: String::new(),
+            task: self.text("mode")?.to_string(),
             params: params.map(|(name, value)| (name.to_string(), value)).into(),
             title: self.text("mode")?.to_string(),
-            arm: self.text("filesystem")?.to_string(),
+            variant: self.text("filesystem")?.to_string(),
             metric: "iops".into(),
             value: self.number("iops")?,
             decimals: decimals(self.text("iops")?),
@@ -151,11 +151,11 @@ impl<'a> Line<'a> {
         let text = self.record.get(column.at).unwrap_or_default();
         Ok(Figure {
             sample: self.text("sample")?.to_string(),
-            task: String::new(),
-            step: WINDOW.into(),
+            number: String::new(),
+            task: WINDOW.into(),
             params: BTreeMap::new(),
             title: String::new(),
-            arm: self.text("filesystem")?.to_string(),
+            variant: self.text("filesystem")?.to_string(),
             metric: column.metric.clone(),
             value: text.parse().map_err(|_| format!("`{text}` is no number"))?,
             decimals: decimals(text),

@@ -1,14 +1,14 @@
 use super::*;
 use crate::filesystems;
 
-fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
-    let options = ArmOptions {
+fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
+    let options = VariantOptions {
         mkfs: mkfs.iter().map(|word| word.to_string()).collect(),
         mount: mount.into(),
-        ..ArmOptions::default()
+        ..VariantOptions::default()
     };
-    ArmFacts {
-        arm: format!("{fs} {mount}"),
+    VariantFacts {
+        variant: format!("{fs} {mount}"),
         def: filesystems::find(fs).unwrap(),
         options,
         effective: String::new(),
@@ -18,15 +18,15 @@ fn arm(fs: &str, mkfs: &[&str], mount: &str) -> ArmFacts {
     }
 }
 
-/// The same arm at these levels.
-fn at(arm: ArmFacts, levels: &[(&str, &str)]) -> ArmFacts {
+/// The same variant at these levels.
+fn at(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
     let levels = levels.iter().map(|(id, level)| (id.to_string(), level.to_string()));
-    ArmFacts { levels: levels.collect(), ..arm }
+    VariantFacts { levels: levels.collect(), ..variant }
 }
 
 #[test]
 fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_is_not() {
-    let of = |fs: &str, scheduler: &str| at(arm(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
+    let of = |fs: &str, scheduler: &str| at(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
     let mixed = axes::lint(&[of("ext3", "bfq"), of("xfs", "none")]);
     assert_eq!(mixed.len(), 1);
     assert!(
@@ -41,17 +41,17 @@ fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_
 
 #[test]
 fn more_devices_are_remarked_on() {
-    let mut journal = arm("ext4", &[], "");
+    let mut journal = variant("ext4", &[], "");
     journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
-    let mut striped = arm("btrfs", &[], "");
+    let mut striped = variant("btrfs", &[], "");
     striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
     let notes: Vec<String> = lint(&[journal, striped], false).into_iter().map(|note| note.text).collect();
     assert!(notes.iter().any(|text| text.contains("journal on a device of its own")), "{notes:?}");
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
 }
 
-/// Each note as (arm, a word that tells the rule).
-fn said(arms: &[ArmFacts]) -> Vec<String> {
+/// Each note as (variant, a word that tells the rule).
+fn said(variants: &[VariantFacts]) -> Vec<String> {
     const WORDS: &[&str] = &[
         "cache",
         "inode tables",
@@ -64,20 +64,20 @@ fn said(arms: &[ArmFacts]) -> Vec<String> {
         "twice",
         "in size",
     ];
-    let notes = lint(arms, true);
+    let notes = lint(variants, true);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
     notes
         .iter()
-        .map(|note| format!("{}: {}", note.arm.as_deref().unwrap_or("all").trim(), word(note)))
+        .map(|note| format!("{}: {}", note.variant.as_deref().unwrap_or("all").trim(), word(note)))
         .collect()
 }
 
 #[test]
-fn equal_arms_are_not_remarked_on() {
+fn equal_variants_are_not_remarked_on() {
     for def in filesystems::FILESYSTEMS {
         for set in def.options {
-            let one = arm(def.id, set.mkfs, &set.mount.join(","));
+            let one = variant(def.id, set.mkfs, &set.mount.join(","));
             assert_eq!(said(&[one.clone(), one]), [""; 0], "{} {}", def.id, set.id);
         }
     }
@@ -86,80 +86,89 @@ fn equal_arms_are_not_remarked_on() {
 
 #[test]
 fn access_times_alone_are_fair() {
-    assert_eq!(said(&[arm("xfs", &[], ""), arm("xfs", &[], "noatime")]), [""; 0]);
+    assert_eq!(said(&[variant("xfs", &[], ""), variant("xfs", &[], "noatime")]), [""; 0]);
 }
 
 #[test]
 fn barriers() {
-    assert_eq!(said(&[arm("ext4", &[], ""), arm("ext4", &[], "nobarrier")]), ["ext4 nobarrier: cache"]);
     assert_eq!(
-        said(&[arm("ext4", &[], "barrier=0"), arm("ext3", &[], "barrier=0")])[0],
+        said(&[variant("ext4", &[], ""), variant("ext4", &[], "nobarrier")]),
+        ["ext4 nobarrier: cache"]
+    );
+    assert_eq!(
+        said(&[variant("ext4", &[], "barrier=0"), variant("ext3", &[], "barrier=0")])[0],
         "ext4 barrier=0: inode tables"
     );
 }
 
 #[test]
 fn the_kernels_word_counts_before_the_users() {
-    let mut mounted = arm("ext4", &[], "nobarrier");
+    let mut mounted = variant("ext4", &[], "nobarrier");
     mounted.effective = "rw,barrier".into();
-    assert_eq!(said(&[mounted, arm("ext4", &[], "")]), [""; 0]);
+    assert_eq!(said(&[mounted, variant("ext4", &[], "")]), [""; 0]);
 }
 
 #[test]
 fn the_last_option_wins() {
-    assert_eq!(said(&[arm("ext4", &[], "nobarrier,barrier=1"), arm("ext4", &[], "")]), [""; 0]);
+    assert_eq!(said(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]), [""; 0]);
 }
 
 #[test]
 fn durability_modes() {
-    assert_eq!(said(&[arm("ext2", &[], ""), arm("ext3", &[], "")]), ["ext2: no journal"]);
+    assert_eq!(said(&[variant("ext2", &[], ""), variant("ext3", &[], "")]), ["ext2: no journal"]);
     assert_eq!(
-        said(&[arm("ext3", &[], "data=writeback"), arm("ext3", &[], "")]),
+        said(&[variant("ext3", &[], "data=writeback"), variant("ext3", &[], "")]),
         ["ext3 data=writeback: writeback"]
     );
-    assert_eq!(said(&[arm("ext3", &[], "data=journal"), arm("ext3", &[], "")]), ["ext3 data=journal: twice"]);
-    let without = arm("ext3", &["-O", "^has_journal"], "");
-    assert_eq!(said(&[arm("ext2", &[], ""), without.clone()]), [""; 0]);
-    assert_eq!(said(&[without, arm("ext3", &[], "")]), ["ext3: no journal"]);
+    assert_eq!(
+        said(&[variant("ext3", &[], "data=journal"), variant("ext3", &[], "")]),
+        ["ext3 data=journal: twice"]
+    );
+    let without = variant("ext3", &["-O", "^has_journal"], "");
+    assert_eq!(said(&[variant("ext2", &[], ""), without.clone()]), [""; 0]);
+    assert_eq!(said(&[without, variant("ext3", &[], "")]), ["ext3: no journal"]);
 }
 
 #[test]
 fn a_journal_that_the_features_lack_is_missing() {
-    let mut one = arm("ext3", &[], "");
+    let mut one = variant("ext3", &[], "");
     one.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();
-    assert_eq!(said(&[one.clone(), arm("ext3", &[], "")]), ["ext3: no journal"]);
+    assert_eq!(said(&[one.clone(), variant("ext3", &[], "")]), ["ext3: no journal"]);
     one.features = "Filesystem features:      has_journal ext_attr".into();
-    assert_eq!(said(&[one, arm("ext3", &[], "")]), [""; 0]);
+    assert_eq!(said(&[one, variant("ext3", &[], "")]), [""; 0]);
 }
 
 #[test]
 fn lazy_initialisation() {
-    let eager = arm("ext4", &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
-    assert_eq!(said(&[arm("ext4", &[], ""), eager]), ["ext4: inode tables"]);
+    let eager = variant("ext4", &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
+    assert_eq!(said(&[variant("ext4", &[], ""), eager]), ["ext4: inode tables"]);
 }
 
 #[test]
 fn reflink_checksums_and_compression() {
-    let plain = arm("xfs", &["-m", "reflink=0"], "");
-    assert_eq!(said(&[arm("xfs", &[], ""), plain.clone()]), ["xfs: sharing"]);
-    assert_eq!(said(&[arm("btrfs", &[], ""), plain]), ["btrfs: sharing", "btrfs: checksums"]);
-    let nodatacow = arm("btrfs", &[], "nodatacow");
-    assert_eq!(said(&[arm("btrfs", &[], ""), nodatacow]), ["btrfs: checksums"]);
+    let plain = variant("xfs", &["-m", "reflink=0"], "");
+    assert_eq!(said(&[variant("xfs", &[], ""), plain.clone()]), ["xfs: sharing"]);
+    assert_eq!(said(&[variant("btrfs", &[], ""), plain]), ["btrfs: sharing", "btrfs: checksums"]);
+    let nodatacow = variant("btrfs", &[], "nodatacow");
+    assert_eq!(said(&[variant("btrfs", &[], ""), nodatacow]), ["btrfs: checksums"]);
     assert_eq!(
-        said(&[arm("btrfs", &[], "compress=zstd"), arm("btrfs", &[], "")]),
+        said(&[variant("btrfs", &[], "compress=zstd"), variant("btrfs", &[], "")]),
         ["btrfs compress=zstd: compresses"]
     );
-    assert_eq!(said(&[arm("btrfs", &[], "compress=no"), arm("btrfs", &[], "")]), [""; 0]);
+    assert_eq!(said(&[variant("btrfs", &[], "compress=no"), variant("btrfs", &[], "")]), [""; 0]);
 }
 
 #[test]
 fn discard() {
-    assert_eq!(said(&[arm("xfs", &[], "discard"), arm("xfs", &[], "nodiscard")]), ["xfs discard: discards"]);
+    assert_eq!(
+        said(&[variant("xfs", &[], "discard"), variant("xfs", &[], "nodiscard")]),
+        ["xfs discard: discards"]
+    );
 }
 
 #[test]
 fn sizes_differ() {
-    let mut large = arm("xfs", &[], "");
+    let mut large = variant("xfs", &[], "");
     large.size_bytes += 1 << 20;
-    assert_eq!(said(&[arm("xfs", &[], ""), large]), ["all: in size"]);
+    assert_eq!(said(&[variant("xfs", &[], ""), large]), ["all: in size"]);
 }

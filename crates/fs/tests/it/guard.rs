@@ -4,7 +4,7 @@
 use crate::common::{Place, root, run};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_fs::filesystems;
-use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
@@ -71,7 +71,7 @@ fn an_empty_disk_named_stably_is_accepted_and_later_its_own_signature() {
     for _ in 0..2 {
         let scratch = erase(&place, &name.0, None).unwrap();
         assert_eq!(scratch.size_bytes(), 64 << 20);
-        lifecycle::format(&scratch, ext4, &ArmOptions::default(), &mut |_| {}).unwrap();
+        lifecycle::format(&scratch, ext4, &VariantOptions::default(), &mut |_| {}).unwrap();
     }
     // The same type, but of somebody else.
     run("mkfs.ext4", &["-q", "-F", text(disk.path())]);
@@ -216,7 +216,7 @@ fn an_image_on_the_filesystem_under_test() {
     let place = Place::new();
     let scratch = place.scratch("image", 64);
     let target = place.mount_point("mnt");
-    let (ext4, options) = (filesystems::find("ext4").unwrap(), ArmOptions::default());
+    let (ext4, options) = (filesystems::find("ext4").unwrap(), VariantOptions::default());
     lifecycle::format(&scratch, ext4, &options, &mut |_| {}).unwrap();
     let mounted = lifecycle::mount(&scratch, &place.journal, ext4, &options, &target, &mut |_| {}).unwrap();
     let state = place.dir.join("state");

@@ -1,17 +1,20 @@
 //! mkfs, mount and unmount on real loop devices.
 
 use crate::common::{Place, root};
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
-use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{available, def::FsDef};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev;
 use fsarena_sys::mount::effective_options;
 
-fn arm(def: &FsDef, set: &str) -> Arm {
+fn variant(def: &FsDef, set: &str) -> Variant {
     let levels = [("fs", def.id), ("options", set)];
-    Arm { name: def.id.into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
+    Variant {
+        name: def.id.into(),
+        levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+    }
 }
 
 /// The format before checksums is a build option of the kernel.
@@ -33,7 +36,7 @@ fn every_option_set_is_made_and_mounted() {
     for found in survey.iter().filter(|found| found.mkfs.is_some()) {
         for set in found.def.options {
             let id = format!("{} {}", found.def.id, set.id);
-            let options = lifecycle::options(found.def, &arm(found.def, set.id)).unwrap();
+            let options = lifecycle::options(found.def, &variant(found.def, set.id)).unwrap();
             let mut note = |record| log.push(record);
             let made = lifecycle::format(&device, found.def, &options, &mut note);
             let made = made.unwrap_or_else(|error| panic!("{id}: {error}"));
@@ -79,7 +82,7 @@ fn each_is_made_over_each_other() {
         .filter(|found| found.mkfs.is_some())
         .collect();
     let make = |def: &FsDef| {
-        let made = lifecycle::format(&device, def, &ArmOptions::default(), &mut |_| {});
+        let made = lifecycle::format(&device, def, &VariantOptions::default(), &mut |_| {});
         made.unwrap_or_else(|error| panic!("{}: {error}", def.id));
     };
     // Alternating between two covers both directions.
@@ -99,7 +102,7 @@ fn a_failing_mkfs_says_why_in_its_own_words() {
     }
     let place = Place::new();
     let device = place.scratch("small", 16);
-    let options = ArmOptions { mkfs: vec!["-b".into(), "12".into()], ..ArmOptions::default() };
+    let options = VariantOptions { mkfs: vec!["-b".into(), "12".into()], ..VariantOptions::default() };
     let error =
         lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("invalid block size"), "{error}");
@@ -114,8 +117,8 @@ fn a_busy_mount_point_names_its_user() {
     let device = place.scratch("image", 64);
     let target = place.mount_point("mnt");
     let ext2 = filesystems::find("ext2").unwrap();
-    lifecycle::format(&device, ext2, &ArmOptions::default(), &mut |_| {}).unwrap();
-    let options = ArmOptions::default();
+    lifecycle::format(&device, ext2, &VariantOptions::default(), &mut |_| {}).unwrap();
+    let options = VariantOptions::default();
     let mount = || lifecycle::mount(&device, &place.journal, ext2, &options, &target, &mut |_| {});
     let mounted = mount().unwrap();
     assert!(mount().unwrap_err().to_string().contains("mounted there already"));

@@ -3,7 +3,7 @@
 
 use crate::common::root;
 use fsarena_fs::filesystems;
-use fsarena_fs::lifecycle::{self, ArmOptions};
+use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::image;
@@ -62,13 +62,13 @@ fn everything_a_killed_process_left_is_taken_away() {
 fn set_up_and_wait(dir: &Path) -> ! {
     let journal = Journal::create(&dir.join("state"), "runs/killed").unwrap();
     let (work, target) = (dir.join("work"), dir.join("work/mnt"));
-    let _tree = journal.arm(Undo::RemoveTree { path: work.clone() }).unwrap();
+    let _tree = journal.variant(Undo::RemoveTree { path: work.clone() }).unwrap();
     std::fs::create_dir_all(&target).unwrap();
     let image = image::create(&journal, &work.join("image 1"), 64 << 20, false).unwrap();
     let options = LoopOptions { direct_io: false, discard: false };
     let device = loopdev::attach(&journal, image.path(), options, &mut |_| {}).unwrap();
     let scratch = ScratchDevice::from_loop(device, image).unwrap();
-    let (ext4, options) = (filesystems::find("ext4").unwrap(), ArmOptions::default());
+    let (ext4, options) = (filesystems::find("ext4").unwrap(), VariantOptions::default());
     lifecycle::format(&scratch, ext4, &options, &mut |_| {}).unwrap();
     let _mounted = lifecycle::mount(&scratch, &journal, ext4, &options, &target, &mut |_| {}).unwrap();
     // A command that uses the filesystem and outlives this process.

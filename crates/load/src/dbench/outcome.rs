@@ -4,7 +4,7 @@ use super::board::{Board, Said};
 use super::crew::Times;
 use super::kind::{KINDS, Kind};
 use crate::engine::Cpu;
-use crate::step::Found;
+use crate::task::Found;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;

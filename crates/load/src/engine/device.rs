@@ -57,7 +57,7 @@ impl Device for Null {
 pub struct Calls<'a> {
     /// The open files.
     pub files: &'a [BorrowedFd<'a>],
-    /// `fdatasync` in place of `fsync`.
+    /// `fdatasync` instead of `fsync`.
     pub data_only: bool,
 }
 

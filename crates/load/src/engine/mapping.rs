@@ -1,7 +1,7 @@
 //! Mapped files.
 //!
 //! A page that cannot be read raises SIGBUS, which ends a process by default. While files are mapped a
-//! handler takes it: it puts an empty page in place of the bad one and notes where that was. The worker
+//! handler takes it: it puts an empty page instead of the bad one and notes where that was. The worker
 //! finds the note at the end of its run and ends the job with file and offset.
 
 use super::device::{Device, sync};

@@ -8,7 +8,7 @@ use super::job::{Arrivals, Bound, Warmup};
 use super::ring::RingUse;
 use super::tally::{Cpu, Kind};
 use crate::series;
-use crate::step::Found;
+use crate::task::Found;
 use fsarena_core::metric::CLIENT_BOUND;
 use fsarena_core::series::Point;
 use hdrhistogram::Histogram;

@@ -1,7 +1,7 @@
 //! The tasks as the author did them: with the real programs.
 
 use super::{Op, Reflink, SPLIT_LETTERS, nth};
-use crate::step::Action;
+use crate::task::Action;
 use fsarena_sys::argv::Argv;
 use std::ffi::OsString;
 use std::path::Path;

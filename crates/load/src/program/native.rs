@@ -14,7 +14,7 @@ mod untar;
 
 use super::commands;
 use super::{Op, Reflink};
-use crate::step::{Action, Call, Error};
+use crate::task::{Action, Call, Error};
 use fsarena_core::sample::Readings;
 use rustix::io::Errno;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What serving costs, by whom.
 
 use crate::engine::Outcome;
-use crate::step::{Error, Found};
+use crate::task::{Error, Found};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_sys::cpu::{self, Times};
@@ -24,7 +24,7 @@ impl Account {
     }
 
     /// Ends: what is still in memory is written first, because writing it is part of what serving cost. Whatever
-    /// a step does before and after its serving is left out, of iowait too.
+    /// a task does before and after its serving is left out, of iowait too.
     ///
     /// # Errors
     /// Where it cannot be written.

@@ -30,7 +30,7 @@ pub const DEFS: &[ReadingDef] = &[
         MEAN_FILE,
         Unit::Bytes,
         Direction::Neutral,
-        "mean size of the files in the data set when the step ended: filebench's webproxy shrinks it while it measures",
+        "mean size of the files in the data set when the task ended: filebench's webproxy shrinks it while it measures",
     ),
     def(
         FLOWOPS,

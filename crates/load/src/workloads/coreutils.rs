@@ -11,9 +11,9 @@ use crate::demands::Demands;
 use crate::payload::Payload;
 use crate::program::{self, Driver, Op, Reflink, clear_the_way};
 use crate::source::compressible;
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Survey, Workload};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
 use layout::{Layout, Sizes};
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use tasks::{Task, Thing};
+use tasks::{TaskDef, Thing};
 
 /// The workload.
 pub struct Coreutils;
@@ -32,7 +32,7 @@ impl Workload for Coreutils {
         &settings::DEF
     }
 
-    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         let sizes = Sizes::of(job);
         Chosen::of(job).tasks.iter().map(|task| info(task, &sizes)).collect()
     }
@@ -82,7 +82,7 @@ impl Workload for Coreutils {
         std::fs::write(&beside, made_of).map_err(Error::io(format!("write {}", beside.display())))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job);
         let maker = Maker {
             at: Layout::under(&place.root, &place.other),
@@ -101,7 +101,7 @@ impl Workload for Coreutils {
             )));
         }
         let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
-        Ok(chosen.tasks.iter().map(|task| maker.step(task, &mut there)).collect())
+        Ok(chosen.tasks.iter().map(|task| maker.task(task, &mut there)).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
@@ -109,16 +109,16 @@ impl Workload for Coreutils {
     }
 }
 
-fn info(task: &Task, sizes: &Sizes) -> StepInfo {
-    StepInfo {
-        id: StepId::new(task.id),
+fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
+    TaskInfo {
+        id: TaskId::new(task.id),
         title: (task.title)(sizes),
         number: Some(format!("{:03}", task.number)),
         in_composite: true,
     }
 }
 
-/// Makes steps of tasks.
+/// Makes tasks of tasks.
 struct Maker<'a> {
     at: Layout,
     sizes: Sizes,
@@ -128,7 +128,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn step(&self, task: &Task, there: &mut BTreeSet<Thing>) -> Step {
+    fn task(&self, task: &TaskDef, there: &mut BTreeSet<Thing>) -> Task {
         let mut prepare = Vec::new();
         self.supply(task.needs, there, &mut prepare);
         let op = (task.op)(&self.at, &self.sizes);
@@ -138,7 +138,7 @@ impl Maker<'_> {
         }
         there.insert(task.makes);
         let cold = self.chosen.cold && task.needs != Thing::Nothing;
-        Step {
+        Task {
             info: info(task, &self.sizes),
             before: if cold { Before::ColdCache } else { Before::Warm },
             prepare,

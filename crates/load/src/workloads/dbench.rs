@@ -1,6 +1,6 @@
-//! Clients of a file server, as dbench plays them: each number of clients is a step.
+//! Clients of a file server, as dbench plays them: each number of clients is a task.
 //!
-//! The steps of a cell come in random order, by the seed of the block, and each begins in an empty directory.
+//! The tasks of a cell come in random order, by the seed of the round, and each begins in an empty directory.
 
 pub mod settings;
 #[cfg(test)]
@@ -10,9 +10,9 @@ use super::dbench_tool;
 use crate::dbench::census::Census;
 use crate::dbench::{self, Program, compact, like, limits, loadfile};
 use crate::engine::Content;
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_core::schedule::mix;
@@ -24,7 +24,7 @@ use settings::{Chosen, Tool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the seed of a block is mixed with for the order of its steps.
+/// What the seed of a round is mixed with for the order of its tasks.
 const ORDER: u64 = 0xDBE;
 
 /// Where the load comes from.
@@ -71,13 +71,13 @@ impl Dbench {
         self.source == Source::Loadfile && chosen.tool == Tool::Native
     }
 
-    fn info(&self, clients: u32) -> StepInfo {
+    fn info(&self, clients: u32) -> TaskInfo {
         let name = match self.source {
             Source::Loadfile => "dbench",
             Source::Like => "dbench-like",
         };
-        StepInfo {
-            id: StepId { name: name.into(), params: [("clients".to_string(), clients.to_string())].into() },
+        TaskInfo {
+            id: TaskId { name: name.into(), params: [("clients".to_string(), clients.to_string())].into() },
             title: format!("Clients of a file server: {clients}"),
             number: None,
             in_composite: true,
@@ -94,7 +94,7 @@ impl Workload for Dbench {
         &["throughput"]
     }
 
-    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         Chosen::of(job).clients.into_iter().map(|clients| self.info(clients)).collect()
     }
 
@@ -132,7 +132,7 @@ impl Workload for Dbench {
         }
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job);
         let root = place.root.join("dbench");
         let player = match chosen.tool {
@@ -144,7 +144,7 @@ impl Workload for Dbench {
         order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
         Ok(order
             .into_iter()
-            .map(|clients| Step {
+            .map(|clients| Task {
                 info: self.info(clients),
                 before: Before::Warm,
                 prepare: vec![empty(&root)],

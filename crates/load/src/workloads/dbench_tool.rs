@@ -3,7 +3,7 @@
 use super::dbench::settings::{Chosen, of_loadfiles};
 use super::dbench::{Dbench, Source};
 use crate::dbench::Kind;
-use crate::step::{Action, Error};
+use crate::task::{Action, Error};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub const DBENCH_TOOL: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-tool",
-        help: "the same steps as dbench, by the real dbench (4.0 or 5.0)",
+        help: "the same tasks as dbench, by the real dbench (4.0 or 5.0)",
         settings: &of_loadfiles("dbench"),
     },
     source: Source::Loadfile,
@@ -52,7 +52,7 @@ fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path)
     if of_5 {
         argv = argv.args(["-B", "fileio"]);
     }
-    // What it removes at its end is no part of what is measured; the step after it begins with nothing anyway.
+    // What it removes at its end is no part of what is measured; the task after it begins with nothing anyway.
     argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
     argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
     if let Some(rate) = chosen.rate_mb_s {

@@ -1,8 +1,8 @@
-//! File I/O by mode, block size and number of threads: each combination is a step.
+//! File I/O by mode, block size and number of threads: each combination is a task.
 //!
 //! Semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads
-//! share, every file synced after every so many writes, and once more by each thread at the end. Each step
-//! is measured until it is steady. The steps of a cell come in random order, by the seed of the block.
+//! share, every file synced after every so many writes, and once more by each thread at the end. Each task
+//! is measured until it is steady. The tasks of a cell come in random order, by the seed of the round.
 
 mod native;
 pub mod settings;
@@ -11,9 +11,9 @@ mod tests;
 
 use super::{fio, sysbench};
 use crate::engine::{FileSpec, Files, dio_align};
-use crate::step::{Action, Before, Call, Error, Found, Step};
+use crate::task::{Action, Before, Call, Error, Found, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
@@ -23,7 +23,7 @@ use rand_chacha::ChaCha12Rng;
 use settings::{Cell, Chosen, Tool};
 use std::path::{Path, PathBuf};
 
-/// What the seed of a block is mixed with for the order of its steps.
+/// What the seed of a round is mixed with for the order of its tasks.
 const ORDER: u64 = 0x0D3E;
 
 /// The workload; by which tool unless a plan says otherwise, its definition tells.
@@ -46,7 +46,7 @@ impl Workload for FileIo {
         self.def
     }
 
-    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         Chosen::of(job).cells.iter().map(info).collect()
     }
 
@@ -75,11 +75,11 @@ impl Workload for FileIo {
         true
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let mut maker = Maker { chosen: Chosen::of(job), ground: Ground::of(place)?, whole: None };
         let mut order = maker.chosen.cells.clone();
         order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
-        Ok(order.into_iter().map(|cell| maker.step(cell)).collect())
+        Ok(order.into_iter().map(|cell| maker.task(cell)).collect())
     }
 }
 
@@ -104,11 +104,11 @@ fn remarks(job: &Job) -> Vec<Note> {
 fn tool(chosen: &Chosen) -> Note {
     let text = match chosen.tool {
         Tool::Native => format!(
-            "engine=native: each step ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
+            "engine=native: each task ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
             chosen.seconds
         ),
         Tool::Sysbench => format!(
-            "engine=sysbench: the real sysbench ran {} s for each step, without a warm-up, and wrote zeros",
+            "engine=sysbench: the real sysbench ran {} s for each task, without a warm-up, and wrote zeros",
             sysbench::whole_seconds(chosen)
         ),
         Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
@@ -126,10 +126,10 @@ fn payload(chosen: &Chosen) -> Note {
     Note::new(NoteKind::Remark, format!("{files} files of {each} KiB filled with {what}, {sync}"))
 }
 
-fn info(cell: &Cell) -> StepInfo {
+fn info(cell: &Cell) -> TaskInfo {
     let params = [("bs", cell.block), ("threads", cell.threads)];
-    StepInfo {
-        id: StepId {
+    TaskInfo {
+        id: TaskId {
             name: cell.mode.name.into(),
             params: params.map(|(name, value)| (name.to_string(), value.to_string())).into(),
         },
@@ -173,7 +173,7 @@ impl Ground {
         matches!(self, Ground::Device { .. })
     }
 
-    /// Why a step cannot be done here.
+    /// Why a task cannot be done here.
     fn refuses(&self, chosen: &Chosen, cell: Cell) -> Option<String> {
         let (Ground::Directory { align, .. } | Ground::Device { align, .. }) = *self;
         if chosen.direct && !cell.block.is_multiple_of(align) {
@@ -195,7 +195,7 @@ impl Ground {
     }
 }
 
-/// Makes steps of cells, in the order in which they will be done.
+/// Makes tasks of cells, in the order in which they will be done.
 struct Maker {
     chosen: Chosen,
     ground: Ground,
@@ -205,10 +205,10 @@ struct Maker {
 }
 
 impl Maker {
-    fn step(&mut self, cell: Cell) -> Step {
+    fn task(&mut self, cell: Cell) -> Task {
         if let Some(why) = self.ground.refuses(&self.chosen, cell) {
             let refuse = Call::new(["left", "out"], move || Err::<Found, _>(Error::LeftOut(why)));
-            return Step {
+            return Task {
                 info: info(&cell),
                 before: Before::Warm,
                 prepare: vec![Action::Call(refuse)],
@@ -221,7 +221,7 @@ impl Maker {
             Tool::Sysbench => sysbench::action(&self.chosen, cell, self.ground.path()),
             Tool::Fio => fio::action(&self.chosen, cell, self.ground.path(), self.ground.is_device()),
         }];
-        Step { info: info(&cell), before: Before::Warm, prepare, work }
+        Task { info: info(&cell), before: Before::Warm, prepare, work }
     }
 
     /// Untimed, brings about the files that a cell starts from.

@@ -3,7 +3,7 @@
 use super::fileio::FileIo;
 use super::fileio::settings::{Cell, Chosen, settings};
 use crate::engine::Content;
-use crate::step::{Action, Error};
+use crate::task::{Action, Error};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub const FIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fio",
-        help: "the same steps as fileio, by the real fio (psync)",
+        help: "the same tasks as fileio, by the real fio (psync)",
         settings: &settings("fio"),
     },
 };

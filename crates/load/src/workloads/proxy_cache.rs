@@ -9,14 +9,14 @@ mod index;
 
 use crate::engine::act::{self, Acting};
 use crate::engine::{Arrivals, Bound, Rate};
-use crate::step::{Action, Before, Call, Error, Step};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::contents::{self, MEAN_BYTES};
 use crate::web::requests::Demand;
 use crate::web::{readings, settings};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use cache::{Cache, Filling, KINDS, Serving};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
 use std::path::PathBuf;
@@ -37,19 +37,19 @@ const DEF: WorkloadDef = WorkloadDef {
             id: "rates",
             kind: Kind::Ints { min: 0, max: 10_000_000 },
             default: Default::Ints(&[200, 400, 800]),
-            help: "requests a second, one step each; 0 for as many as it can serve",
+            help: "requests a second, one task each; 0 for as many as it can serve",
         },
         SettingDef {
             id: "threads",
             kind: Kind::Ints { min: 1, max: 256 },
             default: Default::Ints(&[16]),
-            help: "threads that serve, one step each",
+            help: "threads that serve, one task each",
         },
         SettingDef {
             id: "seconds",
             kind: Kind::Float { min: 0.01, max: 86_400.0 },
             default: Default::Float(2.0),
-            help: "how long each step serves",
+            help: "how long each task serves",
         },
         SettingDef {
             id: "arrivals",
@@ -76,7 +76,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One step: so many requests a second by so many threads; the first comes right after a remount.
+/// One task: so many requests a second by so many threads; the first comes right after a remount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
     cold: bool,
@@ -85,15 +85,15 @@ struct Load {
 }
 
 impl Load {
-    fn info(self) -> StepInfo {
+    fn info(self) -> TaskInfo {
         let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
         let params = [("rate", rate), ("threads", self.threads.to_string())];
         let (name, title) = match self.cold {
             true => ("cold", "Serve from a cold page cache"),
             false => ("serve", "Serve"),
         };
-        StepInfo {
-            id: StepId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
+        TaskInfo {
+            id: TaskId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
             title: title.into(),
             number: None,
             in_composite: true,
@@ -112,8 +112,8 @@ fn loads(job: &Job) -> Vec<Load> {
     warm.first().map(|first| Load { cold: true, ..*first }).into_iter().chain(warm).collect()
 }
 
-fn filling() -> StepInfo {
-    StepInfo { id: StepId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+fn filling() -> TaskInfo {
+    TaskInfo { id: TaskId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
 }
 
 impl Workload for ProxyCache {
@@ -125,7 +125,7 @@ impl Workload for ProxyCache {
         &["cpu_per_request", "iowait_per_request"]
     }
 
-    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
     }
 
@@ -141,15 +141,15 @@ impl Workload for ProxyCache {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let shared: Shared = Arc::default();
         let fill = fill(job, place.root.clone(), shared.clone());
-        let mut steps = vec![step(filling(), Before::Warm, fill)];
+        let mut tasks = vec![task(filling(), Before::Warm, fill)];
         for load in loads(job) {
             let before = if load.cold { Before::Remount } else { Before::Warm };
-            steps.push(step(load.info(), before, serve(job, load, place.root.clone(), shared.clone())));
+            tasks.push(task(load.info(), before, serve(job, load, place.root.clone(), shared.clone())));
         }
-        Ok(steps)
+        Ok(tasks)
     }
 }
 
@@ -168,7 +168,7 @@ fn remarks(job: &Job) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
-         cost no network. What is dirty at the end of a step is written before its CPU is counted",
+         cost no network. What is dirty at the end of a task is written before its CPU is counted",
         settings.int("cache_bytes") >> 20,
         100.0 * settings.float("recurrence"),
         settings.float("zipf"),
@@ -176,11 +176,11 @@ fn remarks(job: &Job) -> Vec<Note> {
     vec![Note::new(NoteKind::Remark, text)]
 }
 
-/// The cache that the first step makes and the others serve from.
+/// The cache that the first task makes and the others serve from.
 type Shared = Arc<OnceLock<Cache>>;
 
-fn step(info: StepInfo, before: Before, call: Call) -> Step {
-    Step { info, before, prepare: vec![], work: vec![Action::Call(call)] }
+fn task(info: TaskInfo, before: Before, call: Call) -> Task {
+    Task { info, before, prepare: vec![], work: vec![Action::Call(call)] }
 }
 
 fn fill(job: &Job, root: PathBuf, shared: Shared) -> Call {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_tells_what_a_request_costs() {
+    fn every_task_tells_what_a_request_costs() {
         let dir = tempfile::tempdir().unwrap();
         let place = Place { root: dir.path().into(), other: dir.path().into() };
         let ints = |values: &[i64]| Value::List(values.iter().copied().map(Value::Int).collect());
@@ -266,14 +266,14 @@ mod tests {
         let outline: Vec<String> = ProxyCache.outline(&job).iter().map(|info| info.id.to_string()).collect();
         assert_eq!(outline.len(), 2 + 2 * 2);
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
-        for step in ProxyCache.steps(&job, &place).unwrap() {
-            for action in step.work {
+        for task in ProxyCache.steps(&job, &place).unwrap() {
+            for action in task.work {
                 let done = action.perform(&mut |_| {}).unwrap();
-                assert!(!done.series.is_empty(), "{:?}", step.info.id);
+                assert!(!done.series.is_empty(), "{:?}", task.info.id);
                 let found = done.readings;
                 let get = |id: &str| found.get(id);
                 let metric = |id: &str| (fsarena_core::metric::find(id).unwrap().from)(&get);
-                assert!(get("requests_count").unwrap() > 0.0, "{:?}", step.info.id);
+                assert!(get("requests_count").unwrap() > 0.0, "{:?}", task.info.id);
                 assert!(metric("cpu_per_request").unwrap() > 0.0 && metric("request_rate").unwrap() > 0.0);
             }
         }

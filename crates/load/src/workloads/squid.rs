@@ -12,14 +12,14 @@ mod settings;
 mod wire;
 
 use crate::engine::readings::set_latency;
-use crate::step::{Action, Before, Call, Error, Found, Step};
+use crate::task::{Action, Before, Call, Error, Found, Task};
 use crate::web::account::Account;
 use crate::web::contents;
 use crate::web::readings;
 use crate::web::requests::Demand;
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use client::{Asking, Tally};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -41,19 +41,19 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: settings::SETTINGS,
 };
 
-/// What one step after the other works with.
+/// What one task after the other works with.
 #[derive(Clone)]
 struct Stage {
     chosen: Chosen,
     ground: Ground,
-    /// Where the origin listens. The port is part of every object's name, so all steps have the same.
+    /// Where the origin listens. The port is part of every object's name, so all tasks have the same.
     origin: Arc<OnceLock<TcpListener>>,
-    /// Runs from the cold step to the last.
+    /// Runs from the cold task to the last.
     running: Arc<Mutex<Option<Squid>>>,
 }
 
-fn filling() -> StepInfo {
-    StepInfo { id: StepId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+fn filling() -> TaskInfo {
+    TaskInfo { id: TaskId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
 }
 
 impl Workload for SquidWorkload {
@@ -61,7 +61,7 @@ impl Workload for SquidWorkload {
         &DEF
     }
 
-    fn outline(&self, job: &Job) -> Vec<StepInfo> {
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         std::iter::once(filling()).chain(settings::loads(job).into_iter().map(Load::info)).collect()
     }
 
@@ -77,19 +77,19 @@ impl Workload for SquidWorkload {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
         let stage =
             Stage { chosen: Chosen::of(job), ground, origin: Arc::default(), running: Arc::default() };
         let loads = settings::loads(job);
         let fill = stage.clone();
-        let mut steps = vec![stage.step(filling(), Before::Warm, move || fill.fill())];
+        let mut tasks = vec![stage.task(filling(), Before::Warm, move || fill.fill())];
         for (at, load) in loads.iter().copied().enumerate() {
             let (this, last) = (stage.clone(), at + 1 == loads.len());
             let before = if load.cold { Before::Remount } else { Before::Warm };
-            steps.push(stage.step(load.info(), before, move || this.serve(load, last)));
+            tasks.push(stage.task(load.info(), before, move || this.serve(load, last)));
         }
-        Ok(steps)
+        Ok(tasks)
     }
 }
 
@@ -107,7 +107,7 @@ fn remarks(job: &Job) -> Vec<Note> {
     let chosen = Chosen::of(job);
     let text = format!(
         "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
-         {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a step's \
+         {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
          elapsed time and in no figure for a request",
         chosen.store,
         chosen.cache_mib,
@@ -118,14 +118,14 @@ fn remarks(job: &Job) -> Vec<Note> {
 }
 
 impl Stage {
-    fn step(
+    fn task(
         &self,
-        info: StepInfo,
+        info: TaskInfo,
         before: Before,
         run: impl FnOnce() -> Result<Found, Error> + Send + 'static,
-    ) -> Step {
+    ) -> Task {
         let words = ["squid".to_string(), info.id.to_string(), self.ground.cache.display().to_string()];
-        Step { info, before, prepare: vec![], work: vec![Action::Call(Call::new(words, run))] }
+        Task { info, before, prepare: vec![], work: vec![Action::Call(Call::new(words, run))] }
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_the_filling_the_cold_start_and_each_rate() {
+    fn tasks_are_the_filling_the_cold_start_and_each_rate() {
         let outline = SquidWorkload.outline(&job(&[50, 0]));
         let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
         assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);

@@ -2,7 +2,7 @@
 
 use super::fileio::FileIo;
 use super::fileio::settings::{Cell, Chosen, settings};
-use crate::step::{Action, Error};
+use crate::task::{Action, Error};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
@@ -13,7 +13,7 @@ use std::path::Path;
 pub const SYSBENCH: FileIo = FileIo {
     def: &WorkloadDef {
         id: "sysbench",
-        help: "the same steps as fileio, by the real sysbench (1.0 or 1.1)",
+        help: "the same tasks as fileio, by the real sysbench (1.0 or 1.1)",
         settings: &settings("sysbench"),
     },
 };

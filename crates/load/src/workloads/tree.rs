@@ -3,10 +3,10 @@
 use crate::demands::Demands;
 use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::step::{Before, Error, Step};
+use crate::task::{Before, Error, Task};
 use crate::tree::TOP;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::WorkloadDef;
 use std::fs::File;
 use std::io::BufWriter;
@@ -28,9 +28,9 @@ impl Workload for Tree {
         &DEF
     }
 
-    fn outline(&self, _: &Job) -> Vec<StepInfo> {
-        let info = |name: &str, title: &str| StepInfo {
-            id: StepId::new(name),
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        let info = |name: &str, title: &str| TaskInfo {
+            id: TaskId::new(name),
             title: title.into(),
             number: None,
             in_composite: true,
@@ -80,7 +80,7 @@ impl Workload for Tree {
         std::fs::remove_file(&archive).map_err(Error::io(format!("remove {}", archive.display())))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let from = place.other.join(TOP);
         if !from.is_dir() {
             return Err(Error::Unfit(format!(
@@ -91,9 +91,9 @@ impl Workload for Tree {
         let to = place.root.join(TOP);
         let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
         let (driver, reflink) = (Driver::of(&job.settings), Reflink::of(&job.settings));
-        let steps = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
-        Ok(steps
-            .map(|((info, op), before)| Step {
+        let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
+        Ok(tasks
+            .map(|((info, op), before)| Task {
                 info,
                 before,
                 prepare: vec![],
@@ -135,9 +135,9 @@ mod tests {
                     .count()
             };
             assert_eq!(files(&place.other), 40);
-            let mut steps = Tree.steps(&job(driver), &place).unwrap().into_iter();
+            let mut tasks = Tree.steps(&job(driver), &place).unwrap().into_iter();
             for after in [40, 0] {
-                for action in steps.next().unwrap().work {
+                for action in tasks.next().unwrap().work {
                     action.perform(&mut |_| {}).unwrap();
                 }
                 assert_eq!(files(&place.root), after, "{driver}");

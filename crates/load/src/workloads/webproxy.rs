@@ -8,11 +8,11 @@ mod set;
 
 use crate::engine::act::{self, Acting, Actor};
 use crate::engine::{Bound, Error as EngineError, Outcome};
-use crate::step::{Action, Before, Call, Error, Found, Step};
+use crate::task::{Action, Before, Call, Error, Found, Task};
 use crate::web::account::{self, Account};
 use crate::web::readings;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
@@ -60,8 +60,8 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn info(id: &str, title: &str) -> StepInfo {
-    StepInfo { id: StepId::new(id), title: title.into(), number: None, in_composite: true }
+fn info(id: &str, title: &str) -> TaskInfo {
+    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: true }
 }
 
 impl Workload for Webproxy {
@@ -73,7 +73,7 @@ impl Workload for Webproxy {
         &[readings::FLOWOPS]
     }
 
-    fn outline(&self, _: &Job) -> Vec<StepInfo> {
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
         vec![info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")]
     }
 
@@ -89,7 +89,7 @@ impl Workload for Webproxy {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Step>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let (files, seed) = (job.settings.int("files") as u64, job.seed);
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
@@ -112,8 +112,8 @@ impl Workload for Webproxy {
         let [first, second] =
             [info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")];
         Ok(vec![
-            Step { info: first, before: Before::Warm, prepare: vec![], work: action("prealloc", &dir, make) },
-            Step {
+            Task { info: first, before: Before::Warm, prepare: vec![], work: action("prealloc", &dir, make) },
+            Task {
                 info: second,
                 before: Before::Warm,
                 prepare: vec![],
@@ -271,8 +271,8 @@ mod tests {
         let job = Job { settings, scale: Scale::Tiny, seed: 3 };
         let place = Place { root: dir.path().into(), other: dir.path().into() };
         let mut last = Readings::default();
-        for step in Webproxy.steps(&job, &place).unwrap() {
-            for action in step.work {
+        for task in Webproxy.steps(&job, &place).unwrap() {
+            for action in task.work {
                 last = action.perform(&mut |_| {}).unwrap().readings;
             }
         }

@@ -2,7 +2,7 @@
 
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
-use fsarena_load::step::{Before, Step};
+use fsarena_load::task::{Before, Task};
 use fsarena_load::workload::{Job, Place, Workload};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ fn numbers(values: &[i64]) -> Value {
     Value::List(values.iter().copied().map(Value::Int).collect())
 }
 
-/// Two empty directories in place of two disks.
+/// Two empty directories instead of two disks.
 struct Disks {
     place: Place,
     _dir: tempfile::TempDir,
@@ -42,23 +42,23 @@ fn disks() -> Disks {
     Disks { place, _dir: dir }
 }
 
-fn start(job: &Job) -> (Disks, Vec<Step>) {
+fn start(job: &Job) -> (Disks, Vec<Task>) {
     let disks = disks();
     workload().inputs(job, &disks.place).unwrap();
-    let steps = workload().steps(job, &disks.place).unwrap();
-    (disks, steps)
+    let tasks = workload().steps(job, &disks.place).unwrap();
+    (disks, tasks)
 }
 
-/// Does a step; gives the commands of its timed work.
-fn perform(step: Step) -> Vec<(Vec<String>, u64)> {
+/// Does a task; gives the commands of its timed work.
+fn perform(task: Task) -> Vec<(Vec<String>, u64)> {
     let mut commands = Vec::new();
-    for action in step.prepare {
-        action.perform(&mut |_| {}).unwrap_or_else(|error| panic!("{}: {error}", step.info.id));
+    for action in task.prepare {
+        action.perform(&mut |_| {}).unwrap_or_else(|error| panic!("{}: {error}", task.info.id));
     }
-    for action in step.work {
+    for action in task.work {
         action
             .perform(&mut |command| commands.push((command.argv, command.times)))
-            .unwrap_or_else(|error| panic!("{}: {error}", step.info.id));
+            .unwrap_or_else(|error| panic!("{}: {error}", task.info.id));
     }
     commands
 }
@@ -120,7 +120,7 @@ fn listing(archive: &Path) -> String {
     lines.join("\n")
 }
 
-/// Both drivers leave the same files after every step.
+/// Both drivers leave the same files after every task.
 fn drivers_agree(settings: &[(&str, Value)]) {
     let by = |driver: &str| {
         let mut settings = settings.to_vec();
@@ -179,17 +179,17 @@ fn both_drivers_do_the_same_to_a_real_tree() {
 }
 
 #[test]
-fn steps_are_those_of_the_outline_and_do_what_their_titles_say() {
+fn tasks_are_those_of_the_outline_and_do_what_their_titles_say() {
     let job = job(&[]);
-    let (disks, steps) = start(&job);
-    assert_eq!(steps.iter().map(|step| step.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
-    assert_eq!(steps.len(), 21);
-    assert!(steps.iter().all(|step| step.info.in_composite && step.before == Before::Warm));
-    assert_eq!(steps[0].info.title, "Touch 20 files");
+    let (disks, tasks) = start(&job);
+    assert_eq!(tasks.iter().map(|task| task.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
+    assert_eq!(tasks.len(), 21);
+    assert!(tasks.iter().all(|task| task.info.in_composite && task.before == Before::Warm));
+    assert_eq!(tasks[0].info.title, "Touch 20 files");
     let entries = |name: &str| std::fs::read_dir(disks.place.root.join(name)).map_or(0, |dir| dir.count());
-    for step in steps {
-        let id = step.info.id.name.clone();
-        perform(step);
+    for task in tasks {
+        let id = task.info.id.name.clone();
+        perform(task);
         match id.as_str() {
             "touch" => assert_eq!(entries("files"), 20),
             "rm-files" => assert_eq!(entries("files"), 0),
@@ -208,10 +208,10 @@ fn steps_are_those_of_the_outline_and_do_what_their_titles_say() {
 fn the_room_asked_for_is_the_room_needed() {
     let job = job(&[]);
     let room = workload().survey(&job).unwrap().room;
-    let (disks, steps) = start(&job);
+    let (disks, tasks) = start(&job);
     let (mut bytes, mut inodes) = (0, 0);
-    for step in steps {
-        perform(step);
+    for task in tasks {
+        perform(task);
         let (mut now, mut count) = (0, 0);
         for entry in walkdir::WalkDir::new(&disks.place.root) {
             let metadata = entry.unwrap().path().symlink_metadata().unwrap();
@@ -233,11 +233,11 @@ fn the_room_asked_for_is_the_room_needed() {
 fn a_chosen_task_gets_what_it_needs_untimed() {
     for driver in ["commands", "native"] {
         for number in 1..=21 {
-            let (_disks, steps) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[number]))]));
-            assert_eq!(steps.len(), 1);
-            assert_eq!(steps[0].info.number, Some(format!("{number:03}")));
-            for step in steps {
-                perform(step);
+            let (_disks, tasks) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[number]))]));
+            assert_eq!(tasks.len(), 1);
+            assert_eq!(tasks[0].info.number, Some(format!("{number:03}")));
+            for task in tasks {
+                perform(task);
             }
         }
     }
@@ -245,9 +245,9 @@ fn a_chosen_task_gets_what_it_needs_untimed() {
 
 #[test]
 fn a_cold_cache_is_asked_for_where_something_is_read() {
-    let (_disks, steps) = start(&job(&[("cache", text("cold"))]));
+    let (_disks, tasks) = start(&job(&[("cache", text("cold"))]));
     let warm: Vec<_> =
-        steps.iter().filter(|step| step.before == Before::Warm).map(|step| &step.info.id.name).collect();
+        tasks.iter().filter(|task| task.before == Before::Warm).map(|task| &task.info.id.name).collect();
     assert_eq!(warm, ["touch", "mkdir", "create"]);
 }
 
@@ -273,7 +273,7 @@ fn inputs_are_made_once_and_again_for_another_tree() {
 fn without_its_input_the_workload_says_so() {
     let disks = disks();
     let Err(error) = workload().steps(&job(&[]), &disks.place) else {
-        panic!("there are no steps without input")
+        panic!("there are no tasks without input")
     };
     assert!(error.to_string().contains("tree.tar is not there"), "{error}");
 }
@@ -281,13 +281,13 @@ fn without_its_input_the_workload_says_so() {
 #[test]
 fn failures_carry_the_words_of_the_command_or_the_file() {
     for (driver, said) in [("commands", "File exists"), ("native", "mkdir ")] {
-        let (disks, steps) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[4]))]));
-        let step = steps.into_iter().next().unwrap();
-        for action in step.prepare {
+        let (disks, tasks) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[4]))]));
+        let task = tasks.into_iter().next().unwrap();
+        for action in task.prepare {
             action.perform(&mut |_| {}).unwrap();
         }
         std::fs::create_dir(disks.place.root.join("dirs/d00003")).unwrap();
-        let error = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err().to_string();
+        let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(said) && error.contains("d00003") && error.contains("File exists"), "{error}");
     }
 }
@@ -326,8 +326,8 @@ fn a_full_disk_is_said_with_the_file() {
         disks.place.root = small.0.path().into();
         let job = job(&[("driver", text(driver)), ("tasks", numbers(&[7]))]);
         workload().inputs(&job, &disks.place).unwrap();
-        let step = workload().steps(&job, &disks.place).unwrap().remove(0);
-        let error = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
+        let task = workload().steps(&job, &disks.place).unwrap().remove(0);
+        let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
         let said = error.to_string();
         assert!(said.contains("tree.tar") && said.contains("No space left on device"), "{said}");
     }

@@ -69,8 +69,8 @@ fn child() {
     let job = Job { settings, scale: Scale::Tiny, seed: 5 };
     let place = Place { root: dir.clone().into(), other: dir.into() };
     dbench.inputs(&job, &place).unwrap();
-    for step in dbench.steps(&job, &place).unwrap() {
-        for action in step.prepare.into_iter().chain(step.work) {
+    for task in dbench.steps(&job, &place).unwrap() {
+        for action in task.prepare.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();
         }
     }

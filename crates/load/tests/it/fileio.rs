@@ -4,7 +4,7 @@
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::Settings;
 use fsarena_load::engine::{self, Content, FileSpec, Files};
-use fsarena_load::step::Step;
+use fsarena_load::task::Task;
 use fsarena_load::workload::{Job, Place, Workload};
 use fsarena_load::workloads;
 use std::collections::BTreeMap;
@@ -30,31 +30,31 @@ fn job(words: &str) -> Job {
     Job { settings, scale: Scale::Tiny, seed: 5 }
 }
 
-/// The only step of a job in a directory.
-fn step(words: &str, dir: &Path) -> Step {
+/// The only task of a job in a directory.
+fn task(words: &str, dir: &Path) -> Task {
     let place = Place { root: dir.into(), other: dir.into() };
-    let mut steps = fileio().steps(&job(words), &place).unwrap();
-    assert_eq!(steps.len(), 1);
-    steps.remove(0)
+    let mut tasks = fileio().steps(&job(words), &place).unwrap();
+    assert_eq!(tasks.len(), 1);
+    tasks.remove(0)
 }
 
-fn prepare(words: &str, dir: &Path) -> Step {
-    let mut step = step(words, dir);
-    for action in std::mem::take(&mut step.prepare) {
+fn prepare(words: &str, dir: &Path) -> Task {
+    let mut task = task(words, dir);
+    for action in std::mem::take(&mut task.prepare) {
         action.perform(&mut |_| {}).unwrap();
     }
-    step
+    task
 }
 
-fn work(step: Step) -> Result<(), fsarena_load::step::Error> {
-    step.work.into_iter().try_for_each(|action| action.perform(&mut |_| {}).map(drop))
+fn work(task: Task) -> Result<(), fsarena_load::task::Error> {
+    task.work.into_iter().try_for_each(|action| action.perform(&mut |_| {}).map(drop))
 }
 
 /// Not a test: what a traced child does. Without a job in its environment there is nothing to do.
 #[test]
 fn child() {
     let (Ok(words), Ok(dir)) = (std::env::var(CHILD_SETTINGS), std::env::var(CHILD_DIR)) else { return };
-    work(step(&words, Path::new(&dir))).unwrap();
+    work(task(&words, Path::new(&dir))).unwrap();
 }
 
 fn installed(program: &str) -> bool {
@@ -141,9 +141,9 @@ fn every_thread_of_the_real_tools_works() {
             let dir = tempfile::tempdir().unwrap();
             let words =
                 format!("modes={mode} engine={tool} threads=4 bs=4096 files=8 events=1000 fsync_every=0");
-            let step = prepare(&words, dir.path());
+            let task = prepare(&words, dir.path());
             let (mut moved, mut read) = (0.0, Default::default());
-            for action in step.work {
+            for action in task.work {
                 read = action.perform(&mut |_| {}).unwrap().readings;
                 let of = |id| fsarena_core::sample::Readings::get(&read, id).unwrap_or(0.0);
                 moved =
@@ -158,25 +158,25 @@ fn every_thread_of_the_real_tools_works() {
 fn a_sparse_file_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let words = "modes=rndrd files=4 direct=false";
-    let step = prepare(words, dir.path());
+    let task = prepare(words, dir.path());
     let path = dir.path().join("test_file.2");
     let bytes = std::fs::metadata(&path).unwrap().len();
     std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
-    let said = work(step).unwrap_err().to_string();
+    let said = work(task).unwrap_err().to_string();
     assert!(said.contains("test_file.2") && said.contains("sparse"), "{said}");
     // Who asks for it gets it.
-    work(self::step("modes=rndrd files=4 direct=false any_layout=true seconds=0.01", dir.path())).unwrap();
+    work(self::task("modes=rndrd files=4 direct=false any_layout=true seconds=0.01", dir.path())).unwrap();
 }
 
 #[test]
 fn a_planted_corruption_is_found_and_named() {
     let dir = tempfile::tempdir().unwrap();
     let words = "modes=seqrd files=4 bs=4096 direct=false verify=true events=1000";
-    let step = prepare(words, dir.path());
+    let task = prepare(words, dir.path());
     let path = dir.path().join("test_file.1");
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"!", 2 * 4096 + 100).unwrap();
-    let said = work(step).unwrap_err().to_string();
+    let said = work(task).unwrap_err().to_string();
     assert!(said.contains("wrong data at byte 8192") && said.contains("test_file.1"), "{said}");
 }
 

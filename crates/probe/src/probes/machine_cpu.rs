@@ -39,7 +39,7 @@ const READINGS: &[ProbeReading] = &[ProbeReading {
     takes: Takes::DeltaToDurable,
 }];
 
-/// Long enough to be switched out, and nothing beside a step.
+/// Long enough to be switched out, and nothing beside a task.
 const SWITCH: Duration = Duration::from_micros(50);
 
 struct Source {

@@ -5,7 +5,7 @@ use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 use std::path::PathBuf;
 
-/// `VmHWM` of this process, put back before each step.
+/// `VmHWM` of this process, put back before each task.
 pub struct Memory;
 
 const READINGS: &[ProbeReading] = &[ProbeReading {
@@ -13,7 +13,7 @@ const READINGS: &[ProbeReading] = &[ProbeReading {
         id: "peak_memory_bytes",
         unit: Unit::Bytes,
         direction: Direction::Lower,
-        help: "largest resident memory of one process during the step: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it",
+        help: "largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it",
     },
     takes: Takes::AtReturn,
 }];

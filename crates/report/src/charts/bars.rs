@@ -1,11 +1,11 @@
-//! Grouped bars, normalised: every task, the total and the geometric mean in per cent of the best arm.
+//! Grouped bars, normalised: every task, the total and the geometric mean in per cent of the best variant.
 
 mod words;
 
 use super::{Kind, Seen};
 use crate::number::three;
 use crate::plot::colour::{Colour, theme};
-use crate::plot::{Axis, Chart, Mark, Panel, Variant};
+use crate::plot::{Axis, Chart, Form, Mark, Panel};
 use crate::sections::{label, matrix};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
@@ -36,8 +36,8 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     if groups.is_empty() {
         return None;
     }
-    let arms: Vec<usize> = (0..seen.record().arms.len())
-        .filter(|arm| groups.iter().any(|(_, c)| c.order.contains(arm)))
+    let variants: Vec<usize> = (0..seen.record().variants.len())
+        .filter(|variant| groups.iter().any(|(_, c)| c.order.contains(variant)))
         .collect();
     let limit = limit(groups.iter().map(|(_, comparison)| *comparison));
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
@@ -45,22 +45,26 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         title: String::new(),
         x: Axis::from_zero(measure(analysis), limit * 1.1, Unit::Percent),
         y: Axis::names(&names),
-        marks: groups.iter().enumerate().flat_map(|(at, (_, c))| group(seen, &arms, at, c, limit)).collect(),
-        height: 60 + (groups.len() * (arms.len() * 13 + 10)) as u32,
+        marks: groups
+            .iter()
+            .enumerate()
+            .flat_map(|(at, (_, c))| group(seen, &variants, at, c, limit))
+            .collect(),
+        height: 60 + (groups.len() * (variants.len() * 13 + 10)) as u32,
     };
     let metric = &analysis.metric;
     let about = format!(
-        "Bars of {} for each task, in per cent of the best arm of that task, which is 100% and has no interval: the \
+        "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval: the \
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
-         behind it. Arms that share a letter were not told apart.{}",
+         behind it. Variants that share a letter were not told apart.{}",
         metric.help,
-        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.grid.blocks.len()),
+        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.grid.rounds.len()),
         words::left_out(seen, analysis, &groups, &without)
     );
     Some(Chart {
-        variant: Variant::Normalised,
+        form: Form::Normalised,
         panels: vec![panel],
-        legend: seen.legend(arms, false),
+        legend: seen.legend(variants, false),
         ..Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about)
     })
 }
@@ -76,7 +80,7 @@ fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
         groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
     }
     if analysis.tasks().count() <= MOST {
-        groups.extend(analysis.tasks().map(|task| (label(&task.step), &task.comparison)));
+        groups.extend(analysis.tasks().map(|task| (label(&task.task), &task.comparison)));
     }
     groups
 }
@@ -90,33 +94,33 @@ fn measure(analysis: &Analysis) -> String {
     format!("{} in per cent of the best{better}", analysis.metric.id)
 }
 
-fn group(seen: &Seen, arms: &[usize], at: usize, comparison: &Comparison, limit: f64) -> Vec<Mark> {
-    let height = 0.84 / arms.len() as f64;
-    let row = |(row, arm): (usize, &usize)| {
+fn group(seen: &Seen, variants: &[usize], at: usize, comparison: &Comparison, limit: f64) -> Vec<Mark> {
+    let height = 0.84 / variants.len() as f64;
+    let row = |(row, variant): (usize, &usize)| {
         let top = -(at as f64) - 0.08 - row as f64 * height;
-        bar(comparison, *arm, seen.colours[*arm], (top - height * 0.9, top), limit)
+        bar(comparison, *variant, seen.colours[*variant], (top - height * 0.9, top), limit)
     };
-    arms.iter().enumerate().flat_map(row).collect()
+    variants.iter().enumerate().flat_map(row).collect()
 }
 
 /// Where bars and whiskers of these comparisons end, in per cent of the best.
 pub fn limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
-    let ratios = comparisons.flat_map(|comparison| &comparison.arms).filter_map(|arm| arm.ratio);
+    let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
     let (longest, furthest) = ratios.fold((1f64, 1f64), |(longest, furthest), ratio| {
         (longest.max(ratio.value), furthest.max(ratio.high))
     });
     100.0 * furthest.max(longest).min(longest * REACH)
 }
 
-/// One arm in per cent of the best: a bar from zero, its interval, its figure and letters.
-pub fn bar(comparison: &Comparison, arm: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
-    let (result, is_best) = (&comparison.arms[arm], comparison.best() == Some(arm));
+/// One variant in per cent of the best: a bar from zero, its interval, its figure and letters.
+pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
+    let (result, is_best) = (&comparison.variants[variant], comparison.best() == Some(variant));
     let value = if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) };
     let Some(value) = value else { return vec![] };
     let middle = (y.0 + y.1) / 2.0;
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
     let mut whisker = None;
-    if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.blocks > 1) {
+    if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1) {
         let (low, high) = (100.0 * ratio.low, 100.0 * ratio.high);
         let beyond = (high > limit).then(|| format!("{}%", three(high)));
         marks.push(Mark::Across { x: (low, high), y: middle, beyond });

@@ -25,18 +25,18 @@ impl Kind for Clients {
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
         let Some(run) = Curves::shown(seen.record()) else { return vec![] };
         let (metric, mut analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
-        // As everywhere, in the order of the run's arms.
-        analysed.sort_by_key(|(arm, _)| *arm);
+        // As everywhere, in the order of the run's variants.
+        analysed.sort_by_key(|(variant, _)| *variant);
         let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
         let curves: Vec<Curve> = (analysed.iter().enumerate())
-            .map(|(at, (arm, one))| {
-                // Several curves of an arm, of several workloads, are shades of its colour.
-                let before = analysed[..at].iter().filter(|(other, _)| other == arm).count();
+            .map(|(at, (variant, one))| {
+                // Several curves of a variant, of several workloads, are shades of its colour.
+                let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
                 Curve {
                     one,
-                    colour: seen.colours[*arm].shade(before),
-                    shape: Shape::of_series(arm + before),
-                    dash: if before == 0 { seen.dashes[*arm] } else { Dash::of_variant(before) },
+                    colour: seen.colours[*variant].shade(before),
+                    shape: Shape::of_series(variant + before),
+                    dash: if before == 0 { seen.dashes[*variant] } else { Dash::of_shade(before) },
                 }
             })
             .collect();
@@ -54,7 +54,7 @@ struct Curve<'a> {
 }
 
 impl Curve<'_> {
-    /// The number of clients, and the geometric mean over blocks.
+    /// The number of clients, and the geometric mean over rounds.
     fn points(&self) -> Vec<(f64, f64)> {
         let means = self.one.series.means();
         self.one.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
@@ -86,11 +86,11 @@ impl Curve<'_> {
 
     /// The law that fits best, as points; none where the numbers of clients are too few for any.
     fn law(&self) -> Vec<(f64, f64)> {
-        const STEPS: u32 = 80;
+        const TASKS: u32 = 80;
         let fit = self.one.choice.as_ref().and_then(|choice| choice.fits.first());
         let Some((fit, first)) = fit.zip(self.one.series.n.first()) else { return vec![] };
-        let at = |step: u32| first + (self.last() - first) * f64::from(step) / f64::from(STEPS);
-        (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
+        let at = |task: u32| first + (self.last() - first) * f64::from(task) / f64::from(TASKS);
+        (0..=TASKS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
     /// Where twice the clients stop paying: the band from where they may to where they do.
@@ -151,8 +151,8 @@ fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
         sign: Sign::Series(curve.shape, curve.dash),
     };
     let about = format!(
-        "{}, over the number of clients. Points are geometric means over blocks, bars 95% intervals of the typical \
-         value (under 8 blocks the extremes seen), none of one block.{rest}",
+        "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
+         value (under 8 rounds the extremes seen), none of one round.{rest}",
         metric.help
     );
     Chart {
@@ -173,7 +173,7 @@ fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
                  whose double may bring under 5%, and ends with an upright line at the first whose double certainly \
                  does; without that line it is open. The diamond is the peak, its whisker where the peak is in 95% of \
-                 resamples of blocks. Each panel has a scale of its own, from zero.";
+                 resamples of rounds. Each panel has a scale of its own, from zero.";
     Chart {
         panels: curves.iter().map(|curve| panel(metric, curve)).collect(),
         columns: if curves.len() > 1 { 2 } else { 1 },

@@ -33,17 +33,17 @@ impl Kind for Cpu {
             return vec![];
         }
         let rows: Vec<(usize, Vec<Mark>, f64)> =
-            (0..seen.record().arms.len()).filter_map(|arm| bar(&totals, arm)).collect();
+            (0..seen.record().variants.len()).filter_map(|variant| bar(&totals, variant)).collect();
         let furthest = rows.iter().map(|(_, _, end)| *end).fold(0.0, f64::max);
-        let drawn: Vec<usize> = rows.iter().map(|(arm, ..)| *arm).collect();
-        let names: Vec<String> = rows.iter().map(|(arm, ..)| seen.name(*arm).to_string()).collect();
+        let drawn: Vec<usize> = rows.iter().map(|(variant, ..)| *variant).collect();
+        let names: Vec<String> = rows.iter().map(|(variant, ..)| seen.name(*variant).to_string()).collect();
         let marks = rows
             .into_iter()
             .enumerate()
             .flat_map(|(row, (_, marks, _))| marks.into_iter().map(move |mark| lowered(mark, row)));
         let panel = Panel {
             title: String::new(),
-            x: Axis::from_zero("CPU time over all tasks of a block", furthest * 1.15, Unit::Seconds),
+            x: Axis::from_zero("CPU time over all tasks of a round", furthest * 1.15, Unit::Seconds),
             marks: marks.collect(),
             y: Axis::names(&names),
             height: 60 + 30 * names.len() as u32,
@@ -54,10 +54,10 @@ impl Kind for Cpu {
             colour: colour(*share),
             sign: Sign::Area(1.0),
         });
-        let about = "CPU time over all tasks, medians over blocks, until the data was on the device: of the process \
+        let about = "CPU time over all tasks, medians over rounds, until the data was on the device: of the process \
                      itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
                      threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
-                     95% intervals of the CPU time in all (under 8 blocks the extremes seen), none where one block has it.";
+                     95% intervals of the CPU time in all (under 8 rounds the extremes seen), none where one round has it.";
         let about = format!("{about}{}", not_drawn(&seen.others(&drawn), "no CPU time was read"));
         vec![Chart {
             panels: vec![panel],
@@ -71,13 +71,13 @@ fn colour(share: f64) -> Colour {
     if share.is_nan() { theme::GRID } else { Colour::heat(share) }
 }
 
-/// The parts of one arm, in the first row, and where they end. None for an arm without any.
-fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
+/// The parts of one variant, in the first row, and where they end. None for a variant without any.
+fn bar(totals: &[Total], variant: usize) -> Option<(usize, Vec<Mark>, f64)> {
     let mut marks = vec![];
     let (mut from, mut used) = (0.0, 0.0);
     for (id, _, share) in PARTS {
         let Some(total) = totals.iter().find(|total| total.id == id) else { continue };
-        let Some(middle) = median(&total.values[arm]) else { continue };
+        let Some(middle) = median(&total.values[variant]) else { continue };
         let length = if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle };
         marks.extend(Mark::edged((from, from + length), (-0.85, -0.15), colour(share)));
         from += length;
@@ -89,7 +89,7 @@ fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
         return None;
     }
     let (mut end, mut whisker) = (from, None);
-    if let Some(typical) = in_all(totals, arm) {
+    if let Some(typical) = in_all(totals, variant) {
         marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5, beyond: None });
         whisker = Some(typical.high);
         end = end.max(typical.high);
@@ -101,15 +101,15 @@ fn bar(totals: &[Total], arm: usize) -> Option<(usize, Vec<Mark>, f64)> {
         colour: theme::SOFT,
         strong: false,
     });
-    Some((arm, marks, end))
+    Some((variant, marks, end))
 }
 
-/// The typical sum of what was used, over blocks that have all parts.
-fn in_all(totals: &[Total], arm: usize) -> Option<Ratio> {
+/// The typical sum of what was used, over rounds that have all parts.
+fn in_all(totals: &[Total], variant: usize) -> Option<Ratio> {
     let used: Vec<&Vec<f64>> =
-        totals.iter().filter(|total| total.id != "iowait_ns").map(|total| &total.values[arm]).collect();
-    let blocks = used.iter().map(|values| values.len()).min()?;
-    let sums = (0..blocks).map(|block| used.iter().map(|values| values[block]).sum::<f64>());
+        totals.iter().filter(|total| total.id != "iowait_ns").map(|total| &total.values[variant]).collect();
+    let rounds = used.iter().map(|values| values.len()).min()?;
+    let sums = (0..rounds).map(|round| used.iter().map(|values| values[round]).sum::<f64>());
     typical(&sums.collect::<Vec<f64>>())
 }
 

@@ -1,4 +1,4 @@
-//! Operations a second over threads: one picture a mode, one panel a block size, one line an arm.
+//! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
 
 use super::{Kind, Seen, typical};
 use crate::findings::figures::size;
@@ -29,39 +29,39 @@ impl Kind for Curves {
     }
 }
 
-/// How an arm of a matrix is drawn.
+/// How a variant of a matrix is drawn.
 pub struct Look {
     /// Its number in the matrix.
-    pub arm: usize,
+    pub variant: usize,
     colour: Colour,
     shape: Shape,
     dash: Dash,
 }
 
-/// The arms of a matrix in the order of the run's arms and with their looks, the bare device last. Where several tools
-/// measured, each follows its arm, in a shade and a line of its own.
+/// The variants of a matrix in the order of the run's variants and with their looks, the bare device last. Where several tools
+/// measured, each follows its variant, in a shade and a line of its own.
 pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
     let own = |name: &str| {
         let is_it = |own: &str| name == own || name.starts_with(&format!("{own} by "));
-        seen.record().arms.iter().position(|arm| is_it(&arm.name))
+        seen.record().variants.iter().position(|variant| is_it(&variant.name))
     };
-    let mut found: Vec<(bool, usize, usize)> = (matrix.arms.iter().enumerate())
-        .filter_map(|(at, arm)| Some((arm.raw, own(&arm.name)?, at)))
+    let mut found: Vec<(bool, usize, usize)> = (matrix.variants.iter().enumerate())
+        .filter_map(|(at, variant)| Some((variant.raw, own(&variant.name)?, at)))
         .collect();
-    found.sort_by_key(|(raw, own, at)| (*raw, *own, &matrix.arms[*at].name));
-    let of = |(place, (_, own, arm)): (usize, &(bool, usize, usize))| {
+    found.sort_by_key(|(raw, own, at)| (*raw, *own, &matrix.variants[*at].name));
+    let of = |(place, (_, own, variant)): (usize, &(bool, usize, usize))| {
         let tools = found[..place].iter().filter(|(_, other, _)| other == own).count();
         Look {
-            arm: *arm,
+            variant: *variant,
             colour: seen.colours[*own].shade(tools),
             shape: Shape::of_series(own + tools),
-            dash: if tools == 0 { seen.dashes[*own] } else { Dash::of_variant(tools) },
+            dash: if tools == 0 { seen.dashes[*own] } else { Dash::of_shade(tools) },
         }
     };
     found.iter().enumerate().map(of).collect()
 }
 
-/// What is drawn of a cell: the median over blocks, as the tables have it.
+/// What is drawn of a cell: the median over rounds, as the tables have it.
 pub fn middle(matrix: &Matrix, at: At) -> Option<f64> {
     median(matrix.values(at))
 }
@@ -77,13 +77,13 @@ fn chart(matrix: &Matrix, mode: usize, looks: &[Look]) -> Chart {
         .collect();
     let name = &matrix.modes[mode].name;
     let legend = looks.iter().map(|look| Key {
-        label: matrix.arms[look.arm].name.clone(),
+        label: matrix.variants[look.variant].name.clone(),
         colour: look.colour,
         sign: Sign::Series(look.shape, look.dash),
     });
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
-                 and the same in every panel. Points are medians over blocks, as in the tables; bars at them are 95% intervals \
-                 of the typical value (under 8 blocks the extremes seen), none of one block. A point is missing where \
+                 and the same in every panel. Points are medians over rounds, as in the tables; bars at them are 95% intervals \
+                 of the typical value (under 8 rounds the extremes seen), none of one round. A point is missing where \
                  nothing was measured.";
     Chart {
         columns: if panels.len() > 1 { 2 } else { 1 },
@@ -95,9 +95,9 @@ fn chart(matrix: &Matrix, mode: usize, looks: &[Look]) -> Chart {
 
 fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[Look], (low, high): (f64, f64)) -> Panel {
     let mut marks = vec![];
-    for Look { arm, colour, shape, dash } in looks {
-        let (arm, colour, shape, dash) = (*arm, *colour, *shape, *dash);
-        let line: Vec<(f64, At)> = (matrix.along_threads(arm, mode, at_size).into_iter())
+    for Look { variant, colour, shape, dash } in looks {
+        let (variant, colour, shape, dash) = (*variant, *colour, *shape, *dash);
+        let line: Vec<(f64, At)> = (matrix.along_threads(variant, mode, at_size).into_iter())
             .map(|at| (f64::from(matrix.threads[at.threads]), at))
             .collect();
         let points: Vec<(f64, f64)> =
@@ -112,7 +112,7 @@ fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[Look], (low, hig
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
     Panel {
-        title: format!("{} blocks", size(matrix.sizes[at_size])),
+        title: format!("{} rounds", size(matrix.sizes[at_size])),
         x: Axis::values("threads", &threads, |count| count.to_string()),
         y: Axis::log_in("operations a second", low, high, Unit::PerSecond),
         marks,

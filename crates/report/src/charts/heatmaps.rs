@@ -1,4 +1,4 @@
-//! Heat maps of a block-size × threads matrix: a mode each, arms side by side with the bare device, anomalies framed.
+//! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
 use super::curves::{looks, middle};
 use super::{Kind, Seen};
@@ -23,22 +23,23 @@ impl Kind for HeatMaps {
         let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
         let anomalies: BTreeSet<At> =
             analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
-        let arms: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.arm).collect();
-        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &arms, &anomalies)).collect()
+        let variants: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.variant).collect();
+        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &variants, &anomalies)).collect()
     }
 }
 
-fn chart(matrix: &Matrix, mode: usize, arms: &[usize], anomalies: &BTreeSet<At>) -> Chart {
+fn chart(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSet<At>) -> Chart {
     let cells = |at: &At| at.mode == mode;
     let values = matrix.places().filter(cells).filter_map(|at| middle(matrix, at));
     let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
-    let panels = arms.iter().map(|arm| panel(matrix, *arm, mode, (low, high), anomalies)).collect();
+    let panels =
+        variants.iter().map(|variant| panel(matrix, *variant, mode, (low, high), anomalies)).collect();
     let name = &matrix.modes[mode].name;
     let about = format!(
-        "Thousands of operations a second in mode {name}, medians over blocks as in the tables, by block size and \
+        "Thousands of operations a second in mode {name}, medians over rounds as in the tables, by block size and \
          threads, on one scale for all panels (logarithmic: {} to {} k/s); the bare device is the last panel where it \
          was measured. An empty cell was not measured. Framed cells are in a finding of the anomaly search, which looks \
-         at the typical value (Hodges–Lehmann): where blocks differ much, it is another than the median. The curves \
+         at the typical value (Hodges–Lehmann): where rounds differ much, it is another than the median. The curves \
          have the intervals.",
         thousands(low),
         thousands(high)
@@ -63,7 +64,7 @@ fn chart(matrix: &Matrix, mode: usize, arms: &[usize], anomalies: &BTreeSet<At>)
 
 fn panel(
     matrix: &Matrix,
-    arm: usize,
+    variant: usize,
     mode: usize,
     (low, high): (f64, f64),
     anomalies: &BTreeSet<At>,
@@ -72,7 +73,7 @@ fn panel(
     let mut frames = vec![];
     for size in 0..matrix.sizes.len() {
         for threads in 0..matrix.threads.len() {
-            let at = At { arm, mode, size, threads };
+            let at = At { variant, mode, size, threads };
             let Some(value) = middle(matrix, at) else { continue };
             let colour = Colour::heat(if high > low { (value / low).ln() / (high / low).ln() } else { 0.5 });
             let (left, top) = (threads as f64, -(size as f64));
@@ -96,9 +97,9 @@ fn panel(
     marks.extend(frames);
     let sizes: Vec<String> = matrix.sizes.iter().map(|bytes| size(*bytes)).collect();
     let threads: Vec<String> = matrix.threads.iter().map(u32::to_string).collect();
-    let raw = if matrix.arms[arm].raw { " (bare device)" } else { "" };
+    let raw = if matrix.variants[variant].raw { " (bare device)" } else { "" };
     Panel {
-        title: format!("{}{raw}", matrix.arms[arm].name),
+        title: format!("{}{raw}", matrix.variants[variant].name),
         x: Axis::columns("threads", &threads),
         y: Axis { label: "block size".into(), ..Axis::names(&sizes) },
         marks,

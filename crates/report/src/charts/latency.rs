@@ -3,7 +3,7 @@
 use super::{Kind, Seen, not_drawn, typical};
 use crate::plot::{Axis, Chart, Mark, Panel, Shape};
 use crate::sections::{label, matrix};
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::Grid;
@@ -45,66 +45,66 @@ fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
     let (_, _, first) = quantiles.first()?;
     // Some loads tell only some of the percentiles.
     let any = |of: &dyn Fn(&Grid) -> bool| quantiles.iter().any(|(_, _, grid)| of(grid));
-    let steps: Vec<usize> = (0..first.values.len())
-        .filter(|step| any(&|grid| grid.values[*step].iter().flatten().any(|value| *value > 0.0)))
+    let tasks: Vec<usize> = (0..first.values.len())
+        .filter(|task| any(&|grid| grid.values[*task].iter().flatten().any(|value| *value > 0.0)))
         .collect();
-    let has = |arm: &usize| {
-        any(&|grid| steps.iter().any(|step| grid.values[*step][*arm].iter().any(|value| *value > 0.0)))
+    let has = |variant: &usize| {
+        any(&|grid| tasks.iter().any(|task| grid.values[*task][*variant].iter().any(|value| *value > 0.0)))
     };
-    let arms: Vec<usize> = (0..seen.record().arms.len()).filter(has).collect();
-    let mut shown = chosen(seen, &steps);
+    let variants: Vec<usize> = (0..seen.record().variants.len()).filter(has).collect();
+    let mut shown = chosen(seen, &tasks);
     // Loads run in random order; a reader wants theirs.
-    shown.sort_by_key(|step| place(&seen.record().steps[*step]));
-    let panels: Vec<Panel> = shown.iter().map(|step| panel(seen, &quantiles, *step)).collect();
+    shown.sort_by_key(|task| place(&seen.record().tasks[*task]));
+    let panels: Vec<Panel> = shown.iter().map(|task| panel(seen, &quantiles, *task)).collect();
     if panels.is_empty() {
         return None;
     }
-    let rest = match steps.len() - shown.len() {
+    let rest = match tasks.len() - shown.len() {
         0 => String::new(),
-        _ => format!(" Of {} steps, those with the most threads of each mode are shown.", steps.len()),
+        _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
     };
     let about = format!(
         "Latency of {words} by percentile; every nine is as wide as the one before, and the longest of all stands at \
-         the right. Lines are medians over blocks, bars 95% intervals (under 8 blocks the extremes seen), none of one \
-         block.{rest}{}",
-        not_drawn(&seen.others(&arms), "no such operations")
+         the right. Lines are medians over rounds, bars 95% intervals (under 8 rounds the extremes seen), none of one \
+         round.{rest}{}",
+        not_drawn(&seen.others(&variants), "no such operations")
     );
     Some(Chart {
         columns: if panels.len() > 1 { 2 } else { 1 },
         panels,
-        legend: seen.legend(arms, true),
+        legend: seen.legend(variants, true),
         ..Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about)
     })
 }
 
-/// Where a step stands among others: by name, block size and threads.
-pub fn place(step: &StepInfo) -> (String, Option<(u64, u32)>) {
-    (step.id.name.clone(), matrix::place(&step.id))
+/// Where a task stands among others: by name, block size and threads.
+pub fn place(task: &TaskInfo) -> (String, Option<(u64, u32)>) {
+    (task.id.name.clone(), matrix::place(&task.id))
 }
 
-/// All steps where they are few; else of each name those with the most threads.
-pub fn chosen(seen: &Seen, steps: &[usize]) -> Vec<usize> {
-    if steps.len() <= MOST {
-        return steps.to_vec();
+/// All tasks where they are few; else of each name those with the most threads.
+pub fn chosen(seen: &Seen, tasks: &[usize]) -> Vec<usize> {
+    if tasks.len() <= MOST {
+        return tasks.to_vec();
     }
-    let threads = |step: &usize| {
-        let id = &seen.record().steps[*step].id;
+    let threads = |task: &usize| {
+        let id = &seen.record().tasks[*task].id;
         let count = id.params.get("threads").or(id.params.get("clients"));
         count.and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
-    let name = |step: &usize| seen.record().steps[*step].id.name.as_str();
-    let most = |of: &str| steps.iter().filter(|step| name(step) == of).map(threads).max().unwrap_or(0);
-    steps.iter().copied().filter(|step| threads(step) == most(name(step))).take(MOST).collect()
+    let name = |task: &usize| seen.record().tasks[*task].id.name.as_str();
+    let most = |of: &str| tasks.iter().filter(|task| name(task) == of).map(threads).max().unwrap_or(0);
+    tasks.iter().copied().filter(|task| threads(task) == most(name(task))).take(MOST).collect()
 }
 
-fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], step: usize) -> Panel {
+fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
     let mut marks = vec![];
     let (mut low, mut high) = (f64::INFINITY, 0f64);
-    for (arm, colour) in seen.colours.iter().copied().enumerate() {
+    for (variant, colour) in seen.colours.iter().copied().enumerate() {
         let mut points = vec![];
         for (_, at, grid) in quantiles {
             let values: Vec<f64> =
-                grid.values[step][arm].iter().copied().filter(|value| *value > 0.0).collect();
+                grid.values[task][variant].iter().copied().filter(|value| *value > 0.0).collect();
             let Some(middle) = median(&values) else { continue };
             points.push((*at, middle));
             (low, high) = (low.min(middle), high.max(middle));
@@ -113,12 +113,12 @@ fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], step: usize) -> Panel {
                 marks.push(Mark::Up { x: *at, y: (typical.low, typical.high), colour });
             }
         }
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash: seen.dashes[arm] });
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
+        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash: seen.dashes[variant] });
+        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(variant) }));
     }
     let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
     Panel {
-        title: label(&seen.record().steps[step]),
+        title: label(&seen.record().tasks[task]),
         x: Axis { label: "percentile".into(), range: (0.0, 4.0), log: false, ticks, grid: true },
         y: Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds),
         marks,

@@ -1,4 +1,4 @@
-//! How the interval narrowed, block by block.
+//! How the interval narrowed, round by round.
 
 use super::{Kind, Seen, not_drawn};
 use crate::number::plural;
@@ -9,7 +9,7 @@ use crate::plot::{Axis, Chart, Dash, Mark, Panel};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
-/// Intervals by block.
+/// Intervals by round.
 pub struct Narrowing;
 
 /// The most panels.
@@ -30,7 +30,7 @@ impl Kind for Narrowing {
             return vec![];
         }
         let about = format!(
-            "The estimate after every block and its interval; in grey, before block {FIRST_LOOK}, the extremes seen. A \
+            "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
              verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
             match series.len().saturating_sub(MOST) {
                 0 => String::new(),
@@ -39,10 +39,10 @@ impl Kind for Narrowing {
                     plural(rest, "comparison")
                 ),
             },
-            not_drawn(&paired::labels(&short), "under three blocks in which both have a value above zero"),
+            not_drawn(&paired::labels(&short), "under three rounds in which both have a value above zero"),
         );
         let columns = panels.len().min(2);
-        vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, block by block", about) }]
+        vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, round by round", about) }]
     }
 }
 
@@ -51,7 +51,7 @@ fn panel(seen: &Seen, paired: &Paired) -> Panel {
         .into_iter()
         .filter_map(|n| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?)))
         .collect();
-    let colour = paired.arm.map_or(PURPLE, |arm| seen.colours[arm]);
+    let colour = paired.variant.map_or(PURPLE, |variant| seen.colours[variant]);
     let band = |provisional: bool, colour| {
         let of = looks.iter().filter(|(_, ratio)| ratio.provisional == provisional);
         Mark::Band { points: of.map(|(n, ratio)| (*n, ratio.low.ln(), ratio.high.ln())).collect(), colour }
@@ -74,7 +74,7 @@ fn panel(seen: &Seen, paired: &Paired) -> Panel {
     }
     Panel {
         title: paired.label.clone(),
-        x: Axis::linear("blocks", 1.0, last, |n| if n.fract() == 0.0 { trimmed(n) } else { String::new() }),
+        x: Axis::linear("rounds", 1.0, last, |n| if n.fract() == 0.0 { trimmed(n) } else { String::new() }),
         y: Axis::changes("difference", low, high),
         marks,
         height: 190,
@@ -85,16 +85,16 @@ fn is_wide(mark: &Mark) -> bool {
     matches!(mark, Mark::Band { points, .. } if points.len() > 1)
 }
 
-/// After how many blocks to look: each of few, fewer of many.
-fn looks(blocks: usize) -> Vec<usize> {
-    if blocks <= LOOKS {
-        return (2..=blocks).collect();
+/// After how many rounds to look: each of few, fewer of many.
+fn looks(rounds: usize) -> Vec<usize> {
+    if rounds <= LOOKS {
+        return (2..=rounds).collect();
     }
-    let ratio = (blocks as f64 / 8.0).powf(1.0 / (LOOKS - 8) as f64);
+    let ratio = (rounds as f64 / 8.0).powf(1.0 / (LOOKS - 8) as f64);
     let mut looks: Vec<usize> =
         (2..8).chain((0..=LOOKS - 8).map(|at| (8.0 * ratio.powi(at as i32)).round() as usize)).collect();
-    looks.push(blocks);
-    looks.retain(|look| *look <= blocks);
+    looks.push(rounds);
+    looks.retain(|look| *look <= rounds);
     looks.dedup();
     looks
 }

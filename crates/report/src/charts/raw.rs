@@ -4,7 +4,7 @@ use super::bars::{MOST, REACH};
 use super::{Kind, Seen, listed, not_drawn, tasks, typical};
 use crate::number::{plural, with_unit};
 use crate::plot::colour::theme;
-use crate::plot::{Axis, Chart, Mark, Panel, Variant};
+use crate::plot::{Axis, Chart, Form, Mark, Panel};
 use crate::sections::matrix;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
@@ -28,19 +28,21 @@ impl Kind for Raw {
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let (info, tasks) = (&analysis.metric, tasks(seen.record(), &analysis.grid));
-    let arms: Vec<usize> = (0..seen.record().arms.len())
-        .filter(|arm| tasks.iter().any(|(_, values)| values[*arm].iter().any(|value| !value.is_nan())))
+    let variants: Vec<usize> = (0..seen.record().variants.len())
+        .filter(|variant| {
+            tasks.iter().any(|(_, values)| values[*variant].iter().any(|value| !value.is_nan()))
+        })
         .collect();
-    if tasks.is_empty() || arms.len() < 2 {
+    if tasks.is_empty() || variants.len() < 2 {
         return None;
     }
-    let rest = left_out(seen, &arms, &tasks);
+    let rest = left_out(seen, &variants, &tasks);
     let mut panels = vec![];
     if tasks.len() > 1 && analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
         let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
         panels.push(panel(
             seen,
-            &arms,
+            &variants,
             format!("TOTAL of {}", plural(tasks.len(), "task")),
             &sums(&all),
             info.unit,
@@ -49,30 +51,31 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     if tasks.len() <= MOST {
         panels.extend(parallel(tasks.len(), |at| {
             let (name, values) = &tasks[at as usize];
-            panel(seen, &arms, name.clone(), values, info.unit)
+            panel(seen, &variants, name.clone(), values, info.unit)
         }));
     }
     let about = format!(
-        "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over blocks; its \
-         whisker the 95% interval of the typical value (under 8 blocks the extremes seen), which includes the drift \
-         of the machine that comparisons within blocks are free of. One that goes on beyond the picture has an arrow \
+        "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over rounds; its \
+         whisker the 95% interval of the typical value (under 8 rounds the extremes seen), which includes the drift \
+         of the machine that comparisons within rounds are free of. One that goes on beyond the picture has an arrow \
          and its end behind it.{rest}",
         info.help
     );
     Some(Chart {
-        variant: Variant::Raw,
+        form: Form::Raw,
         columns: if panels.len() > 1 { 2 } else { 1 },
         panels,
-        legend: seen.legend(arms, false),
+        legend: seen.legend(variants, false),
         ..Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about)
     })
     .filter(|chart| !chart.panels.is_empty())
 }
 
 /// What has no bar or no whisker, and why.
-fn left_out(seen: &Seen, arms: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> String {
-    let all = 0..seen.record().arms.len();
-    let none: Vec<String> = all.filter(|arm| !arms.contains(arm)).map(|arm| seen.name(arm).into()).collect();
+fn left_out(seen: &Seen, variants: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> String {
+    let all = 0..seen.record().variants.len();
+    let none: Vec<String> =
+        all.filter(|variant| !variants.contains(variant)).map(|variant| seen.name(variant).into()).collect();
     let mut words = not_drawn(&none, "no value");
     if tasks.len() > MOST {
         words.push_str(&format!(
@@ -80,36 +83,40 @@ fn left_out(seen: &Seen, arms: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> 
             plural(tasks.len(), "task")
         ));
     }
-    let known = |arm: usize, values: &[Vec<f64>]| values[arm].iter().filter(|value| !value.is_nan()).count();
+    let known =
+        |variant: usize, values: &[Vec<f64>]| values[variant].iter().filter(|value| !value.is_nan()).count();
     let of = |count: usize| -> Vec<String> {
-        let places =
-            tasks.iter().flat_map(|(task, values)| arms.iter().map(move |arm| (task, *values, *arm)));
-        let found = places.filter(|(_, values, arm)| known(*arm, values) == count);
-        found.map(|(task, _, arm)| format!("{} in {task}", seen.name(arm))).collect()
+        let places = tasks
+            .iter()
+            .flat_map(|(task, values)| variants.iter().map(move |variant| (task, *values, *variant)));
+        let found = places.filter(|(_, values, variant)| known(*variant, values) == count);
+        found.map(|(task, _, variant)| format!("{} in {task}", seen.name(variant))).collect()
     };
     words.push_str(&not_drawn(&of(0), "no value"));
     match of(1) {
         one if one.is_empty() => {}
-        one => words.push_str(&format!(" Without an interval, which takes two blocks: {}.", listed(&one))),
+        one => words.push_str(&format!(" Without an interval, which takes two rounds: {}.", listed(&one))),
     }
     words
 }
 
-fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: Unit) -> Panel {
-    let shown: Vec<_> =
-        arms.iter().map(|arm| (*arm, median(&values[*arm]), typical(&values[*arm]))).collect();
+fn panel(seen: &Seen, variants: &[usize], title: String, values: &[Vec<f64>], unit: Unit) -> Panel {
+    let shown: Vec<_> = variants
+        .iter()
+        .map(|variant| (*variant, median(&values[*variant]), typical(&values[*variant])))
+        .collect();
     let longest = shown.iter().filter_map(|(_, middle, _)| *middle).fold(0.0, f64::max);
     let furthest = shown.iter().filter_map(|(_, _, typical)| typical.map(|t| t.high)).fold(longest, f64::max);
     // Of bars of zero only the intervals are seen.
     let limit = if longest > 0.0 { furthest.min(longest * REACH) } else { furthest };
     let mut marks = vec![];
-    for (row, (arm, middle, typical)) in shown.iter().enumerate() {
+    for (row, (variant, middle, typical)) in shown.iter().enumerate() {
         let Some(middle) = middle else { continue };
         let at = Axis::slot(row);
         marks.push(Mark::Box {
             x: (0.0, *middle),
             y: (at - 0.38, at + 0.38),
-            colour: seen.colours[*arm],
+            colour: seen.colours[*variant],
             opacity: 1.0,
         });
         if let Some(typical) = typical {
@@ -124,12 +131,12 @@ fn panel(seen: &Seen, arms: &[usize], title: String, values: &[Vec<f64>], unit: 
             strong: false,
         });
     }
-    let names: Vec<String> = arms.iter().map(|arm| seen.name(*arm).to_string()).collect();
+    let names: Vec<String> = variants.iter().map(|variant| seen.name(*variant).to_string()).collect();
     Panel {
         title,
         x: Axis::from_zero("", limit * 1.3, unit),
         y: Axis::names(&names),
         marks,
-        height: 54 + 17 * arms.len() as u32,
+        height: 54 + 17 * variants.len() as u32,
     }
 }

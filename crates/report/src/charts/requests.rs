@@ -1,4 +1,4 @@
-//! What a request costs: bars for each arm, and what was spent over the load, with the line that fits it.
+//! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
 use super::bars::REACH;
 use super::{Kind, Seen, not_drawn};
@@ -20,9 +20,9 @@ const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_req
 /// Requests a second.
 const LOAD: &str = "request_rate";
 
-/// The windows of one arm: loads and spendings, both a second.
+/// The windows of one variant: loads and spendings, both a second.
 struct Service {
-    arm: usize,
+    variant: usize,
     load: Vec<f64>,
     spent: Vec<f64>,
 }
@@ -51,12 +51,12 @@ impl Kind for Requests {
         if costs.is_empty() {
             return vec![];
         }
-        let arms = || {
-            (0..seen.record().arms.len())
-                .filter(|arm| costs.iter().any(|(_, of)| of.iter().any(|s| s.arm == *arm)))
+        let variants = || {
+            (0..seen.record().variants.len())
+                .filter(|variant| costs.iter().any(|(_, of)| of.iter().any(|s| s.variant == *variant)))
         };
         let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
-        let drawn: Vec<usize> = arms().collect();
+        let drawn: Vec<usize> = variants().collect();
         let rest = not_drawn(&zeros, "zero throughout")
             + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
         let chart = |id: &str,
@@ -66,7 +66,7 @@ impl Kind for Requests {
                      shapes: bool| Chart {
             columns: if costs.len() > 1 { 2 } else { 1 },
             panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
-            legend: seen.legend(arms(), shapes),
+            legend: seen.legend(variants(), shapes),
             ..Chart::new(id, title, format!("{about}{rest}"))
         };
         vec![
@@ -95,14 +95,14 @@ fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
     let Some((_, grid)) = seen.grid(cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
-        seen.record().steps.iter().map(|step| step.id.params.contains_key("rate")).collect();
-    let serves = |step: usize| rated[step] || !rated.contains(&true);
-    let service = |arm: usize| {
-        let mut service = Service { arm, load: vec![], spent: vec![] };
-        // Block by block: neighbours in time stay neighbours.
-        for block in 0..grid.blocks.len() {
-            for step in (0..grid.values.len()).filter(|step| serves(*step)) {
-                let (load, cost) = (loads.values[step][arm][block], grid.values[step][arm][block]);
+        seen.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
+    let serves = |task: usize| rated[task] || !rated.contains(&true);
+    let service = |variant: usize| {
+        let mut service = Service { variant, load: vec![], spent: vec![] };
+        // Round by round: neighbours in time stay neighbours.
+        for round in 0..grid.rounds.len() {
+            for task in (0..grid.values.len()).filter(|task| serves(*task)) {
+                let (load, cost) = (loads.values[task][variant][round], grid.values[task][variant][round]);
                 if load > 0.0 && cost.is_finite() {
                     service.load.push(load);
                     service.spent.push(load * cost);
@@ -111,7 +111,7 @@ fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
         }
         service
     };
-    (0..seen.record().arms.len()).map(service).filter(|service| service.load.len() > 1).collect()
+    (0..seen.record().variants.len()).map(service).filter(|service| service.load.len() > 1).collect()
 }
 
 fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
@@ -123,7 +123,7 @@ fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
     for (row, (service, ratio)) in services.iter().zip(&ratios).enumerate() {
         let Some(ratio) = ratio else { continue };
         let at = Axis::slot(row);
-        let colour = seen.colours[service.arm];
+        let colour = seen.colours[service.variant];
         marks.push(Mark::Box { x: (0.0, ratio.value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 });
         let estimate = ratio.estimate();
         if let Some(estimate) = estimate {
@@ -138,7 +138,7 @@ fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
             strong: false,
         });
     }
-    let names: Vec<String> = services.iter().map(|service| seen.name(service.arm).to_string()).collect();
+    let names: Vec<String> = services.iter().map(|service| seen.name(service.variant).to_string()).collect();
     Panel {
         title: cost.to_string(),
         x: Axis::from_zero("a request", limit * 1.3, Unit::Seconds),
@@ -155,20 +155,20 @@ fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
     let (load, spent) = (most(|service| &service.load) * 1.05, most(|service| &service.spent) * 1.1);
     let mut marks = vec![];
     for service in services {
-        let colour = seen.colours[service.arm];
+        let colour = seen.colours[service.variant];
         if let Some(line) = Line::of(service.windows()) {
-            const STEPS: u32 = 24;
-            let at = |step: u32| load * f64::from(step) / f64::from(STEPS);
-            let band = (0..=STEPS).filter_map(|step| {
-                let spent = line.interval(at(step))?;
-                Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
+            const TASKS: u32 = 24;
+            let at = |task: u32| load * f64::from(task) / f64::from(TASKS);
+            let band = (0..=TASKS).filter_map(|task| {
+                let spent = line.interval(at(task))?;
+                Some((at(task), spent.low.max(0.0), spent.high.max(0.0)))
             });
             marks.push(Mark::Band { points: band.collect(), colour });
-            let dash = seen.dashes[service.arm];
+            let dash = seen.dashes[service.variant];
             let points = [0.0, load].map(|load| (load, line.at(load).0.max(0.0))).to_vec();
             marks.push(Mark::Line { points, colour, width: 1.5, dash });
         }
-        let shape = Shape::of_series(service.arm);
+        let shape = Shape::of_series(service.variant);
         let points = service.load.iter().copied().zip(service.spent.iter().copied());
         marks.extend(points.map(|at| Mark::Dot { at, colour, shape }));
     }

@@ -1,4 +1,4 @@
-//! Where arms differ in the I/O scheduler: each filesystem in per cent of the best under the same scheduler, and in per
+//! Where variants differ in the I/O scheduler: each filesystem in per cent of the best under the same scheduler, and in per
 //! cent of what it reaches under its own best one.
 
 use super::bars::{bar, limit};
@@ -26,8 +26,8 @@ impl Kind for Schedulers {
             return vec![];
         }
         let charts = analysis.tasks().filter_map(|task| {
-            let at = seen.record().step(&task.step.id)?;
-            let (name, id) = (label(&task.step), task.step.id.to_string());
+            let at = seen.record().task(&task.task.id)?;
+            let (name, id) = (label(&task.task), task.task.id.to_string());
             let of = Task { seen, crossed: &crossed, metric, name, id, values: &grid.values[at] };
             Some([of.under_each_scheduler(), of.of_each_filesystem()])
         });
@@ -42,7 +42,7 @@ struct Task<'a> {
     metric: &'a MetricInfo,
     name: String,
     id: String,
-    /// `[arm][block]`
+    /// `[variant][round]`
     values: &'a [Vec<f64>],
 }
 
@@ -69,25 +69,25 @@ impl Task<'_> {
         (panels, bars): (&[String], &[String]),
         groups: &[Vec<Option<usize>>],
     ) -> Chart {
-        let compared: Vec<Comparison> = groups.iter().map(|arms| self.compared(arms)).collect();
+        let compared: Vec<Comparison> = groups.iter().map(|variants| self.compared(variants)).collect();
         let limit = limit(compared.iter());
-        let panel = |((title, arms), comparison): ((&String, &Vec<Option<usize>>), &Comparison)| {
-            let row = |(row, arm): (usize, &Option<usize>)| {
-                let (at, colour) = (Axis::slot(row), self.seen.colours[self.crossed.first((*arm)?)]);
+        let panel = |((title, variants), comparison): ((&String, &Vec<Option<usize>>), &Comparison)| {
+            let row = |(row, variant): (usize, &Option<usize>)| {
+                let (at, colour) = (Axis::slot(row), self.seen.colours[self.crossed.first((*variant)?)]);
                 Some(bar(comparison, row, colour, (at - 0.38, at + 0.38), limit))
             };
             Panel {
                 title: title.clone(),
                 x: Axis::from_zero("", limit * 1.3, Unit::Percent),
                 y: Axis::names(bars),
-                marks: arms.iter().enumerate().filter_map(row).flatten().collect(),
+                marks: variants.iter().enumerate().filter_map(row).flatten().collect(),
                 height: 56 + 20 * bars.len() as u32,
             }
         };
         let about = format!(
-            "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within blocks (under 8 \
-             blocks the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
-             beyond the picture has an arrow and its end behind it. Arms of a panel that share a letter were not told \
+            "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
+             rounds the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
+             beyond the picture has an arrow and its end behind it. Variants of a panel that share a letter were not told \
              apart.{}",
             self.metric.id,
             self.left_out((panels, bars), groups, &compared)
@@ -107,10 +107,10 @@ impl Task<'_> {
         compared: &[Comparison],
     ) -> String {
         let (mut lacking, mut apart) = (vec![], vec![]);
-        for ((panel, arms), comparison) in panels.iter().zip(groups).zip(compared) {
-            for (row, arm) in arms.iter().enumerate() {
-                let (name, result) = (format!("{} in {panel}", bars[row]), &comparison.arms[row]);
-                if arm.is_none() || result.blocks == 0 {
+        for ((panel, variants), comparison) in panels.iter().zip(groups).zip(compared) {
+            for (row, variant) in variants.iter().enumerate() {
+                let (name, result) = (format!("{} in {panel}", bars[row]), &comparison.variants[row]);
+                if variant.is_none() || result.rounds == 0 {
                     lacking.push(name);
                 } else if comparison.best() != Some(row) && result.ratio.is_none() {
                     apart.push(name);
@@ -118,14 +118,16 @@ impl Task<'_> {
             }
         }
         not_drawn(&lacking, "no value")
-            + &not_drawn(&apart, "no block in which it and the best are above zero")
+            + &not_drawn(&apart, "no round in which it and the best are above zero")
     }
 
-    /// How some arms compare; where there is none, nothing does.
-    fn compared(&self, arms: &[Option<usize>]) -> Comparison {
+    /// How some variants compare; where there is none, nothing does.
+    fn compared(&self, variants: &[Option<usize>]) -> Comparison {
         let none = vec![f64::NAN; self.values.first().map_or(0, Vec::len)];
-        let values: Vec<Vec<f64>> =
-            arms.iter().map(|arm| arm.map_or(none.clone(), |arm| self.values[arm].clone())).collect();
+        let values: Vec<Vec<f64>> = variants
+            .iter()
+            .map(|variant| variant.map_or(none.clone(), |variant| self.values[variant].clone()))
+            .collect();
         compare(&values, self.metric.direction)
     }
 }

@@ -24,24 +24,26 @@ impl Kind for Spent {
     }
 
     fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let mut by_arm: BTreeMap<usize, BTreeMap<&str, f64>> = BTreeMap::new();
+        let mut by_variant: BTreeMap<usize, BTreeMap<&str, f64>> = BTreeMap::new();
         for cell in &seen.record().cells {
             for (name, ns) in &cell.spent {
-                *by_arm.entry(cell.arm).or_default().entry(name).or_default() += *ns as f64 / 1e9;
+                *by_variant.entry(cell.variant).or_default().entry(name).or_default() += *ns as f64 / 1e9;
             }
         }
-        by_arm.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
-        if by_arm.is_empty() {
+        by_variant.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
+        if by_variant.is_empty() {
             return vec![];
         }
-        let most =
-            by_arm.values().filter_map(|parts| parts.get("total")).fold(0f64, |most, total| most.max(*total));
-        let names: Vec<String> = by_arm.keys().map(|arm| seen.name(*arm).to_string()).collect();
+        let most = by_variant
+            .values()
+            .filter_map(|parts| parts.get("total"))
+            .fold(0f64, |most, total| most.max(*total));
+        let names: Vec<String> = by_variant.keys().map(|variant| seen.name(*variant).to_string()).collect();
         let panel = Panel {
             title: String::new(),
             x: Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds),
             y: Axis::names(&names),
-            marks: by_arm.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
+            marks: by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
             height: 60 + 30 * names.len() as u32,
         };
         let mut legend: Vec<Key> = (PARTS.iter())
@@ -56,7 +58,7 @@ impl Kind for Spent {
             colour: theme::PAPER,
             sign: Sign::Area(1.0),
         });
-        let about = "The time of all cells of an arm, added up: what was timed, making and mounting filesystems, waiting \
+        let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
                      until the machine was settled, and the rest. Sums are exact and have no interval.";
         vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
     }

@@ -1,4 +1,4 @@
-//! Strip plots: the difference of every block, with the estimate and its interval.
+//! Strip plots: the difference of every round, with the estimate and its interval.
 
 use super::{Kind, Seen, not_drawn};
 use crate::paired::{self, Paired};
@@ -10,7 +10,7 @@ use fsarena_stats::ratio::Ratio;
 /// Strip plots of paired differences.
 pub struct Strips;
 
-/// The most dots of one strip: of more, every n-th block is shown.
+/// The most dots of one strip: of more, every n-th round is shown.
 const DOTS: usize = 200;
 
 impl Kind for Strips {
@@ -31,27 +31,27 @@ impl Kind for Strips {
         let names: Vec<String> = series.iter().map(|paired| paired.label.clone()).collect();
         let panel = Panel {
             title: String::new(),
-            x: Axis::changes("difference within a block", ends.0, ends.1),
+            x: Axis::changes("difference within a round", ends.0, ends.1),
             y: Axis::names(&names),
             marks: std::iter::once(line_of_no_difference(series.len()))
                 .chain(series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired)))
                 .collect(),
             height: 60 + 34 * series.len() as u32,
         };
-        let about = "Every dot is the difference of two arms in one block; the diamond is the Hodges–Lehmann estimate \
-                     and the line its 95% interval (under 8 blocks the extremes seen). Where the line crosses \"same\", \
+        let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
+                     and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
                      nothing was told apart.";
         let thinned = series.iter().any(|paired| paired.d.len() > DOTS);
         let about = format!(
             "{about}{}{}",
-            if thinned { " Of many blocks every n-th is a dot; the estimate is over all." } else { "" },
+            if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
             not_drawn(
                 &paired::labels(&short),
-                "one block in which both have a value above zero, and an interval takes two"
+                "one round in which both have a value above zero, and an interval takes two"
             )
         );
         let legend = vec![
-            Key { label: "one block".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
+            Key { label: "one round".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
             Key {
                 label: "estimate and interval".into(),
                 colour: theme::INK,
@@ -61,7 +61,7 @@ impl Kind for Strips {
         vec![Chart {
             panels: vec![panel],
             legend,
-            ..Chart::new("differences", "Differences, block by block", about)
+            ..Chart::new("differences", "Differences, round by round", about)
         }]
     }
 }
@@ -76,12 +76,12 @@ fn line_of_no_difference(rows: usize) -> Mark {
 }
 
 fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
-    let colour = paired.arm.map_or(PURPLE, |arm| seen.colours[arm]);
+    let colour = paired.variant.map_or(PURPLE, |variant| seen.colours[variant]);
     let every = paired.d.len().div_ceil(DOTS);
     let mut marks: Vec<Mark> = (paired.d.iter().enumerate().step_by(every))
-        .map(|(block, d)| {
+        .map(|(round, d)| {
             // Spread by chance, but the same every time.
-            let spread = (mix(block as u64, at as u64) % 1000) as f64 / 1000.0 - 0.5;
+            let spread = (mix(round as u64, at as u64) % 1000) as f64 / 1000.0 - 0.5;
             Mark::Dot { at: (*d, Axis::slot(at) + 0.22 + 0.3 * spread), colour, shape: Shape::Disc }
         })
         .collect();

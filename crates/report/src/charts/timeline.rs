@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Every cell over time.
 pub struct Timeline;
 
-/// The most cells that are drawn one by one; of more, every n-th block.
+/// The most cells that are drawn one by one; of more, every n-th round.
 const MOST: usize = 1500;
 /// How much the mark of a cell covers before which the machine did not settle.
 const UNSETTLED: f64 = 0.2;
@@ -25,8 +25,8 @@ struct Cell {
     from: f64,
     /// Until when it took.
     to: f64,
-    arm: usize,
-    block: u32,
+    variant: usize,
+    round: u32,
     /// Its value: the rate of its tasks, relative to the middle of all cells.
     rate: f64,
     /// Seconds spent on settling.
@@ -47,8 +47,8 @@ impl Kind for Timeline {
         }
         cells.sort_by(|a, b| a.from.total_cmp(&b.from));
         let every = cells.len().div_ceil(MOST) as u32;
-        cells.retain(|cell| cell.block % every == 0);
-        let arms: Vec<usize> = cells.iter().map(|cell| cell.arm).collect();
+        cells.retain(|cell| cell.round % every == 0);
+        let variants: Vec<usize> = cells.iter().map(|cell| cell.variant).collect();
         let metric = seen.report.analyses.first().map_or(String::new(), over_all);
         let about = format!(
             "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
@@ -57,12 +57,12 @@ impl Kind for Timeline {
              machine did not settle in time. A point is one measurement and has no interval.{}{}",
             match every {
                 1 => String::new(),
-                every => format!(" Every {} block is drawn.", ordinal(every.into())),
+                every => format!(" Every {} round is drawn.", ordinal(every.into())),
             },
-            not_drawn(&seen.others(&arms), "no cell with a value of every task"),
+            not_drawn(&seen.others(&variants), "no cell with a value of every task"),
         );
         let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
-        let drawn = (0..seen.record().arms.len()).filter(|arm| arms.contains(arm));
+        let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
         let mut legend = seen.legend(drawn, true);
         legend.push(Key { label: "settling".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
         if cells.iter().any(|cell| cell.warm_up > 0.0) {
@@ -84,11 +84,11 @@ fn cells(seen: &Seen) -> Vec<Cell> {
     let Some(analysis) = seen.report.analyses.first() else { return vec![] };
     let Some((info, rows)) = record.metric(&analysis.metric.id) else { return vec![] };
     let warm_ups = record.metric("warmup_ns").map(|(_, rows)| rows);
-    // The mean logarithm: cells with the same steps compare, whatever the steps weigh.
+    // The mean logarithm: cells with the same tasks compare, whatever the tasks weigh.
     let mut sums = vec![(0.0, 0usize, 0.0); record.cells.len()];
     for (row, value) in rows.iter().enumerate() {
         let sum = &mut sums[record.samples.cell[row] as usize];
-        if *value > 0.0 && record.steps[record.samples.step[row] as usize].in_composite {
+        if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_composite {
             *sum = (sum.0 + value.ln(), sum.1 + 1, sum.2);
         }
         let warm_up = warm_ups.as_ref().map(|rows| rows[row]).filter(|ns| !ns.is_nan());
@@ -116,8 +116,8 @@ fn cells(seen: &Seen) -> Vec<Cell> {
             Cell {
                 from: cell.started_at - begun,
                 to: cell.started_at - begun + spent("total"),
-                arm: cell.arm,
-                block: cell.block,
+                variant: cell.variant,
+                round: cell.round,
                 rate: 100.0 * (sign * (level - middle)).exp(),
                 settling: spent("settle"),
                 warm_up: sums[at].2,
@@ -126,11 +126,11 @@ fn cells(seen: &Seen) -> Vec<Cell> {
         .collect()
 }
 
-/// The cells before a step of which the machine did not settle in time: block and arm.
+/// The cells before a task of which the machine did not settle in time: round and variant.
 fn unsettled(record: &RunRecord) -> BTreeSet<(u32, usize)> {
     let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout);
-    let arm = |name: &str| record.arms.iter().position(|arm| arm.name == name);
-    timeouts.filter_map(|(block, note)| Some(((*block)?, arm(note.arm.as_deref()?)?))).collect()
+    let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
+    timeouts.filter_map(|(round, note)| Some(((*round)?, variant(note.variant.as_deref()?)?))).collect()
 }
 
 fn time_axis(cells: &[Cell]) -> Axis {
@@ -141,7 +141,7 @@ fn time_axis(cells: &[Cell]) -> Axis {
 fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
     let late = unsettled(seen.record());
-    let unsettled = cells.iter().filter(|cell| late.contains(&(cell.block, cell.arm)));
+    let unsettled = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
     let mut marks: Vec<Mark> = unsettled
         .map(|cell| Mark::Box {
             x: (cell.from, cell.to),
@@ -150,13 +150,13 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
             opacity: UNSETTLED,
         })
         .collect();
-    for (arm, colour) in seen.colours.iter().copied().enumerate() {
+    for (variant, colour) in seen.colours.iter().copied().enumerate() {
         let points: Vec<(f64, f64)> =
-            cells.iter().filter(|cell| cell.arm == arm).map(|cell| (cell.from, cell.rate)).collect();
+            cells.iter().filter(|cell| cell.variant == variant).map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
-            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0, dash: seen.dashes[arm] });
+            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0, dash: seen.dashes[variant] });
         }
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(arm) }));
+        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(variant) }));
     }
     Panel {
         title: "throughput, median of all cells = 100%".into(),

@@ -9,7 +9,7 @@ use fsarena_core::record::RunRecord;
 /// nothing.
 ///
 /// # Errors
-/// Where a run does not know the metric, or has no arm or no step in common with the first; where the first is a watch
+/// Where a run does not know the metric, or has no variant or no task in common with the first; where the first is a watch
 /// and another is none.
 pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<Compared, Error> {
     if records.first().is_some_and(is_watch) {

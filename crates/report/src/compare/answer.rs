@@ -15,7 +15,7 @@ pub struct Figure {
     /// What was measured: a task, a resource.
     pub what: String,
     /// On what; empty where that says nothing.
-    pub arm: String,
+    pub variant: String,
     /// Which of the sides it belongs to.
     pub side: usize,
     /// How many times as much, with its 95% interval. None where one of the two has no values.
@@ -44,7 +44,7 @@ pub enum Class {
     /// The same within the margin.
     Equivalent,
     /// Not told apart.
-    Undecided,
+    Inconclusive,
     /// Of too few values.
     Few,
 }
@@ -60,7 +60,7 @@ impl Figure {
             (Finding::Different, _) => Class::Worse,
             (Finding::Negligible, _) => Class::Negligible,
             (Finding::Equivalent, _) => Class::Equivalent,
-            (Finding::Undecided, _) => Class::Undecided,
+            (Finding::Inconclusive, _) => Class::Inconclusive,
             (Finding::Provisional, _) => Class::Few,
         }
     }
@@ -128,7 +128,7 @@ impl Answer<'_> {
             (Class::Other, "with more or less".into(), false),
             (Class::Negligible, format!("different, but{within}"), false),
             (Class::Equivalent, format!("equivalent{within}"), self.margin.is_some()),
-            (Class::Undecided, "undecided".into(), true),
+            (Class::Inconclusive, "inconclusive".into(), true),
             (Class::Few, "with too few values".into(), false),
         ];
         let said = all.into_iter().filter(|(class, _, always)| *always || count(*class) > 0);
@@ -147,7 +147,7 @@ impl Answer<'_> {
             let of = self.figures.iter().filter(|figure| figure.over_all && figure.what == title);
             let each: Vec<String> = of
                 .filter_map(|figure| {
-                    let name = [figure.arm.as_str(), &self.in_side(figure)].concat();
+                    let name = [figure.variant.as_str(), &self.in_side(figure)].concat();
                     Some(format!("{name} {}, {}", times(figure.ratio?), self.verdict(figure)))
                 })
                 .collect();
@@ -165,7 +165,7 @@ impl Answer<'_> {
             .filter_map(|(class, word)| self.most(class, &format!("Largest differences, {word}")))
             .collect();
         if items.is_empty() {
-            let open = [Class::Undecided, Class::Few];
+            let open = [Class::Inconclusive, Class::Few];
             items.extend(open.into_iter().find_map(|class| {
                 let words =
                     "Nothing was told apart by more than matters. The largest ratio, which may be chance";
@@ -178,10 +178,11 @@ impl Answer<'_> {
     fn most(&self, class: Class, words: &str) -> Option<String> {
         let mut of = self.counted(|figure| figure.class() == class);
         of.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
-        let open = matches!(class, Class::Undecided | Class::Few);
+        let open = matches!(class, Class::Inconclusive | Class::Few);
         let named = of.iter().take(if open { 1 } else { NAMED }).filter_map(|figure| {
-            let arm = if figure.arm.is_empty() { String::new() } else { format!(", {}", figure.arm) };
-            Some(format!("{}{arm}{}: {}", figure.what, self.in_side(figure), times(figure.ratio?)))
+            let variant =
+                if figure.variant.is_empty() { String::new() } else { format!(", {}", figure.variant) };
+            Some(format!("{}{variant}{}: {}", figure.what, self.in_side(figure), times(figure.ratio?)))
         });
         let named: Vec<String> = named.collect();
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
@@ -199,7 +200,7 @@ impl Answer<'_> {
             Class::Other => "different".into(),
             Class::Negligible => "different, but by less than matters".into(),
             Class::Equivalent => "equivalent".into(),
-            Class::Undecided => "undecided".into(),
+            Class::Inconclusive => "inconclusive".into(),
             Class::Few => "of too few values".into(),
         }
     }
@@ -220,8 +221,8 @@ mod tests {
 
     fn figure(what: &str, finding: Finding, value: f64) -> Figure {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
-        let (arm, direction) = ("xfs".into(), Direction::Lower);
-        Figure { what: what.into(), arm, side: 0, ratio, finding, direction, over_all: false, then: None }
+        let (variant, direction) = ("xfs".into(), Direction::Lower);
+        Figure { what: what.into(), variant, side: 0, ratio, finding, direction, over_all: false, then: None }
     }
 
     fn words(figures: &[Figure], sides: &[&str]) -> Vec<String> {
@@ -237,7 +238,7 @@ mod tests {
             figure("rm", Finding::Different, 2.0),
             figure("tar", Finding::Different, 0.5),
             figure("cat", Finding::Equivalent, 1.0),
-            figure("ls", Finding::Undecided, 1.3),
+            figure("ls", Finding::Inconclusive, 1.3),
             figure("mv", Finding::Negligible, 1.004),
             figure("ln", Finding::Provisional, 9.0),
             Figure { ratio: None, ..figure("none", Finding::Provisional, 1.0) },
@@ -247,7 +248,7 @@ mod tests {
             words(&figures, &["B beside A"]),
             [
                 "B beside A, of 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
-                 1 undecided, 1 with too few values.",
+                 1 inconclusive, 1 with too few values.",
                 "TOTAL: xfs 1.50 times (1.35–1.65), worse.",
                 "Largest differences, worse: rm, xfs: 2.00 times (1.80–2.20); cp, xfs: 1.20 times (1.08–1.32).",
                 "Largest differences, better: tar, xfs: 0.500 times (0.450–0.550).",
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn several_sides_have_a_line_each_and_are_named() {
         let other = Figure { side: 1, ..figure("cp", Finding::Different, 3.0) };
-        let said = words(&[figure("cp", Finding::Undecided, 1.0), other], &["B", "C"]);
+        let said = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(said[0].starts_with("In all, of 2 figures: 0 better, 1 worse"), "{said:?}");
         assert!(
             said[1].starts_with("B, of 1 figure: ") && said[2].starts_with("C, of 1 figure: "),

@@ -241,12 +241,12 @@ fn figure(pair: &Pair, side: usize) -> Option<Figure> {
     let finding = match (provisional, ratio.excludes(1.0)) {
         (true, _) => Finding::Provisional,
         (_, true) => Finding::Different,
-        _ => Finding::Undecided,
+        _ => Finding::Inconclusive,
     };
     let (what, direction) = (pair.resource.title.clone(), Direction::Lower);
     Some(Figure {
         what,
-        arm: String::new(),
+        variant: String::new(),
         side,
         ratio: Some(ratio),
         finding,

@@ -1,4 +1,4 @@
-//! Where two orders of the same arms differ.
+//! Where two orders of the same variants differ.
 
 use crate::document::{Cell, Table};
 use crate::number::three;
@@ -6,9 +6,9 @@ use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
 
-/// Two orders of the same arms on one task.
+/// Two orders of the same variants on one task.
 pub struct Orders<'a> {
-    /// The arms.
+    /// The variants.
     pub names: Vec<&'a str>,
     /// The earlier one.
     pub then: Order,
@@ -18,7 +18,7 @@ pub struct Orders<'a> {
 
 /// One order.
 pub struct Order {
-    /// What orders the arms; less comes first.
+    /// What orders the variants; less comes first.
     values: Vec<f64>,
     /// Which pairs were told apart. None where nothing is known of the spread.
     told_apart: Option<Vec<Vec<bool>>>,
@@ -30,20 +30,22 @@ impl Order {
         Order { values, told_apart: None }
     }
 
-    /// The order of these arms in a comparison. None where one of them has no data.
-    pub fn of_arms(comparison: &Comparison, arms: &[usize]) -> Option<Order> {
-        let place = |arm: &usize| comparison.order.iter().position(|other| other == arm).map(|at| at as f64);
-        let row = |arm: &usize| arms.iter().map(|other| comparison.separated[*arm][*other]).collect();
+    /// The order of these variants in a comparison. None where one of them has no data.
+    pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<Order> {
+        let place =
+            |variant: &usize| comparison.order.iter().position(|other| other == variant).map(|at| at as f64);
+        let row =
+            |variant: &usize| variants.iter().map(|other| comparison.separated[*variant][*other]).collect();
         Some(Order {
-            values: arms.iter().map(place).collect::<Option<_>>()?,
-            told_apart: Some(arms.iter().map(row).collect()),
+            values: variants.iter().map(place).collect::<Option<_>>()?,
+            told_apart: Some(variants.iter().map(row).collect()),
         })
     }
 
-    /// The arms with the least value.
+    /// The variants with the least value.
     fn first(&self) -> Vec<usize> {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
-        (0..self.values.len()).filter(|arm| self.values[*arm] == least).collect()
+        (0..self.values.len()).filter(|variant| self.values[*variant] == least).collect()
     }
 
     fn told_apart(&self, i: usize, j: usize) -> bool {
@@ -54,14 +56,14 @@ impl Order {
     fn decided(&self) -> bool {
         let first = self.first();
         first.len() == 1
-            && (0..self.values.len()).all(|arm| arm == first[0] || self.told_apart(first[0], arm))
+            && (0..self.values.len()).all(|variant| variant == first[0] || self.told_apart(first[0], variant))
     }
 }
 
 impl Orders<'_> {
     /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is not decided.
     fn first(&self, order: &Order) -> String {
-        let names: Vec<&str> = order.first().into_iter().map(|arm| self.names[arm]).collect();
+        let names: Vec<&str> = order.first().into_iter().map(|variant| self.names[variant]).collect();
         let open = names.len() == 1 && !order.decided();
         format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
     }
@@ -71,7 +73,7 @@ impl Orders<'_> {
         (self.first(&self.then), self.first(&self.here))
     }
 
-    /// Whether the same arm is first in both.
+    /// Whether the same variant is first in both.
     pub fn same_first(&self) -> bool {
         self.then.first() == self.here.first()
     }
@@ -94,11 +96,12 @@ impl Orders<'_> {
 
     /// All of it for programs.
     pub fn json(&self) -> Value {
-        let names = |order: &Order| order.first().into_iter().map(|arm| self.names[arm]).collect::<Vec<_>>();
+        let names =
+            |order: &Order| order.first().into_iter().map(|variant| self.names[variant]).collect::<Vec<_>>();
         let change =
             |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "told_apart": sure});
         json!({
-            "arms": self.names,
+            "variants": self.names,
             "first_then": names(&self.then),
             "first_here": names(&self.here),
             "first_here_decided": self.here.decided(),
@@ -127,7 +130,7 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
 }
 
 /// One table of the orders of several runs beside those of the first, whose letter is the first. None where the
-/// first's own orders are not the same in all: its runs have not the same arms or tasks in common with it.
+/// first's own orders are not the same in all: its runs have not the same variants or tasks in common with it.
 pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Table> {
     let (first, others) = pairs.split_first()?;
     let of_first = |pair: &[(&str, &Orders)]| -> Vec<(String, String)> {
@@ -153,5 +156,5 @@ pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Tabl
 
 /// What the signs in [`table`] mean.
 pub const LEGEND: &str = "? marks a first place that was not told apart from all others, a = b equal figures; changes \
-                          in brackets are between arms that were not told apart. τ is Kendall's: 1 is the same order, \
+                          in brackets are between variants that were not told apart. τ is Kendall's: 1 is the same order, \
                           -1 the opposite one.";

@@ -1,4 +1,4 @@
-//! The ratios of a comparison as a picture: a panel for each arm, a row for each task.
+//! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
 use super::answer::{Class, Figure};
 use crate::number::plural;
@@ -72,18 +72,18 @@ impl Picture<'_> {
         about
     }
 
-    /// The panel of a figure: that of its arm, or that of its side where there is no arm.
+    /// The panel of a figure: that of its variant, or that of its side where there is no variant.
     fn group<'f>(&'f self, figure: &'f Figure) -> &'f str {
-        if figure.arm.is_empty() {
+        if figure.variant.is_empty() {
             self.sides.get(figure.side).map_or("", String::as_str)
         } else {
-            &figure.arm
+            &figure.variant
         }
     }
 
     /// Whether sides stand beside each other within a row.
     fn beside(&self, figures: &[&Figure]) -> bool {
-        self.sides.len() > 1 && figures.iter().any(|figure| !figure.arm.is_empty())
+        self.sides.len() > 1 && figures.iter().any(|figure| !figure.variant.is_empty())
     }
 
     fn panel(&self, title: &str, figures: &[&Figure], rows: &[String], range: (f64, f64)) -> Panel {
@@ -98,8 +98,8 @@ impl Picture<'_> {
         for figure in figures {
             let Some(at) = rows.iter().position(|row| *row == figure.what) else { continue };
             let (offset, sign) = if series > 1 {
-                let step = 0.72 / series as f64;
-                let offset = 0.36 - step * (figure.side as f64 + 0.5);
+                let task = 0.72 / series as f64;
+                let offset = 0.36 - task * (figure.side as f64 + 0.5);
                 (offset, (colours[figure.side], Shape::of_series(figure.side)))
             } else {
                 (0.0, sign(figure.class()))
@@ -132,7 +132,7 @@ impl Picture<'_> {
                 (Class::Other, "different"),
                 (Class::Negligible, "different, but by less than matters"),
                 (Class::Equivalent, "equivalent"),
-                (Class::Undecided, "undecided"),
+                (Class::Inconclusive, "inconclusive"),
                 (Class::Few, "too few values"),
             ];
             let there = |class: Class| figures.iter().any(|figure| figure.class() == class);
@@ -225,7 +225,7 @@ fn sign(class: Class) -> (Colour, Shape) {
         Class::Worse => (VERMILLION, Shape::Diamond),
         Class::Other => (BLUE, Shape::Diamond),
         Class::Negligible | Class::Equivalent => (BLUE, Shape::Square),
-        Class::Undecided | Class::Few => (theme::SOFT, Shape::Disc),
+        Class::Inconclusive | Class::Few => (theme::SOFT, Shape::Disc),
     }
 }
 
@@ -257,10 +257,10 @@ mod tests {
     use fsarena_core::sample::Direction;
     use fsarena_stats::cost::Estimate;
 
-    fn figure(what: String, arm: &str, side: usize, value: f64) -> Figure {
+    fn figure(what: String, variant: &str, side: usize, value: f64) -> Figure {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
-        let (finding, direction) = (Finding::Undecided, Direction::Lower);
-        Figure { what, arm: arm.into(), side, ratio, finding, direction, over_all: false, then: None }
+        let (finding, direction) = (Finding::Inconclusive, Direction::Lower);
+        Figure { what, variant: variant.into(), side, ratio, finding, direction, over_all: false, then: None }
     }
 
     fn chart(figures: &[Figure], sides: &[&str]) -> Option<Chart> {
@@ -270,9 +270,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_for_each_arm_and_1_is_on_every_axis() {
+    fn a_panel_for_each_variant_and_1_is_on_every_axis() {
         let figures: Vec<Figure> =
-            ["ext4", "xfs"].iter().map(|arm| figure("cp".into(), arm, 0, 1.5)).collect();
+            ["ext4", "xfs"].iter().map(|variant| figure("cp".into(), variant, 0, 1.5)).collect();
         let chart = chart(&figures, &["B"]).unwrap();
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
         for panel in &chart.panels {

@@ -30,7 +30,8 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     }
     let mut compared = Compared { title: format!("published:{}", published.name()), ..Compared::default() };
     let alone = without_summaries(published);
-    let services: Vec<Service> = alone.arms().into_iter().map(|arm| service(&alone, arm)).collect();
+    let services: Vec<Service> =
+        alone.variants().into_iter().map(|variant| service(&alone, variant)).collect();
     let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
     let (pairs, paired) = (cost::pairs(&services, &resources), paired(&alone));
     let (recomputed, concluded) = (recompute(published), concluded(&alone)?);
@@ -52,7 +53,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     conclusions::add_then(document, &concluded);
     compared.method.heading(2, "How it was compared");
     compared.method.text(format!(
-        "Each of the {} samples is a block: the services were sampled at the same times, so what the time of day did \
+        "Each of the {} samples is a round: the services were sampled at the same times, so what the time of day did \
          to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
          what the machines themselves differed by is in every figure.",
         alone.samples().len()
@@ -64,10 +65,10 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(2, format!("{} = {} / {}", made.metric, made.above, made.below));
     let mut table = Table::figures(vec!["sample".into()]);
-    table.header.extend(published.arms().iter().map(|arm| arm.to_string()));
+    table.header.extend(published.variants().iter().map(|variant| variant.to_string()));
     for sample in published.samples() {
-        let cells = published.arms().into_iter().map(|arm| {
-            let value = |metric: &str| published.sampled(sample, arm, metric).map(|figure| figure.value);
+        let cells = published.variants().into_iter().map(|variant| {
+            let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
             match (value(&made.above), value(&made.below)) {
                 (Some(above), Some(below)) if below > 0.0 => Cell::from(format!("{:.2}", above / below)),
                 _ => "–".into(),
@@ -85,17 +86,18 @@ fn without_summaries(published: &Published) -> Published {
     alone
 }
 
-fn series(published: &Published, arm: &str, metric: &str) -> Vec<f64> {
-    let value = |sample: &str| published.sampled(sample, arm, metric).map_or(f64::NAN, |figure| figure.value);
+fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
+    let value =
+        |sample: &str| published.sampled(sample, variant, metric).map_or(f64::NAN, |figure| figure.value);
     published.samples().into_iter().map(value).collect()
 }
 
-fn service(published: &Published, arm: &str) -> Service {
+fn service(published: &Published, variant: &str) -> Service {
     let below = published.derived.first().map_or("", |made| made.below.as_str());
     Service {
-        name: arm.into(),
-        load: series(published, arm, below),
-        spent: published.derived.iter().map(|made| series(published, arm, &made.above)).collect(),
+        name: variant.into(),
+        load: series(published, variant, below),
+        spent: published.derived.iter().map(|made| series(published, variant, &made.above)).collect(),
     }
 }
 
@@ -120,13 +122,14 @@ struct Paired<'a> {
 fn paired(published: &Published) -> Vec<Paired<'_>> {
     let mut all = vec![];
     for made in &published.derived {
-        let per_request = |arm: &str| -> Vec<f64> {
-            let (above, below) = (series(published, arm, &made.above), series(published, arm, &made.below));
+        let per_request = |variant: &str| -> Vec<f64> {
+            let (above, below) =
+                (series(published, variant, &made.above), series(published, variant, &made.below));
             above.iter().zip(&below).map(|(above, below)| above / below).collect()
         };
-        let arms = published.arms();
-        for (i, a) in arms.iter().enumerate() {
-            for b in &arms[i + 1..] {
+        let variants = published.variants();
+        for (i, a) in variants.iter().enumerate() {
+            for b in &variants[i + 1..] {
                 if let Some(ratio) = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d) {
                     all.push(Paired { metric: &made.metric, a, b, ratio });
                 }
@@ -166,7 +169,7 @@ impl Paired<'_> {
             "a": self.a,
             "b": self.b,
             "ratio_b_to_a": {"value": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high},
-            "samples": self.ratio.blocks,
+            "samples": self.ratio.rounds,
             "told_apart": self.ratio.separated(),
         })
     }

@@ -37,39 +37,41 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     };
     let analysis = analyse(record, metric)?;
     let pairs: Vec<(&str, usize)> =
-        published.arms().into_iter().filter_map(|name| Some((name, arm_of(record, name)?))).collect();
+        published.variants().into_iter().filter_map(|name| Some((name, variant_of(record, name)?))).collect();
     if pairs.len() < 2 {
-        return Err(nothing("two arms"));
+        return Err(nothing("two variants"));
     }
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for task in analysis.tasks() {
-        let then = |arm: &str| published.figure(&task.step.id, arm, metric).map(|figure| figure.value);
-        figures.extend(drawn(&pairs, &task.comparison, then, &label(&task.step), &analysis));
-        rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.step), orders)));
+        let then =
+            |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
+        figures.extend(drawn(&pairs, &task.comparison, then, &label(&task.task), &analysis));
+        rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.task), orders)));
     }
     if rows.is_empty() {
-        return Err(nothing("step"));
+        return Err(nothing("task"));
     }
     let total = analysis.overall.as_ref().and_then(|overall| {
         let here = &overall.main().comparison;
         let sums = overall.total.is_some();
-        let orders = orders(&pairs, here, |arm| published.total(arm, metric).filter(|_| sums))?;
-        Some((format!("TOTAL of {} tasks", overall.steps), orders))
+        let orders = orders(&pairs, here, |variant| published.total(variant, metric).filter(|_| sums))?;
+        Some((format!("TOTAL of {} tasks", overall.tasks), orders))
     });
     let known = Known { record, published, metric, analysis: &analysis, pairs: &pairs };
     Ok(known.compared(&rows, total.as_ref(), &figures))
 }
 
-/// The arm that is this filesystem: the one of this name, or else the only one made with it.
-fn arm_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
-    if let Some(arm) = record.arms.iter().position(|arm| arm.name == filesystem) {
-        return Some(arm);
+/// The variant that is this filesystem: the one of this name, or else the only one made with it.
+fn variant_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
+    if let Some(variant) = record.variants.iter().position(|variant| variant.name == filesystem) {
+        return Some(variant);
     }
-    let made_with = |arm: &fsarena_core::cell::Arm| {
-        arm.level(factor::FS) == filesystem && arm.level(factor::DIR).is_empty()
+    let made_with = |variant: &fsarena_core::cell::Variant| {
+        variant.level(factor::FS) == filesystem && variant.level(factor::DIR).is_empty()
     };
-    let mut arms = record.arms.iter().enumerate().filter(|(_, arm)| made_with(arm)).map(|(at, _)| at);
-    arms.next().filter(|_| arms.next().is_none())
+    let mut variants =
+        record.variants.iter().enumerate().filter(|(_, variant)| made_with(variant)).map(|(at, _)| at);
+    variants.next().filter(|_| variants.next().is_none())
 }
 
 /// The two orders of the filesystems that have a figure then and data here; at least two of them.
@@ -80,17 +82,17 @@ fn orders<'a>(
 ) -> Option<Orders<'a>> {
     let known: Vec<(&str, usize, f64)> = pairs
         .iter()
-        .filter(|(_, arm)| comparison.order.contains(arm))
-        .filter_map(|(name, arm)| Some((*name, *arm, then(name)?)))
+        .filter(|(_, variant)| comparison.order.contains(variant))
+        .filter_map(|(name, variant)| Some((*name, *variant, then(name)?)))
         .collect();
     if known.len() < 2 {
         return None;
     }
-    let arms: Vec<usize> = known.iter().map(|(_, arm, _)| *arm).collect();
+    let variants: Vec<usize> = known.iter().map(|(_, variant, _)| *variant).collect();
     Some(Orders {
         names: known.iter().map(|(name, ..)| *name).collect(),
         then: Order::of_figures(known.iter().map(|(.., value)| *value).collect()),
-        here: Order::of_arms(comparison, &arms)?,
+        here: Order::of_variants(comparison, &variants)?,
     })
 }
 
@@ -102,18 +104,18 @@ fn drawn(
     what: &str,
     analysis: &Analysis,
 ) -> Vec<Figure> {
-    let best = comparison.best().and_then(|best| pairs.iter().find(|(_, arm)| *arm == best));
+    let best = comparison.best().and_then(|best| pairs.iter().find(|(_, variant)| *variant == best));
     let Some((best, least)) = best.and_then(|pair| Some((pair, then(pair.0)?))) else { return vec![] };
-    let figure = |(name, arm): &(&str, usize)| {
-        let ratio = comparison.arms[*arm].ratio?;
+    let figure = |(name, variant): &(&str, usize)| {
+        let ratio = comparison.variants[*variant].ratio?;
         let finding = match (ratio.provisional, ratio.separated()) {
             (true, _) => Finding::Provisional,
             (_, true) => Finding::Different,
-            _ => Finding::Undecided,
+            _ => Finding::Inconclusive,
         };
         Some(Figure {
             what: what.into(),
-            arm: name.to_string(),
+            variant: name.to_string(),
             side: 0,
             ratio: Some(estimate(&ratio)),
             finding,
@@ -151,13 +153,13 @@ impl Known<'_> {
         let chart = Picture { figures, sides: &sides, title, axis, terms }.chart();
         let mut compared = Compared {
             title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
-            facts: vec![plural(analysis.grid.blocks.len(), "block"), plural(self.pairs.len(), "filesystem")],
+            facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), "filesystem")],
             chart,
             json: self.json(rows, total),
             ..Compared::default()
         };
         if analysis.provisional() {
-            let words = "PROVISIONAL: this run has too few blocks to tell anything apart.";
+            let words = "PROVISIONAL: this run has too few rounds to tell anything apart.";
             compared.answer.parts.push(Part::Loud(words.into()));
         }
         let mut words = conclusions(rows, total);
@@ -178,11 +180,11 @@ impl Known<'_> {
     /// What is on one side only.
     fn left_out(&self) -> Vec<String> {
         let known = |name: &&str| !self.pairs.iter().any(|(other, _)| other == name);
-        let then: Vec<&str> = self.published.arms().into_iter().filter(known).collect();
-        let arms = self.record.arms.iter().enumerate();
-        let here: Vec<&str> = arms
-            .filter(|(at, _)| !self.pairs.iter().any(|(_, arm)| arm == at))
-            .map(|(_, arm)| arm.name.as_str())
+        let then: Vec<&str> = self.published.variants().into_iter().filter(known).collect();
+        let variants = self.record.variants.iter().enumerate();
+        let here: Vec<&str> = variants
+            .filter(|(at, _)| !self.pairs.iter().any(|(_, variant)| variant == at))
+            .map(|(_, variant)| variant.name.as_str())
             .collect();
         let only = |names: Vec<&str>, where_: &str| {
             (!names.is_empty()).then(|| format!("Not compared, for only {where_}: {}.", names.join(", ")))
@@ -202,7 +204,7 @@ impl Known<'_> {
             ("machine", hosts.join("; ")),
             ("filesystems on", head::backing(&record.plan.device.backing)),
             ("scale", record.plan.scale.name().to_string()),
-            ("blocks", self.analysis.grid.blocks.len().to_string()),
+            ("rounds", self.analysis.grid.rounds.len().to_string()),
             ("compared", filesystems.join(", ")),
         ];
         Table::pairs(["", "what"], rows.map(|(key, value)| (key.to_string(), value)))

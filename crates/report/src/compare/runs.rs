@@ -15,7 +15,7 @@ use fsarena_stats::grid::has_data;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
 
-/// What is compared on one task: b over a for each common arm, and the two orders.
+/// What is compared on one task: b over a for each common variant, and the two orders.
 struct Task<'a> {
     title: String,
     ratios: Vec<Option<Ratio>>,
@@ -34,8 +34,8 @@ struct Side<'a> {
 struct Pair<'a> {
     a: &'a Side<'a>,
     b: &'a Side<'a>,
-    /// The arms that are in both.
-    arms: Vec<(usize, usize)>,
+    /// The variants that are in both.
+    variants: Vec<(usize, usize)>,
     tasks: Vec<Task<'a>>,
 }
 
@@ -47,12 +47,12 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compar
     compare_several(&[a, b], metric)
 }
 
-/// Compares runs with the first of them, arm by arm and task by task: the ratios to it, estimated from two
-/// independent samples (see [`fsarena_stats::shift`]), and where the order of the arms changed. Of several, those that
+/// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
+/// independent samples (see [`fsarena_stats::shift`]), and where the order of the variants changed. Of several, those that
 /// cannot be compared with the first are left out, and why is said.
 ///
 /// # Errors
-/// Where the first does not know the metric, or every other does not either, or has no arm or no step in common with it.
+/// Where the first does not know the metric, or every other does not either, or has no variant or no task in common with it.
 pub(super) fn compare_several<'r>(records: &[&'r RunRecord], metric: &str) -> Result<Compared, Error> {
     let [first, others @ ..] = records else { return Ok(Compared::default()) };
     let a = side(first, metric)?;
@@ -73,17 +73,18 @@ fn kept<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Er
 
 fn pair<'a>(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
     let nothing = |what| Error::NothingInCommon { a: a.record.id.clone(), b: b.record.id.clone(), what };
-    let arms: Vec<(usize, usize)> = common(&a.record.arms, &b.record.arms, |arm| &arm.name);
-    if arms.is_empty() {
-        return Err(nothing("arm"));
+    let variants: Vec<(usize, usize)> =
+        common(&a.record.variants, &b.record.variants, |variant| &variant.name);
+    if variants.is_empty() {
+        return Err(nothing("variant"));
     }
-    let steps: Vec<(usize, usize)> = common(&a.record.steps, &b.record.steps, |step| &step.id);
-    let mut tasks: Vec<Task> = steps.iter().filter_map(|(i, j)| task(a, b, &arms, *i, *j)).collect();
+    let shared: Vec<(usize, usize)> = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
+    let mut tasks: Vec<Task> = shared.iter().filter_map(|(i, j)| task(a, b, &variants, *i, *j)).collect();
     if tasks.is_empty() {
-        return Err(nothing("step"));
+        return Err(nothing("task"));
     }
-    tasks.extend(total(a, b, &arms, &steps));
-    Ok(Pair { a, b, arms, tasks })
+    tasks.extend(total(a, b, &variants, &shared));
+    Ok(Pair { a, b, variants, tasks })
 }
 
 /// Figures of one executor only, and of one that can rank.
@@ -104,13 +105,13 @@ fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usi
     a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
 }
 
-fn task<'a>(a: &'a Side, b: &'a Side, arms: &[(usize, usize)], i: usize, j: usize) -> Option<Task<'a>> {
-    let ratios = ratios(&a.analysis.grid.values[i], &b.analysis.grid.values[j], arms);
-    let info = &a.record.steps[i];
+fn task<'a>(a: &'a Side, b: &'a Side, variants: &[(usize, usize)], i: usize, j: usize) -> Option<Task<'a>> {
+    let ratios = ratios(&a.analysis.grid.values[i], &b.analysis.grid.values[j], variants);
+    let info = &a.record.tasks[i];
     let of = |side: &'a Side| {
-        side.analysis.steps.iter().find(|step| step.step.id == info.id).map(|step| &step.comparison)
+        side.analysis.tasks.iter().find(|task| task.task.id == info.id).map(|task| &task.comparison)
     };
-    let orders = orders(a.record, of(a)?, of(b)?, arms);
+    let orders = orders(a.record, of(a)?, of(b)?, variants);
     ratios.iter().any(Option::is_some).then(|| Task { title: label(info), ratios, orders, over_all: false })
 }
 
@@ -118,13 +119,13 @@ fn task<'a>(a: &'a Side, b: &'a Side, arms: &[(usize, usize)], i: usize, j: usiz
 fn total<'a>(
     a: &'a Side,
     b: &'a Side,
-    arms: &[(usize, usize)],
-    steps: &[(usize, usize)],
+    variants: &[(usize, usize)],
+    tasks: &[(usize, usize)],
 ) -> Option<Task<'a>> {
-    let steps: Vec<_> = steps
+    let tasks: Vec<_> = tasks
         .iter()
         .filter(|(i, j)| {
-            a.record.steps[*i].in_composite
+            a.record.tasks[*i].in_composite
                 && has_data(&a.analysis.grid.values[*i])
                 && has_data(&b.analysis.grid.values[*j])
         })
@@ -132,40 +133,40 @@ fn total<'a>(
     let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
     overall_a.total.as_ref()?;
     let sum = |values: Vec<&Vec<Vec<f64>>>| composite::sums(&values);
-    let first = sum(steps.iter().map(|(i, _)| &a.analysis.grid.values[*i]).collect());
-    let second = sum(steps.iter().map(|(_, j)| &b.analysis.grid.values[*j]).collect());
+    let first = sum(tasks.iter().map(|(i, _)| &a.analysis.grid.values[*i]).collect());
+    let second = sum(tasks.iter().map(|(_, j)| &b.analysis.grid.values[*j]).collect());
     if first.is_empty() {
         return None;
     }
     // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
-    let same = overall_a.steps == steps.len() && overall_b.steps == steps.len();
-    let orders =
-        orders(a.record, &overall_a.main().comparison, &overall_b.main().comparison, arms).filter(|_| same);
+    let same = overall_a.tasks == tasks.len() && overall_b.tasks == tasks.len();
+    let orders = orders(a.record, &overall_a.main().comparison, &overall_b.main().comparison, variants)
+        .filter(|_| same);
     Some(Task {
-        title: format!("TOTAL of {} tasks", steps.len()),
-        ratios: ratios(&first, &second, arms),
+        title: format!("TOTAL of {} tasks", tasks.len()),
+        ratios: ratios(&first, &second, variants),
         orders,
         over_all: true,
     })
 }
 
-fn ratios(a: &[Vec<f64>], b: &[Vec<f64>], arms: &[(usize, usize)]) -> Vec<Option<Ratio>> {
-    arms.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
+fn ratios(a: &[Vec<f64>], b: &[Vec<f64>], variants: &[(usize, usize)]) -> Vec<Option<Ratio>> {
+    variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
 }
 
 fn orders<'a>(
     record: &'a RunRecord,
     a: &'a Comparison,
     b: &'a Comparison,
-    arms: &[(usize, usize)],
+    variants: &[(usize, usize)],
 ) -> Option<Orders<'a>> {
-    let arms: Vec<(usize, usize)> =
-        arms.iter().copied().filter(|(i, j)| a.order.contains(i) && b.order.contains(j)).collect();
-    let (first, second): (Vec<usize>, Vec<usize>) = arms.iter().copied().unzip();
-    (arms.len() > 1).then_some(())?;
+    let variants: Vec<(usize, usize)> =
+        variants.iter().copied().filter(|(i, j)| a.order.contains(i) && b.order.contains(j)).collect();
+    let (first, second): (Vec<usize>, Vec<usize>) = variants.iter().copied().unzip();
+    (variants.len() > 1).then_some(())?;
     Some(Orders {
-        names: first.iter().map(|arm| record.arms[*arm].name.as_str()).collect(),
-        then: Order::of_arms(a, &first)?,
-        here: Order::of_arms(b, &second)?,
+        names: first.iter().map(|variant| record.variants[*variant].name.as_str()).collect(),
+        then: Order::of_variants(a, &first)?,
+        here: Order::of_variants(b, &second)?,
     })
 }

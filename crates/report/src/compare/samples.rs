@@ -26,7 +26,7 @@ struct Row<'a> {
     finding: Finding,
 }
 
-/// Compares what both files measured: the ratio b/a, paired by block where both have blocks. `metric` asks
+/// Compares what both files measured: the ratio b/a, paired by round where both have rounds. `metric` asks
 /// for one metric; without it all are compared, of fsarena's own samples the elapsed time. `margin` is the
 /// difference that matters, as a fraction.
 ///
@@ -74,10 +74,10 @@ fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> 
 }
 
 fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
-    let (ratio, narrow) = match (&a.blocks, &b.blocks) {
+    let (ratio, narrow) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
             let both: (Vec<f64>, Vec<f64>) =
-                first.iter().filter_map(|(block, x)| Some((*x, *second.get(block)?))).unzip();
+                first.iter().filter_map(|(round, x)| Some((*x, *second.get(round)?))).unzip();
             let d = log_ratios(&both.0, &both.1).d;
             let narrow = Centre::of(&d).map(|centre| centre.narrow);
             (Ratio::of(d), narrow)
@@ -92,7 +92,7 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
         name: &a.name,
         a,
         b,
-        paired: a.blocks.is_some() && b.blocks.is_some(),
+        paired: a.rounds.is_some() && b.rounds.is_some(),
         finding: Finding::of(ratio, narrow, margin),
         ratio,
     }
@@ -140,8 +140,8 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
     table.rows.extend(rows.iter().map(|row| cells(row, margin)));
     compared.data.table(table);
     compared.data.text(
-        "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a block where both files have \
-         blocks, else of two independent samples. Below it the 95% interval, not corrected for their number.",
+        "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
+         rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
     compared.method.heading(2, "How it was compared");
     let of = |samples: &Samples| {
@@ -160,7 +160,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         [
             ("A".to_string(), of(a)),
             ("B".to_string(), of(b)),
-            ("paired by block".to_string(), format!("{paired} of {}", plural(rows.len(), "row"))),
+            ("paired by round".to_string(), format!("{paired} of {}", plural(rows.len(), "row"))),
             ("machine, kernel".to_string(), "files of samples do not say".to_string()),
         ],
     ));
@@ -172,7 +172,7 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
     let figure = |row: &Row| Figure {
         what: row.label(),
         // Each metric has a panel of its own.
-        arm: if several { row.a.metric.clone() } else { String::new() },
+        variant: if several { row.a.metric.clone() } else { String::new() },
         side: 0,
         ratio: row.ratio.as_ref().map(estimate),
         finding: row.finding,
@@ -221,13 +221,13 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     items
 }
 
-/// What the lack of blocks costs. The rates are those of docs/statistics.md.
+/// What the lack of rounds costs. The rates are those of docs/statistics.md.
 fn unpaired_costs(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(
-        "UNPAIRED{which}: no column `block` says which values were measured together. Whatever changed on the \
+        "UNPAIRED{which}: no column `round` says which values were measured together. Whatever changed on the \
          machine between the two files is in these ratios. On a machine that drifts, with 1% noise, such a \
-         comparison of 10 with 10 identical runs finds a difference in one of five; paired by blocks in random \
+         comparison of 10 with 10 identical runs finds a difference in one of five; paired by rounds in random \
          order, in one of twenty. Nor does what both have in common cancel, so that intervals are wider."
     )
 }
@@ -238,7 +238,7 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
         Cell::from(format!("{middle} {}", series.unit).trim_end())
     };
     let n = match row.ratio {
-        Some(ratio) if row.paired => plural(ratio.blocks, "pair"),
+        Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
     let ratio = row.ratio.map_or("–".to_string(), |ratio| three(ratio.value));
@@ -289,24 +289,24 @@ mod tests {
         compare_samples(&read("a", a), &read("b", b), None, 0.01).unwrap().json
     }
 
-    fn csv(factor: f64, blocks: bool) -> String {
+    fn csv(factor: f64, rounds: bool) -> String {
         let line = |at: u32| {
             // A drift of a factor of ten that both share.
             let value = factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5));
-            if blocks { format!("{at},{value}\n") } else { format!("{value}\n") }
+            if rounds { format!("{at},{value}\n") } else { format!("{value}\n") }
         };
-        let head = if blocks { "block,elapsed_s\n" } else { "elapsed_s\n" };
+        let head = if rounds { "round,elapsed_s\n" } else { "elapsed_s\n" };
         head.to_string() + &(1..=10).map(line).collect::<String>()
     }
 
     #[test]
-    fn blocks_take_the_drift_away() {
+    fn rounds_take_the_drift_away() {
         let paired = page(&csv(1.0, true), &csv(1.05, true));
         assert_eq!(paired["rows"][0]["paired"], true);
         assert_eq!(paired["rows"][0]["verdict"], "different");
         let unpaired = page(&csv(1.0, false), &csv(1.05, false));
         assert_eq!(unpaired["rows"][0]["paired"], false);
-        assert_eq!(unpaired["rows"][0]["verdict"], "undecided");
+        assert_eq!(unpaired["rows"][0]["verdict"], "inconclusive");
     }
 
     #[test]

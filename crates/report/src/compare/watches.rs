@@ -105,7 +105,7 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
     }
     let spoilt = dropped(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();
-    rows.retain(|row| !spoilt.contains(&record.cells[record.samples.cell[*row] as usize].block));
+    rows.retain(|row| !spoilt.contains(&record.cells[record.samples.cell[*row] as usize].round));
     rows.sort_by(|a, b| record.samples.started_at[*a].total_cmp(&record.samples.started_at[*b]));
     let column = |id: &str| record.metric(id).map(|(_, values)| values);
     let elapsed = column(reading::ELAPSED).unwrap_or_default();
@@ -121,8 +121,8 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
             "has fewer than two windows whose requests are known; watch with a counter, for longer".into(),
         ));
     }
-    let name = record.arms.first().map_or(record.id.clone(), |arm| arm.name.clone());
-    let alike = |other: &RunRecord| other.arms.first().is_some_and(|arm| arm.name == name);
+    let name = record.variants.first().map_or(record.id.clone(), |variant| variant.name.clone());
+    let alike = |other: &RunRecord| other.variants.first().is_some_and(|variant| variant.name == name);
     let shared = all.iter().filter(|other| alike(other)).count() > 1;
     let name = if shared { format!("{name} ({})", number + 1) } else { name };
     Ok(Service { name, load, spent: READINGS.iter().map(|(id, ..)| rates(id)).collect() })

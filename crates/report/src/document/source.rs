@@ -5,27 +5,27 @@ use super::Cell;
 /// The samples and commands behind a figure, which a page shows at a click.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The step, by its number in the run; none where it is all of them.
-    pub step: Option<usize>,
-    /// The arms, by their numbers in the run: that of the figure, and of a ratio then the one it is compared with.
-    pub arms: Vec<usize>,
+    /// The task, by its number in the run; none where it is all of them.
+    pub task: Option<usize>,
+    /// The variants, by their numbers in the run: that of the figure, and of a ratio then the one it is compared with.
+    pub variants: Vec<usize>,
 }
 
 impl Source {
-    /// Of these arms each once; none where there is no arm.
-    pub fn of(step: Option<usize>, arms: impl IntoIterator<Item = usize>) -> Option<Source> {
+    /// Of these variants each once; none where there is no variant.
+    pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
         let mut once: Vec<usize> = vec![];
-        arms.into_iter().for_each(|arm| {
-            if !once.contains(&arm) {
-                once.push(arm);
+        variants.into_iter().for_each(|variant| {
+            if !once.contains(&variant) {
+                once.push(variant);
             }
         });
-        (!once.is_empty()).then_some(Source { step, arms: once })
+        (!once.is_empty()).then_some(Source { task, variants: once })
     }
 
-    /// The arms as an attribute of an element holds them: `2 0`.
-    pub fn arms(&self) -> String {
-        self.arms.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+    /// The variants as an attribute of an element holds them: `2 0`.
+    pub fn variants(&self) -> String {
+        self.variants.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -40,8 +40,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arm_compared_with_itself_is_one() {
-        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().arms(), "2 0");
+    fn a_variant_compared_with_itself_is_one() {
+        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants(), "2 0");
         assert_eq!(Source::of(Some(1), []), None);
     }
 

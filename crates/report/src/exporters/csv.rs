@@ -18,7 +18,7 @@ impl Exporter for Csv {
     }
 
     fn help(&self) -> &'static str {
-        "raw samples, one row each, with every reading and derived metric; blocks and positions count from 0"
+        "raw samples, one row each, with every reading and derived metric; rounds and positions count from 0"
     }
 
     fn extension(&self) -> &'static str {
@@ -35,18 +35,18 @@ impl Exporter for Csv {
             readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
         let mut writer = csv::Writer::from_writer(out);
         let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
-        header.extend(["host", "boot", "workload", "step", "started_at_s"].map(String::from));
+        header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
         let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
         header.extend(infos.map(|info| column_name(&info.id, info.unit)));
         writer.write_record(&header)?;
-        let steps: Vec<String> = record.steps.iter().map(|step| step.id.to_string()).collect();
+        let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
         let mut number = Vec::new();
         for row in 0..record.samples.len() {
             let cell = &record.cells[record.samples.cell[row] as usize];
             let host = &record.hosts[cell.host];
             write_place(&mut writer, record, cell, &factors)?;
             for text in
-                [&host.hostname, &host.boot_id, &cell.workload, &steps[record.samples.step[row] as usize]]
+                [&host.hostname, &host.boot_id, &cell.workload, &tasks[record.samples.task[row] as usize]]
             {
                 writer.write_field(text)?;
             }
@@ -65,7 +65,7 @@ impl Exporter for Csv {
 }
 
 /// What tells where a row was measured, before its factors.
-pub(super) const PLACE: [&str; 4] = ["run", "block", "position", "arm"];
+pub(super) const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
 
 /// Begins a row with [`PLACE`] and the levels of these factors.
 pub(super) fn write_place<W: Write>(
@@ -74,18 +74,19 @@ pub(super) fn write_place<W: Write>(
     cell: &CellRecord,
     factors: &[&str],
 ) -> csv::Result<()> {
-    let arm = &record.arms[cell.arm];
+    let variant = &record.variants[cell.variant];
     writer.write_field(&record.id)?;
-    writer.write_field(cell.block.to_string())?;
+    writer.write_field(cell.round.to_string())?;
     writer.write_field(cell.position.to_string())?;
-    writer.write_field(&arm.name)?;
-    factors.iter().try_for_each(|factor| writer.write_field(arm.level(factor)))
+    writer.write_field(&variant.name)?;
+    factors.iter().try_for_each(|factor| writer.write_field(variant.level(factor)))
 }
 
-/// The factors whose level is not the same in all arms.
+/// The factors whose level is not the same in all variants.
 pub(super) fn varying(record: &RunRecord) -> Vec<&'static str> {
-    let differs =
-        |factor: &&str| record.arms.windows(2).any(|arms| arms[0].level(factor) != arms[1].level(factor));
+    let differs = |factor: &&str| {
+        record.variants.windows(2).any(|variants| variants[0].level(factor) != variants[1].level(factor))
+    };
     FACTORS.iter().map(|factor| factor.id).filter(differs).collect()
 }
 

@@ -21,7 +21,7 @@ impl Exporter for Dbench {
     }
 
     fn help(&self) -> &'static str {
-        "the text of dbench: throughput and operations, a run for each sample, its load named by step and arm"
+        "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant"
     }
 
     fn extension(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! fio's JSON, for the programs that read that: a document for each block, a job for each step of each arm.
+//! fio's JSON, for the programs that read that: a document for each round, a job for each task of each variant.
 
 use crate::error::Error;
 use crate::exporter::Exporter;
@@ -37,7 +37,7 @@ impl Exporter for Fio {
     }
 
     fn help(&self) -> &'static str {
-        "the JSON of fio: reads and writes of loads, a document for each block, a job for each step of each arm"
+        "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant"
     }
 
     fn extension(&self) -> &'static str {
@@ -55,8 +55,8 @@ impl Exporter for Fio {
                 format: "fio",
             });
         }
-        for block in rows.chunk_by(|a, b| a.block == b.block) {
-            let jobs: Vec<Value> = block.iter().map(|row| job(row)).collect();
+        for round in rows.chunk_by(|a, b| a.round == b.round) {
+            let jobs: Vec<Value> = round.iter().map(|row| job(row)).collect();
             let document =
                 json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
             serde_json::to_writer_pretty(&mut *out, &document)?;

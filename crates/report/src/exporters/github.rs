@@ -32,7 +32,7 @@ impl Exporter for GitHub {
 fn annotation(judged: &Judged) -> String {
     let level = match judged.outcome() {
         Outcome::Refuted => "error",
-        Outcome::Undecided => "warning",
+        Outcome::Inconclusive => "warning",
         Outcome::Held | Outcome::Equivalent => "notice",
     };
     let title = format!("claim {}", judged.outcome().name());

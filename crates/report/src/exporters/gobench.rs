@@ -25,7 +25,7 @@ impl Exporter for GoBench {
     }
 
     fn help(&self) -> &'static str {
-        "Go benchmark text for benchstat: times of each sample; configuration lines `block: N` keep the blocks"
+        "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds"
     }
 
     fn extension(&self) -> &'static str {
@@ -37,16 +37,16 @@ impl Exporter for GoBench {
         let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
         for (metric, unit) in TIMES {
             for one in sampled(record, metric) {
-                let name = format!("Benchmark{}/arm={}", title(&one.step), word(&one.arm));
-                for (block, seconds) in one.values {
-                    let line = lines.entry(block).or_default().entry(name.clone()).or_default();
+                let name = format!("Benchmark{}/variant={}", title(&one.task), word(&one.variant));
+                for (round, seconds) in one.values {
+                    let line = lines.entry(round).or_default().entry(name.clone()).or_default();
                     line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
                 }
             }
         }
         writeln!(out, "study: {}\nrun: {}", word(&record.plan.name), word(&record.id))?;
-        for (block, lines) in lines {
-            writeln!(out, "block: {block}")?;
+        for (round, lines) in lines {
+            writeln!(out, "round: {round}")?;
             lines.iter().try_for_each(|(name, times)| writeln!(out, "{name}\t1{times}"))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! hyperfine's JSON, for the programs that read that: one result for each arm and step.
+//! hyperfine's JSON, for the programs that read that: one result for each variant and task.
 
 use crate::error::Error;
 use crate::exporter::Exporter;
@@ -17,7 +17,7 @@ impl Exporter for Hyperfine {
     }
 
     fn help(&self) -> &'static str {
-        "the JSON of `hyperfine --export-json`: elapsed times of each arm and step; it has no place for blocks"
+        "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds"
     }
 
     fn extension(&self) -> &'static str {
@@ -38,11 +38,11 @@ fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {
     let times: Vec<f64> = one.values.iter().map(|(_, value)| *value).collect();
     let same = |all: &[Sampled]| {
         all.iter()
-            .find(|other| other.arm == one.arm && other.step == one.step)
+            .find(|other| other.variant == one.variant && other.task == one.task)
             .and_then(|other| mean(&other.values.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
     };
     json!({
-        "command": format!("{} on {}", one.step, one.arm),
+        "command": format!("{} on {}", one.task, one.variant),
         "mean": mean(&times),
         "stddev": deviation(&times),
         "median": median(&times),

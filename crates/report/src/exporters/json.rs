@@ -7,8 +7,8 @@ use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{answer, conclusions, pair, ranking, reached};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
-use fsarena_stats::comparison::{ArmResult, Comparison};
+use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
+use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::ratio::Ratio;
@@ -24,7 +24,7 @@ impl Exporter for Json {
     }
 
     fn help(&self) -> &'static str {
-        "the analysed run as one document, with units in names; blocks count from 0"
+        "the analysed run as one document, with units in names; rounds count from 0"
     }
 
     fn extension(&self) -> &'static str {
@@ -34,13 +34,13 @@ impl Exporter for Json {
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let record = &report.record;
         let notes: Vec<Value> =
-            record.notes.iter().map(|(block, note)| json!({"block": block, "note": note})).collect();
+            record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
         let document = json!({
             "format": 1,
             "run": run(record),
             "plan": record.plan,
             "hosts": record.hosts,
-            "arms": record.arms,
+            "variants": record.variants,
             "cells": record.cells,
             "resolution": report.resolution,
             "pair": pair::json(report),
@@ -71,41 +71,41 @@ fn run(record: &RunRecord) -> Value {
 }
 
 fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
-    let names: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let median = column_name("median", analysis.metric.unit);
     let compared = |comparison: &Comparison| compared(&names, &median, comparison);
-    let step = |step: &StepAnalysis| {
-        let mut value = compared(&step.comparison);
-        value["step"] = json!(step.step);
+    let task = |task: &TaskAnalysis| {
+        let mut value = compared(&task.comparison);
+        value["task"] = json!(task.task);
         value
     };
     let composite = |overall: &Overall| {
         json!({
-            "tasks": overall.steps,
+            "tasks": overall.tasks,
             "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
             "geometric_mean": compared(&overall.geometric.comparison),
-            "left_out_blocks": overall.main().left_out,
-            "with_dropped_blocks": overall.without_drops.as_ref().map(compared),
+            "left_out_rounds": overall.main().left_out,
+            "with_dropped_rounds": overall.without_drops.as_ref().map(compared),
         })
     };
     json!({
         "metric": analysis.metric,
-        "blocks": analysis.grid.blocks,
-        "dropped_blocks": analysis.dropped,
+        "rounds": analysis.grid.rounds,
+        "dropped_rounds": analysis.dropped,
         "provisional": analysis.provisional(),
         "interval": "95% for each pair, not corrected for the number of pairs",
-        "steps": analysis.steps.iter().map(step).collect::<Vec<_>>(),
+        "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(composite),
         "answer": answer::sentences(&names, analysis),
     })
 }
 
 fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
-    let name = |arm: usize| names[arm];
-    let arm = |(arm, result): (usize, &ArmResult)| {
+    let name = |variant: usize| names[variant];
+    let variant = |(variant, result): (usize, &VariantResult)| {
         let mut fields = Map::new();
-        fields.insert("arm".into(), json!(names[arm]));
-        fields.insert("blocks".into(), json!(result.blocks));
+        fields.insert("variant".into(), json!(names[variant]));
+        fields.insert("rounds".into(), json!(result.rounds));
         fields.insert(median.into(), json!(result.median));
         fields.insert("ratio_to_best".into(), result.ratio.as_ref().map_or(Value::Null, ratio));
         fields.insert("letters".into(), json!(result.letters));
@@ -116,18 +116,18 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         "best": comparison.best().map(name),
         "winner": comparison.winner().map(name),
         "not_told_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
-        "too_few_blocks": comparison.thin().into_iter().map(name).collect::<Vec<_>>(),
+        "too_few_rounds": comparison.thin().into_iter().map(name).collect::<Vec<_>>(),
         "provisional": comparison.provisional(),
-        "arms": comparison.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
+        "variants": comparison.variants.iter().enumerate().map(variant).collect::<Vec<_>>(),
     })
 }
 
-/// The course of each load, by step and arm.
+/// The course of each load, by task and variant.
 fn courses(record: &RunRecord) -> Value {
     let course = |course: &Course| {
         let mut value = json!(course);
-        value["step"] = json!(record.steps[course.step].id.to_string());
-        value["arm"] = json!(record.arms[course.arm].name);
+        value["task"] = json!(record.tasks[course.task].id.to_string());
+        value["variant"] = json!(record.variants[course.variant].name);
         value
     };
     Value::Array(course::courses(record).iter().map(course).collect())
@@ -144,10 +144,10 @@ fn claims(claims: &[Judged]) -> Value {
             "against": judged.rival,
             "stands_in_family": kept.contains(&at),
             "excluded_pairs": judged.excluded,
-            "outcome_with_dropped_blocks": judged.with_drops.map(|outcome| outcome.name()),
+            "outcome_with_dropped_rounds": judged.with_drops.map(|outcome| outcome.name()),
         });
         if let Some(verdict) = &judged.verdict {
-            value["blocks"] = json!(verdict.blocks);
+            value["rounds"] = json!(verdict.rounds);
             value["provisional"] = json!(verdict.provisional);
             value["effect_ratio"] = json!(1.0 + verdict.effect);
             value["interval_95_ratio"] = range((1.0 + verdict.interval.0, 1.0 + verdict.interval.1));
@@ -174,7 +174,7 @@ pub fn ratio(ratio: &Ratio) -> Value {
         "value": ratio.value,
         "low": ratio.low,
         "high": ratio.high,
-        "blocks": ratio.blocks,
+        "rounds": ratio.rounds,
         "provisional": ratio.provisional,
     })
 }

@@ -19,7 +19,7 @@ impl Exporter for JUnit {
     }
 
     fn help(&self) -> &'static str {
-        "JUnit XML, one test case a claim: a refuted one fails, an undecided one is an error"
+        "JUnit XML, one test case a claim: a refuted one fails, an inconclusive one is an error"
     }
 
     fn extension(&self) -> &'static str {
@@ -29,7 +29,7 @@ impl Exporter for JUnit {
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let count = |outcome| report.claims.iter().filter(|judged| judged.outcome() == outcome).count();
         let (tests, failures) = (report.claims.len(), count(Outcome::Refuted));
-        let counts = [("tests", tests), ("failures", failures), ("errors", count(Outcome::Undecided))]
+        let counts = [("tests", tests), ("failures", failures), ("errors", count(Outcome::Inconclusive))]
             .map(|(name, number)| (name, number.to_string()));
         let counts = counts.each_ref().map(|(name, number)| (*name, number.as_str()));
         let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
@@ -61,7 +61,7 @@ fn case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::
     let result = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
         // Neither passed nor failed: the run could not tell.
-        Outcome::Undecided => Some("error"),
+        Outcome::Inconclusive => Some("error"),
         Outcome::Held | Outcome::Equivalent => None,
     };
     let case =

@@ -30,7 +30,7 @@ impl Exporter for Series {
     }
 
     fn help(&self) -> &'static str {
-        "CSV of what loads did over time: one row a stretch, at most 61 a step; warm_up is 1 where it counts for nothing"
+        "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing"
     }
 
     fn extension(&self) -> &'static str {
@@ -46,12 +46,12 @@ impl Exporter for Series {
         let factors = varying(record);
         let mut writer = csv::Writer::from_writer(out);
         let keys = PLACE.into_iter().chain(factors.iter().copied());
-        writer.write_record(keys.chain(["workload", "step"]).chain(COLUMNS))?;
+        writer.write_record(keys.chain(["workload", "task"]).chain(COLUMNS))?;
         for (row, point) in record.series.row.iter().zip(&record.series.points) {
             let cell = &record.cells[record.samples.cell[*row as usize] as usize];
             write_place(&mut writer, record, cell, &factors)?;
             writer.write_field(&cell.workload)?;
-            writer.write_field(record.steps[record.samples.step[*row as usize] as usize].id.to_string())?;
+            writer.write_field(record.tasks[record.samples.task[*row as usize] as usize].id.to_string())?;
             writer.write_record(fields(point))?;
         }
         Ok(writer.flush()?)

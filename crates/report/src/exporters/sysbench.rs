@@ -30,7 +30,7 @@ impl Exporter for Sysbench {
     }
 
     fn help(&self) -> &'static str {
-        "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for blocks"
+        "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds"
     }
 
     fn extension(&self) -> &'static str {

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 /// `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn size(bytes: u64) -> String {
-    const STEPS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match STEPS.into_iter().find(|(step, _)| bytes >= *step) {
-        Some((step, unit)) => format!("{} {unit}", bytes as f64 / step as f64),
+    const TASKS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match TASKS.into_iter().find(|(task, _)| bytes >= *task) {
+        Some((task, unit)) => format!("{} {unit}", bytes as f64 / task as f64),
         None => format!("{bytes} B"),
     }
 }
@@ -64,12 +64,12 @@ pub fn range(low: String, high: String) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// The interval of a ratio that has one: ` (−42% to −38% over 8 blocks)`.
+/// The interval of a ratio that has one: ` (−42% to −38% over 8 rounds)`.
 pub fn interval(ratio: &Ratio) -> String {
     let change = |ratio: f64| format!("{:+.0}%", 100.0 * (ratio - 1.0)).replace('-', "−");
-    match ratio.blocks {
+    match ratio.rounds {
         1 => String::new(),
-        blocks => format!(" ({} over {blocks} blocks)", range(change(ratio.low), change(ratio.high))),
+        rounds => format!(" ({} over {rounds} rounds)", range(change(ratio.low), change(ratio.high))),
     }
 }
 
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn intervals_only_with_replicates() {
-        let ratio = Ratio { value: 0.6, low: 0.58, high: 0.62, blocks: 8, provisional: false };
-        assert_eq!(interval(&ratio), " (−42% to −38% over 8 blocks)");
-        assert_eq!(interval(&Ratio { blocks: 1, ..ratio }), "");
+        let ratio = Ratio { value: 0.6, low: 0.58, high: 0.62, rounds: 8, provisional: false };
+        assert_eq!(interval(&ratio), " (−42% to −38% over 8 rounds)");
+        assert_eq!(interval(&Ratio { rounds: 1, ..ratio }), "");
     }
 }

@@ -13,7 +13,7 @@ pub fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
     json!({
         "format": 1,
         "source": source,
-        "blocks": analysis.blocks,
+        "rounds": analysis.rounds,
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
         "findings": analysis.findings.iter().map(|f| finding(&speaker, f)).collect::<Vec<_>>(),
@@ -27,7 +27,7 @@ pub fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
 fn finding(speaker: &Speaker, finding: &Finding) -> Value {
     let matrix = speaker.matrix;
     json!({
-        "arm": matrix.arms[finding.arm].name,
+        "variant": matrix.variants[finding.variant].name,
         "mode": matrix.modes[finding.mode].name,
         "title": speaker.title(finding),
         "sentences": speaker.sentences(finding),
@@ -58,19 +58,19 @@ fn part(matrix: &Matrix, part: &Part) -> Value {
 }
 
 fn flag(matrix: &Matrix, flag: &Flag) -> Value {
-    let interval = (flag.ratio.blocks > 1).then_some([flag.ratio.low, flag.ratio.high]);
+    let interval = (flag.ratio.rounds > 1).then_some([flag.ratio.low, flag.ratio.high]);
     json!({
         "cell": place(matrix, flag.at),
         "against": flag.against.map(|at| place(matrix, at)),
         "ratio": flag.ratio.value,
         "interval": interval,
-        "blocks": flag.ratio.blocks,
+        "rounds": flag.ratio.rounds,
     })
 }
 
 fn place(matrix: &Matrix, at: At) -> Value {
     json!({
-        "arm": matrix.arms[at.arm].name,
+        "variant": matrix.variants[at.variant].name,
         "mode": matrix.modes[at.mode].name,
         "block_size_bytes": matrix.sizes[at.size],
         "threads": matrix.threads[at.threads],
@@ -79,20 +79,21 @@ fn place(matrix: &Matrix, at: At) -> Value {
 }
 
 fn matrices(matrix: &Matrix) -> Vec<Value> {
-    let rows = |arm: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
-        let row =
-            |size| (0..matrix.threads.len()).map(|threads| figure(At { arm, mode, size, threads })).collect();
+    let rows = |variant: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        let row = |size| {
+            (0..matrix.threads.len()).map(|threads| figure(At { variant, mode, size, threads })).collect()
+        };
         (0..matrix.sizes.len()).map(row).collect()
     };
-    let one = |(mode, arm): (usize, usize)| {
+    let one = |(mode, variant): (usize, usize)| {
         json!({
-            "arm": matrix.arms[arm].name,
-            "raw_device": matrix.arms[arm].raw,
+            "variant": matrix.variants[variant].name,
+            "raw_device": matrix.variants[variant].raw,
             "mode": matrix.modes[mode].name,
-            "iops": rows(arm, mode, &|at| matrix.iops(at)),
-            "mb_per_s": rows(arm, mode, &|at| matrix.bandwidth(at).map(|moved| moved / 1e6)),
+            "iops": rows(variant, mode, &|at| matrix.iops(at)),
+            "mb_per_s": rows(variant, mode, &|at| matrix.bandwidth(at).map(|moved| moved / 1e6)),
         })
     };
     let modes = 0..matrix.modes.len();
-    modes.flat_map(|mode| (0..matrix.arms.len()).map(move |arm| (mode, arm))).map(one).collect()
+    modes.flat_map(|mode| (0..matrix.variants.len()).map(move |variant| (mode, variant))).map(one).collect()
 }

@@ -1,4 +1,4 @@
-//! The matrices themselves: for each mode and arm a table of block sizes by threads.
+//! The matrices themselves: for each mode and variant a table of block sizes by threads.
 
 use super::figures::{iops, megabytes, size, threads};
 use crate::document::{Cell, Document, Table};
@@ -19,17 +19,23 @@ pub fn add(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
         .text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
     for (mode, named) in matrix.modes.iter().enumerate() {
         document.heading(3, named.name.as_str());
-        for (arm, subject) in matrix.arms.iter().enumerate() {
-            document.table(table(matrix, &marks, arm, mode, &subject.name));
+        for (variant, subject) in matrix.variants.iter().enumerate() {
+            document.table(table(matrix, &marks, variant, mode, &subject.name));
         }
     }
 }
 
-fn table(matrix: &Matrix, marks: &BTreeMap<At, Vec<String>>, arm: usize, mode: usize, name: &str) -> Table {
+fn table(
+    matrix: &Matrix,
+    marks: &BTreeMap<At, Vec<String>>,
+    variant: usize,
+    mode: usize,
+    name: &str,
+) -> Table {
     let heads = matrix.threads.iter().map(|count| threads(*count));
     let mut table = Table::figures(std::iter::once(name.to_string()).chain(heads).collect());
     for (at_size, bytes) in matrix.sizes.iter().enumerate() {
-        let cells = (0..matrix.threads.len()).map(|threads| At { arm, mode, size: at_size, threads });
+        let cells = (0..matrix.threads.len()).map(|threads| At { variant, mode, size: at_size, threads });
         let shown: Vec<Cell> = cells.map(|at| cell(matrix, marks, at)).collect();
         if shown.iter().any(|cell| !cell.lines.is_empty()) {
             table.rows.push(std::iter::once(Cell::from(size(*bytes))).chain(shown).collect());

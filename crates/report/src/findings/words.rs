@@ -34,7 +34,7 @@ impl Speaker<'_> {
             },
             Rule::ScalingCollapse => "loses throughput to threads".into(),
             Rule::Serialised => "threads gain next to nothing".into(),
-            Rule::FarBehind => "far behind the other arms".into(),
+            Rule::FarBehind => "far behind the other variants".into(),
             Rule::Cliff => "falls behind with smaller blocks".into(),
             Rule::Interaction => "lower than its neighbours".into(),
         };
@@ -45,7 +45,7 @@ impl Speaker<'_> {
     pub fn client_bound(&self) -> String {
         let mut tables: BTreeMap<(usize, usize), BTreeSet<At>> = BTreeMap::new();
         for at in self.matrix.all_client_bound() {
-            tables.entry((at.mode, at.arm)).or_default().insert(*at);
+            tables.entry((at.mode, at.variant)).or_default().insert(*at);
         }
         let table = |cells: &BTreeSet<At>| {
             let first = cells.first().map_or(String::new(), |at| self.series(*at));
@@ -199,7 +199,7 @@ impl Speaker<'_> {
 
     fn serialised(&self, part: &Part, place: &str) -> String {
         let worst = part.worst();
-        let row = self.matrix.along_threads(worst.at.arm, worst.at.mode, worst.at.size);
+        let row = self.matrix.along_threads(worst.at.variant, worst.at.mode, worst.at.size);
         let (Some(first), Some(last), Some(witness)) = (row.first(), row.last(), worst.against) else {
             return String::new();
         };
@@ -224,7 +224,7 @@ impl Speaker<'_> {
     /// The most that any flagged cell has over the fewest threads of its row, as a ratio.
     fn gain(&self, part: &Part) -> f64 {
         let gain = |flag: &Flag| {
-            let first = *self.matrix.along_threads(flag.at.arm, flag.at.mode, flag.at.size).first()?;
+            let first = *self.matrix.along_threads(flag.at.variant, flag.at.mode, flag.at.size).first()?;
             Some(self.matrix.iops(flag.at)? / self.matrix.iops(first)?)
         };
         part.flags.iter().filter_map(gain).fold(0.0, f64::max)
@@ -233,7 +233,7 @@ impl Speaker<'_> {
     fn behind(&self, part: &Part, place: &str) -> String {
         let worst = part.worst();
         format!(
-            "It has {} of the throughput of the nearest other arm that breaks no rule there{place}. {}: {} \
+            "It has {} of the throughput of the nearest other variant that breaks no rule there{place}. {}: {} \
              IOPS{}{}.",
             range(percent(worst.ratio.value), percent(part.least().ratio.value)),
             self.worst("Least", part),
@@ -246,21 +246,22 @@ impl Speaker<'_> {
     /// The share of the peer's throughput on both sides of the cliff.
     fn cliff(&self, part: &Part, place: &str) -> String {
         let worst = part.worst();
-        let peer = worst.tests.iter().flat_map(|test| &test.terms).find(|(at, _)| at.arm != worst.at.arm);
+        let peer =
+            worst.tests.iter().flat_map(|test| &test.terms).find(|(at, _)| at.variant != worst.at.variant);
         let (Some((peer, _)), Some(edge)) = (peer, worst.against) else { return String::new() };
         let share = |at: At| {
-            let theirs = At { arm: peer.arm, ..at };
+            let theirs = At { variant: peer.variant, ..at };
             self.matrix
                 .iops(at)
                 .zip(self.matrix.iops(theirs))
                 .map_or(String::new(), |(own, other)| percent(own / other))
         };
         format!(
-            "Against the other arms it falls behind as blocks get smaller{place}: with {} it has {} of {} at {} \
+            "Against the other variants it falls behind as blocks get smaller{place}: with {} it has {} of {} at {} \
              and {} at {}.",
             self.threads(worst.at),
             share(edge),
-            self.matrix.arms[peer.arm].name,
+            self.matrix.variants[peer.variant].name,
             self.size(edge),
             share(worst.at),
             self.size(worst.at),
@@ -297,10 +298,10 @@ impl Speaker<'_> {
     /// ` against 31,000 of xfs`: names what differs.
     fn against(&self, flag: &Flag) -> String {
         let Some(other) = flag.against else { return String::new() };
-        let name = if other.arm == flag.at.arm {
+        let name = if other.variant == flag.at.variant {
             &self.matrix.modes[other.mode].name
         } else {
-            &self.matrix.arms[other.arm].name
+            &self.matrix.variants[other.variant].name
         };
         format!(" against {} of {name}", self.iops(other))
     }
@@ -312,7 +313,7 @@ impl Speaker<'_> {
     }
 
     fn series(&self, at: At) -> String {
-        format!("{} {}", self.matrix.arms[at.arm].name, self.matrix.modes[at.mode].name)
+        format!("{} {}", self.matrix.variants[at.variant].name, self.matrix.modes[at.mode].name)
     }
 
     fn place(&self, at: At) -> String {

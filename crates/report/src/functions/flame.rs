@@ -4,32 +4,34 @@ use super::Sampled;
 use crate::error::Error;
 use inferno::flamegraph::{self, Options};
 
-/// One arm: every chain with what it took, in thousands of instructions.
+/// One variant: every chain with what it took, in thousands of instructions.
 ///
 /// # Errors
 /// Where there is no sample.
-pub fn of_one(title: &str, arm: &Sampled) -> Result<Vec<u8>, Error> {
-    let lines =
-        arm.stacks.iter().map(|(frames, samples)| format!("{} {}", frames.join(";"), scaled(arm, *samples)));
+pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
+    let lines = variant
+        .stacks
+        .iter()
+        .map(|(frames, samples)| format!("{} {}", frames.join(";"), scaled(variant, *samples)));
     drawn(title, lines.collect())
 }
 
-/// Two arms: as wide as the second, coloured by what it has more (red) or less (blue) than the first.
+/// Two variants: as wide as the second, coloured by what it has more (red) or less (blue) than the first.
 ///
 /// # Errors
 /// Where there is no sample.
 pub fn of_two(title: &str, [first, second]: [&Sampled; 2]) -> Result<Vec<u8>, Error> {
     let mut chains: std::collections::BTreeMap<String, [u64; 2]> = Default::default();
-    for (at, arm) in [first, second].into_iter().enumerate() {
-        for (frames, samples) in &arm.stacks {
-            chains.entry(frames.join(";")).or_default()[at] += scaled(arm, *samples);
+    for (at, variant) in [first, second].into_iter().enumerate() {
+        for (frames, samples) in &variant.stacks {
+            chains.entry(frames.join(";")).or_default()[at] += scaled(variant, *samples);
         }
     }
     drawn(title, chains.into_iter().map(|(chain, [a, b])| format!("{chain} {a} {b}")).collect())
 }
 
-fn scaled(arm: &Sampled, samples: u64) -> u64 {
-    (samples as f64 * arm.weight() / 1e3).round() as u64
+fn scaled(variant: &Sampled, samples: u64) -> u64 {
+    (samples as f64 * variant.weight() / 1e3).round() as u64
 }
 
 fn drawn(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
@@ -46,18 +48,18 @@ fn drawn(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::arm;
+    use super::super::tests::variant;
     use super::*;
 
     #[test]
     fn pictures_name_functions_and_are_always_the_same() {
-        let a = arm("a", 1e6, &[(&["vfs_write", "ext4_write"], 5), (&["vfs_write"], 5)]);
-        let b = arm("b", 2e6, &[(&["vfs_write", "ext4_write"], 15), (&["vfs_write"], 5)]);
+        let a = variant("a", 1e6, &[(&["vfs_write", "ext4_write"], 5), (&["vfs_write"], 5)]);
+        let b = variant("b", 2e6, &[(&["vfs_write", "ext4_write"], 15), (&["vfs_write"], 5)]);
         let one = String::from_utf8(of_one("cp", &a).unwrap()).unwrap();
         assert!(one.contains("<svg") && one.contains("ext4_write (500 thousand instructions"), "{one}");
         assert_eq!(of_one("cp", &a).unwrap(), one.as_bytes());
         let two = String::from_utf8(of_two("cp", [&a, &b]).unwrap()).unwrap();
         assert!(two.contains("ext4_write (1,500 thousand instructions") && two.contains("+"), "{two}");
-        assert!(of_one("cp", &arm("a", 1.0, &[])).is_err());
+        assert!(of_one("cp", &variant("a", 1.0, &[])).is_err());
     }
 }

@@ -13,7 +13,7 @@ const FREE: f64 = 0.12;
 
 /// The chart of at least two runs.
 pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Chart {
-    let about = "One point a run, oldest first, with its 95% interval (under 8 blocks the extremes seen, of one block \
+    let about = "One point a run, oldest first, with its 95% interval (under 8 rounds the extremes seen, of one round \
                  none); that of a median is of the typical value. The level lines are between changes. A solid upright \
                  is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
@@ -21,7 +21,7 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
         panels.push(ratios(asked, points, changes));
     }
     panels.push(medians(asked, points, if paired { &[] } else { changes }));
-    // Arms have their colour and shape from the last run: the next may have others beside them.
+    // Variants have their colour and shape from the last run: the next may have others beside them.
     let (colour, shape) = points[points.len() - 1].look;
     let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
@@ -37,11 +37,11 @@ fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let intervals = || points.iter().filter_map(|point| point.ratio).map(|r| (r.low.ln(), r.high.ln()));
     let (low, high) = intervals().fold((0f64, 0f64), |(low, high), (a, b)| (low.min(a), high.max(b)));
     let reference = asked.reference.as_deref().unwrap_or_default();
-    let y = with_room(Axis::changes(format!("{} over {reference}", asked.arm), low, high));
+    let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
     let (colour, shape) = points[points.len() - 1].look;
     let mut marks = uprights(&y, changes);
     for (at, ratio) in points.iter().enumerate().filter_map(|(at, point)| Some((at, point.ratio?))) {
-        if ratio.blocks > 1 {
+        if ratio.rounds > 1 {
             marks.push(Mark::Up { x: at as f64, y: (ratio.low.ln(), ratio.high.ln()), colour });
         }
         marks.push(Mark::Dot { at: (at as f64, ratio.value.ln()), colour, shape });
@@ -60,7 +60,7 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
         medians().chain(ends).fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(m), high.max(m)));
     let (colour, shape) = points[points.len() - 1].look;
     let unit = points[0].info.unit;
-    let label = format!("{} of {}", asked.metric, asked.arm);
+    let label = format!("{} of {}", asked.metric, asked.variant);
     let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, unit));
     let mut marks = uprights(&y, changes);
     let line: Vec<(f64, f64)> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
@@ -69,7 +69,7 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     marks.extend(intervals.into_iter().map(up));
     marks.extend(line.into_iter().map(|at| Mark::Dot { at, colour, shape }));
     marks.extend(levels(points.len(), changes, f64::exp));
-    Panel { title: "Median over blocks".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
+    Panel { title: "Median over rounds".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
 }
 
 /// An axis that goes on above all there is, for words.
@@ -129,23 +129,23 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{STEP, asked, points};
+    use super::super::tests::{TASK, asked, points};
     use super::super::{Asked, history};
     use crate::plot::colour::{VERMILLION, theme};
     use crate::plot::{Mark, Shape, svg};
 
     #[test]
     fn it_is_drawn_with_its_changes_and_any_text() {
-        let hostile = Asked { arm: "<script>".into(), ..asked(Some("ext4")) };
-        let chart = history(&hostile, points(&STEP)).chart.unwrap();
+        let hostile = Asked { variant: "<script>".into(), ..asked(Some("ext4")) };
+        let chart = history(&hostile, points(&TASK)).chart.unwrap();
         assert_eq!(chart.panels.len(), 2);
         let svg = svg::inline(&chart).unwrap();
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
     }
 
     #[test]
-    fn an_arm_keeps_its_look_and_every_point_its_interval() {
-        let chart = history(&asked(Some("ext4")), points(&STEP)).chart.unwrap();
+    fn a_variant_keeps_its_look_and_every_point_its_interval() {
+        let chart = history(&asked(Some("ext4")), points(&TASK)).chart.unwrap();
         let (mut ups, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
@@ -172,12 +172,12 @@ mod tests {
                 }
             }
         }
-        assert_eq!((ups, dots), (2 * STEP.len(), 2 * STEP.len()));
+        assert_eq!((ups, dots), (2 * TASK.len(), 2 * TASK.len()));
     }
 
     #[test]
     fn without_a_reference_the_values_are_followed() {
-        let values: Vec<_> = points(&STEP)
+        let values: Vec<_> = points(&TASK)
             .into_iter()
             .map(|mut point| {
                 point.median = point.ratio.take().unwrap().value;

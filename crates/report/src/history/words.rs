@@ -7,22 +7,22 @@ use fsarena_stats::change::{Change, Standing};
 
 /// How changes are found and confirmed.
 pub const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
-    blocks), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
+    rounds), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
     (Mann–Whitney, one-sided, 5%); until then it is suspected.";
 
 /// The heading.
 pub fn title(asked: &Asked, paired: bool) -> String {
     let against = match &asked.reference {
-        Some(reference) if paired => format!(" over {reference}, within blocks"),
+        Some(reference) if paired => format!(" over {reference}, within rounds"),
         _ => String::new(),
     };
-    format!("{}: {} of {}{against}", asked.study, asked.metric, asked.arm)
+    format!("{}: {} of {}{against}", asked.study, asked.metric, asked.variant)
 }
 
 /// A sentence for each change, or one that there is none.
 pub fn changes(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Vec<String> {
     match (points, changes) {
-        ([], _) => vec![format!("No run of {} has {} of {}.", asked.study, asked.metric, asked.arm)],
+        ([], _) => vec![format!("No run of {} has {} of {}.", asked.study, asked.metric, asked.variant)],
         (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
         (points, changes) => changes.iter().map(|change| sentence(points, change, paired)).collect(),
     }

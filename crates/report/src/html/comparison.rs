@@ -9,7 +9,7 @@ use askama::Template;
 
 /// What the script of a report reads where there are no samples.
 pub const NO_SAMPLES: &str =
-    r#"{"steps":[],"arms":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
+    r#"{"tasks":[],"variants":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
 
 /// The script of a report, for pages of other servers of it. It reads [`NO_SAMPLES`], or a report's data, from `#run`.
 pub fn script() -> &'static str {

@@ -1,4 +1,4 @@
-//! The data that the page's script reads: samples and commands, as a JSON block.
+//! The data that the page's script reads: samples and commands, as a JSON round.
 
 use crate::exporters::column_name;
 use crate::number::plural;
@@ -14,29 +14,29 @@ const BUDGET: usize = 1_250_000;
 /// Bytes that a value takes at least, with its comma.
 const LEAST: usize = 3;
 
-/// The block, and what is in it in words.
-pub struct Block {
+/// The round, and what is in it in words.
+pub struct Round {
     /// JSON that can stand in a `script` element.
     pub json: String,
     /// What the table of samples holds, and what it does not.
     pub words: String,
 }
 
-/// The block of a report.
-pub fn block(report: &Report) -> Block {
+/// The round of a report.
+pub fn round(report: &Report) -> Round {
     let record = &report.record;
     let (columns, left_out) = columns(report);
     let told = !columns.is_empty() || !report.commands.is_empty();
     let cells = record.cells.iter().filter(|_| told);
-    let cells: Vec<Value> = cells.map(|cell| json!([cell.block, cell.position, cell.arm])).collect();
+    let cells: Vec<Value> = cells.map(|cell| json!([cell.round, cell.position, cell.variant])).collect();
     let metrics: Vec<Value> = columns
         .iter()
         .map(|column| json!({"name": column_name(&column.info.id, column.info.unit), "help": column.info.help}))
         .collect();
     let log = report.commands.by_cell(record);
     let head = json!({
-        "steps": record.steps.iter().map(label).collect::<Vec<_>>(),
-        "arms": record.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(),
+        "tasks": record.tasks.iter().map(label).collect::<Vec<_>>(),
+        "variants": record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
         "cells": cells,
         "metrics": metrics,
         "texts": report.commands.texts(),
@@ -48,13 +48,13 @@ pub fn block(report: &Report) -> Block {
     json.pop();
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
     let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
-    Block { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
+    Round { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
 }
 
 /// One metric of all samples.
 struct Column {
     info: MetricInfo,
-    /// `[cell][step]`, as JSON.
+    /// `[cell][task]`, as JSON.
     json: String,
 }
 
@@ -91,23 +91,23 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
     (kept, left_out)
 }
 
-/// `[cell][step]`; a step that occurs twice in a cell counts with its mean, as everywhere.
+/// `[cell][task]`; a task that occurs twice in a cell counts with its mean, as everywhere.
 fn by_cell(record: &RunRecord, values: &[f64]) -> String {
     let mut cells: Vec<Vec<(u32, f64, f64)>> = vec![vec![]; record.cells.len()];
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-        let (cell, step) = (&mut cells[record.samples.cell[row] as usize], record.samples.step[row]);
-        match cell.iter_mut().find(|(known, ..)| *known == step) {
+        let (cell, task) = (&mut cells[record.samples.cell[row] as usize], record.samples.task[row]);
+        match cell.iter_mut().find(|(known, ..)| *known == task) {
             Some((_, sum, count)) => (*sum, *count) = (*sum + value, *count + 1.0),
-            None => cell.push((step, *value, 1.0)),
+            None => cell.push((task, *value, 1.0)),
         }
     }
     let mut json = String::from("[");
     for (at, cell) in cells.iter_mut().enumerate() {
-        cell.sort_by_key(|(step, ..)| *step);
+        cell.sort_by_key(|(task, ..)| *task);
         json.push_str(if at > 0 { ",[" } else { "[" });
         let mut next = 0;
-        for (step, sum, count) in cell {
-            while next < *step {
+        for (task, sum, count) in cell {
+            while next < *task {
                 json.push_str("null,");
                 next += 1;
             }
@@ -172,7 +172,7 @@ fn words(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> Str
         commands => format!(" {} are in the run's command.log only.", plural(commands as usize, "command")),
     };
     format!(
-        "{samples}, one row a step of an arm in a block, with {}, to five significant digits. The button of a row, or a \
+        "{samples}, one row a task of a variant in a round, with {}, to five significant digits. The button of a row, or a \
          figure in the tables below, shows the commands behind it.{rest}{log}",
         plural(kept, "metric")
     )

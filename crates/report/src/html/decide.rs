@@ -6,7 +6,7 @@ use crate::document::{Document, Table, source};
 use crate::number::three;
 use crate::paired;
 use crate::report::Report;
-use fsarena_stats::power::{blocks_for, spread};
+use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 
 /// What the machine can resolve by its own self-test, or how to find out.
@@ -14,12 +14,12 @@ pub fn add_resolution(document: &mut Document, report: &Report) {
     document.heading(2, "What this machine can resolve");
     document.text(report.resolution.clone().unwrap_or_else(|| {
         "Not known: there is no self-test of this machine under this kernel. `fsarena selftest --here` compares identical \
-         arms on it, and reports quote what it finds."
+         variants on it, and reports quote what it finds."
             .into()
     }));
 }
 
-/// A table of the comparisons that are open, and of how many blocks would find the difference that matters.
+/// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
 pub fn add(document: &mut Document, report: &Report) {
     if !report.ranks() {
         return;
@@ -29,23 +29,23 @@ pub fn add(document: &mut Document, report: &Report) {
     let all = paired::of(&Seen::of(report));
     let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
     let so_far = match open.iter().any(|(ratio, _)| ratio.provisional) {
-        true => "so far, extremes seen where there are under 8 blocks, else 95% interval",
+        true => "so far, extremes seen where there are under 8 rounds, else 95% interval",
         false => "so far, 95% interval",
     };
     let header =
-        ["not decided", so_far, "spread of a block", &format!("blocks that find {}", percent(margin))];
+        ["not decided", so_far, "spread of a round", &format!("rounds that find {}", percent(margin))];
     let mut table = Table::figures(header.map(String::from).to_vec());
     for (ratio, series) in open {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
-        let blocks = match sigma {
-            None => "at least 3 blocks to tell".to_string(),
-            Some(sigma) => blocks_for(sigma, margin).map_or("over 400".into(), |blocks| blocks.to_string()),
+        let rounds = match sigma {
+            None => "at least 3 rounds to tell".to_string(),
+            Some(sigma) => rounds_for(sigma, margin).map_or("over 400".into(), |rounds| rounds.to_string()),
         };
         let cells = vec![
             series.label.into(),
             crate::sections::answer::interval(ratio).into(),
             sigma.map_or("–".into(), |sigma| format!("{}%", three(100.0 * sigma))).into(),
-            blocks.into(),
+            rounds.into(),
         ];
         table.rows.push(source::row(series.source.as_ref(), cells));
     }
@@ -53,7 +53,7 @@ pub fn add(document: &mut Document, report: &Report) {
         document.heading(2, "What would decide the rest");
         document.table(table);
         document.text(format!(
-            "So many blocks find a difference of {}, the one that matters here, in four of five runs, with the spread \
+            "So many rounds find a difference of {}, the one that matters here, in four of five runs, with the spread \
              seen so far.",
             percent(margin)
         ));

@@ -1,6 +1,6 @@
 //! CSV with any columns.
 //!
-//! A column called `block` pairs. Columns that hold nothing but numbers are metrics; the others, where they
+//! A column called `round` pairs. Columns that hold nothing but numbers are metrics; the others, where they
 //! differ from row to row, name what was measured. fsarena's own export is such a file.
 
 use super::series::{Collector, Quantity, direction};
@@ -20,7 +20,7 @@ impl Importer for Csv {
     }
 
     fn help(&self) -> &'static str {
-        "any columns: `block` pairs, numbers are metrics, text names what was measured"
+        "any columns: `round` pairs, numbers are metrics, text names what was measured"
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -36,7 +36,7 @@ impl Importer for Csv {
             return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
         }
         for row in &table.rows {
-            let block = table.block.and_then(|at| row.get(at)).filter(|block| !block.is_empty());
+            let round = table.round.and_then(|at| row.get(at)).filter(|round| !round.is_empty());
             let words: Vec<&str> = names.iter().map(|at| row[*at].as_str()).collect();
             let name = words.join(" ");
             for (at, metric) in &metrics {
@@ -47,7 +47,7 @@ impl Importer for Csv {
                     unit: metric.unit,
                     direction: metric.direction,
                 };
-                into.push(quantity, block.map(String::as_str), value);
+                into.push(quantity, round.map(String::as_str), value);
             }
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Importer for Csv {
 struct Table {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
-    block: Option<usize>,
+    round: Option<usize>,
 }
 
 struct Metric {
@@ -90,12 +90,12 @@ impl Table {
         if let Some(twice) = heads.iter().enumerate().find(|(at, head)| heads[..*at].contains(head)) {
             return Err(Fault::at(1, format!("two columns are called `{}`", twice.1)));
         }
-        let block = heads.iter().position(|head| head.eq_ignore_ascii_case("block"));
-        Ok(Table { heads, rows, block })
+        let round = heads.iter().position(|head| head.eq_ignore_ascii_case("round"));
+        Ok(Table { heads, rows, round })
     }
 
     fn circumstance(&self, at: usize) -> bool {
-        Some(at) == self.block || CIRCUMSTANCES.contains(&self.heads[at].to_ascii_lowercase().as_str())
+        Some(at) == self.round || CIRCUMSTANCES.contains(&self.heads[at].to_ascii_lowercase().as_str())
     }
 
     /// Whether a column names what was measured.
@@ -143,8 +143,8 @@ mod tests {
     use fsarena_core::sample::Direction;
 
     #[test]
-    fn text_names_numbers_are_metrics_and_blocks_pair() {
-        let csv = "host,block,step,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
+    fn text_names_numbers_are_metrics_and_rounds_pair() {
+        let csv = "host,round,task,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
         let samples = parse("a.csv", csv.as_bytes(), None).unwrap();
         let shown: Vec<_> =
             samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
@@ -158,14 +158,14 @@ mod tests {
             ]
         );
         assert_eq!(samples.series[1].direction, Direction::Higher);
-        assert_eq!(samples.series[0].blocks.as_ref().unwrap().len(), 2);
+        assert_eq!(samples.series[0].rounds.as_ref().unwrap().len(), 2);
     }
 
     #[test]
     fn a_bare_list_of_numbers_is_a_column() {
         let samples = parse("a", b"1.5\n2.5\n", None).unwrap();
         assert_eq!(samples.series[0].values, [1.5, 2.5]);
-        assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].blocks), ("column 1", &None));
+        assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].rounds), ("column 1", &None));
     }
 
     #[test]

@@ -15,7 +15,7 @@ impl Importer for GoBench {
     }
 
     fn help(&self) -> &'static str {
-        "Go benchmark text; a configuration line `block: N` pairs the results after it"
+        "Go benchmark text; a configuration line `round: N` pairs the results after it"
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -23,11 +23,11 @@ impl Importer for GoBench {
     }
 
     fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let mut block: Option<String> = None;
+        let mut round: Option<String> = None;
         let mut better: BTreeMap<String, Direction> = BTreeMap::new();
         for (at, line) in text.lines().enumerate() {
-            if let Some(number) = line.strip_prefix("block:") {
-                block = Some(number.trim().to_string()).filter(|number| !number.is_empty());
+            if let Some(number) = line.strip_prefix("round:") {
+                round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
             } else if let Some(rest) = line.strip_prefix("Unit ") {
                 better.extend(unit_line(rest));
             } else if let Some((name, pairs)) = result(line) {
@@ -41,7 +41,7 @@ impl Importer for GoBench {
                     let direction = better.get(*unit).copied().or_else(|| direction(unit));
                     // benchstat takes all for costs that no unit line says otherwise of.
                     let direction = direction.unwrap_or(Direction::Lower);
-                    into.push(Quantity { name, metric: unit, unit, direction }, block.as_deref(), value);
+                    into.push(Quantity { name, metric: unit, unit, direction }, round.as_deref(), value);
                 }
             }
         }
@@ -86,7 +86,7 @@ mod tests {
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(shown, [("ns/op", down, 12.5), ("hits", up, 3.0), ("MB/s", up, 80.0)]);
         assert_eq!(samples.series[0].name, "Copy/fs=ext4-8");
-        assert!(samples.series[0].blocks.as_ref().unwrap().contains_key("3"));
+        assert!(samples.series[0].rounds.as_ref().unwrap().contains_key("3"));
     }
 
     #[test]

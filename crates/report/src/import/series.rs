@@ -17,7 +17,7 @@ pub struct Samples {
 /// One quantity, measured again and again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What was measured: a benchmark, a step, a command. Empty where the file does not say.
+    /// What was measured: a benchmark, a task, a command. Empty where the file does not say.
     pub name: String,
     /// What was read of it: `elapsed`, `ns/op`.
     pub metric: String,
@@ -27,8 +27,8 @@ pub struct Series {
     pub direction: Direction,
     /// Every value, in the order of the file.
     pub values: Vec<f64>,
-    /// The mean value of each block; None where some value has no block.
-    pub blocks: Option<BTreeMap<String, f64>>,
+    /// The mean value of each round; None where some value has no round.
+    pub rounds: Option<BTreeMap<String, f64>>,
 }
 
 /// What importers put samples into.
@@ -36,7 +36,7 @@ pub struct Series {
 pub struct Collector {
     series: Vec<Series>,
     places: BTreeMap<(String, String), usize>,
-    /// Values seen of each block, for their mean.
+    /// Values seen of each round, for their mean.
     counts: Vec<BTreeMap<String, f64>>,
 }
 
@@ -55,21 +55,21 @@ pub struct Quantity<'a> {
 
 impl Collector {
     /// Takes a sample. One that is no finite number is no measurement, and is left out.
-    pub fn push(&mut self, quantity: Quantity, block: Option<&str>, value: f64) {
+    pub fn push(&mut self, quantity: Quantity, round: Option<&str>, value: f64) {
         if !value.is_finite() {
             return;
         }
         let at = self.place(quantity);
         let series = &mut self.series[at];
         series.values.push(value);
-        match (block, &mut series.blocks) {
-            (Some(block), Some(blocks)) => {
-                let count = self.counts[at].entry(block.to_string()).or_insert(0.0);
+        match (round, &mut series.rounds) {
+            (Some(round), Some(rounds)) => {
+                let count = self.counts[at].entry(round.to_string()).or_insert(0.0);
                 *count += 1.0;
-                let mean = blocks.entry(block.to_string()).or_insert(0.0);
+                let mean = rounds.entry(round.to_string()).or_insert(0.0);
                 *mean += (value - *mean) / *count;
             }
-            _ => series.blocks = None,
+            _ => series.rounds = None,
         }
     }
 
@@ -82,7 +82,7 @@ impl Collector {
                 unit: quantity.unit.into(),
                 direction: quantity.direction,
                 values: vec![],
-                blocks: Some(BTreeMap::new()),
+                rounds: Some(BTreeMap::new()),
             });
             self.counts.push(BTreeMap::new());
             self.series.len() - 1
@@ -116,24 +116,24 @@ mod tests {
     const TIME: Quantity = Quantity { name: "cp", metric: "time", unit: "s", direction: Direction::Lower };
 
     #[test]
-    fn several_values_of_a_block_are_their_mean() {
+    fn several_values_of_a_round_are_their_mean() {
         let mut collector = Collector::default();
-        for (block, value) in [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)] {
-            collector.push(TIME, Some(block), value);
+        for (round, value) in [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)] {
+            collector.push(TIME, Some(round), value);
         }
         let samples = collector.finish("a", "csv");
         assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
-        let blocks = samples.series[0].blocks.clone().unwrap();
-        assert_eq!(blocks.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
+        let rounds = samples.series[0].rounds.clone().unwrap();
+        assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
     }
 
     #[test]
-    fn one_value_without_a_block_ends_the_pairing() {
+    fn one_value_without_a_round_ends_the_pairing() {
         let mut collector = Collector::default();
         collector.push(TIME, Some("1"), 1.0);
         collector.push(TIME, None, 1.0);
         collector.push(TIME, Some("2"), 1.0);
-        assert_eq!(collector.finish("a", "csv").series[0].blocks, None);
+        assert_eq!(collector.finish("a", "csv").series[0].rounds, None);
     }
 
     #[test]

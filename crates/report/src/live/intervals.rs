@@ -1,4 +1,4 @@
-//! How the arms compare so far, and how their intervals narrow. In a terminal a line an arm, no wider than 80 columns.
+//! How the variants compare so far, and how their intervals narrow. In a terminal a line a variant, no wider than 80 columns.
 
 use fsarena_core::metric::{self, MetricDef};
 use fsarena_core::sample::Sample;
@@ -9,39 +9,39 @@ use std::collections::HashMap;
 
 /// Columns of a terminal that nobody has made wider.
 const WIDTH: usize = 80;
-/// The most arms that are shown: the display must leave room for the rest.
-const ARMS: usize = 8;
-/// The most blocks that one sparkline shows.
+/// The most variants that are shown: the display must leave room for the rest.
+const VARIANTS: usize = 8;
+/// The most rounds that one sparkline shows.
 const SPARKS: usize = 20;
 /// Columns of a name.
 const NAME: usize = 28;
 
-/// How all tasks of a cell went, by arm and block, and how wide intervals were.
+/// How all tasks of a cell went, by variant and round, and how wide intervals were.
 #[derive(Debug, Default)]
 pub struct Intervals {
-    arms: Vec<String>,
+    variants: Vec<String>,
     /// The metric that answers for the work.
     metric: Option<&'static MetricDef>,
-    /// `[arm][block]`: the total over tasks, or the geometric mean of what does not add up; NaN where a block lacks the
-    /// arm.
+    /// `[variant][round]`: the total over tasks, or the geometric mean of what does not add up; NaN where a round lacks the
+    /// variant.
     values: Vec<Vec<f64>>,
-    /// The width of each arm's interval, ln(high/low), after each block.
+    /// The width of each variant's interval, ln(high/low), after each round.
     widths: HashMap<String, Vec<f64>>,
     current: Option<Current>,
 }
 
-/// The cell that runs, and the values of its steps.
+/// The cell that runs, and the values of its tasks.
 #[derive(Debug)]
 struct Current {
-    arm: usize,
+    variant: usize,
     values: Vec<f64>,
 }
 
-/// How an arm compares with the best so far.
+/// How a variant compares with the best so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its name.
-    pub arm: String,
+    pub variant: String,
     /// Its ratio to the best; none of the best itself.
     pub ratio: Option<Ratio>,
     /// How the interval narrowed, as bars.
@@ -54,28 +54,28 @@ impl Intervals {
         Intervals { metric: metric::find(metric), ..Intervals::default() }
     }
 
-    /// A run of these arms begins.
-    pub fn start(&mut self, arms: &[String]) {
-        let (arms, values) = (arms.to_vec(), vec![vec![]; arms.len()]);
-        *self = Intervals { metric: self.metric, arms, values, ..Intervals::default() };
+    /// A run of these variants begins.
+    pub fn start(&mut self, variants: &[String]) {
+        let (variants, values) = (variants.to_vec(), vec![vec![]; variants.len()]);
+        *self = Intervals { metric: self.metric, variants, values, ..Intervals::default() };
     }
 
-    /// The same, with what is known already of a run of the same arms that goes on.
-    pub fn start_or_go_on(&mut self, arms: &[String]) {
-        if self.arms != arms {
-            self.start(arms);
+    /// The same, with what is known already of a run of the same variants that goes on.
+    pub fn start_or_go_on(&mut self, variants: &[String]) {
+        if self.variants != variants {
+            self.start(variants);
         }
     }
 
-    /// A cell of an arm begins.
-    pub fn cell(&mut self, arm: &str) {
-        let arm = self.arms.iter().position(|known| known == arm);
-        self.current = arm.map(|arm| Current { arm, values: vec![] });
+    /// A cell of a variant begins.
+    pub fn cell(&mut self, variant: &str) {
+        let variant = self.variants.iter().position(|known| known == variant);
+        self.current = variant.map(|variant| Current { variant, values: vec![] });
     }
 
-    /// A step was measured.
+    /// A task was measured.
     pub fn sample(&mut self, sample: &Sample) {
-        let Some(metric) = self.metric.filter(|_| sample.step.in_composite) else { return };
+        let Some(metric) = self.metric.filter(|_| sample.task.in_composite) else { return };
         let value = (metric.from)(&|id| sample.readings.0.get(id).copied()).filter(|value| *value > 0.0);
         if let (Some(cell), Some(value)) = (&mut self.current, value) {
             cell.values.push(value);
@@ -83,34 +83,34 @@ impl Intervals {
     }
 
     /// The cell ended; its values count where it did all its work.
-    pub fn cell_done(&mut self, block: u32, done: bool) {
+    pub fn cell_done(&mut self, round: u32, done: bool) {
         let Some(cell) = self.current.take().filter(|cell| done && !cell.values.is_empty()) else { return };
-        let values = &mut self.values[cell.arm];
-        values.resize(values.len().max(block as usize + 1), f64::NAN);
-        values[block as usize] = if self.metric.is_some_and(|metric| adds_up(metric.unit)) {
+        let values = &mut self.values[cell.variant];
+        values.resize(values.len().max(round as usize + 1), f64::NAN);
+        values[round as usize] = if self.metric.is_some_and(|metric| adds_up(metric.unit)) {
             cell.values.iter().sum()
         } else {
             (cell.values.iter().map(|value| value.ln()).sum::<f64>() / cell.values.len() as f64).exp()
         };
     }
 
-    /// A row for each arm, the best first. Nothing before there are two arms and two blocks.
+    /// A row for each variant, the best first. Nothing before there are two variants and two rounds.
     pub fn rows(&mut self) -> Vec<Row> {
         let Some(metric) = self.metric else { return vec![] };
-        let blocks = self.values.iter().map(Vec::len).max().unwrap_or(0);
+        let rounds = self.values.iter().map(Vec::len).max().unwrap_or(0);
         for values in &mut self.values {
-            values.resize(blocks, f64::NAN);
+            values.resize(rounds, f64::NAN);
         }
         let comparison = compare(&self.values, metric.direction);
-        if blocks < 2 || comparison.order.len() < 2 {
+        if rounds < 2 || comparison.order.len() < 2 {
             return vec![];
         }
         let mut rows = vec![];
-        for arm in comparison.order.iter().copied() {
-            let ratio = comparison.arms[arm].ratio;
-            let widths = self.widths.entry(self.arms[arm].clone()).or_default();
+        for variant in comparison.order.iter().copied() {
+            let ratio = comparison.variants[variant].ratio;
+            let widths = self.widths.entry(self.variants[variant].clone()).or_default();
             widths.extend(ratio.map(|ratio| (ratio.high / ratio.low).ln()));
-            rows.push(Row { arm: self.arms[arm].clone(), ratio, narrowing: sparkline(widths) });
+            rows.push(Row { variant: self.variants[variant].clone(), ratio, narrowing: sparkline(widths) });
         }
         rows
     }
@@ -118,7 +118,7 @@ impl Intervals {
     /// The first rows for a terminal: a line each.
     pub fn lines(&mut self) -> Vec<String> {
         let line = |row: &Row| {
-            let name = shortened(&row.arm);
+            let name = shortened(&row.variant);
             match row.ratio {
                 None => format!("  {name:NAME$} best so far"),
                 Some(ratio) => {
@@ -128,7 +128,7 @@ impl Intervals {
                 }
             }
         };
-        let lines = self.rows().iter().take(ARMS).map(line).collect::<Vec<_>>();
+        let lines = self.rows().iter().take(VARIANTS).map(line).collect::<Vec<_>>();
         lines.iter().map(|line| line.trim_end().chars().take(WIDTH).collect()).collect()
     }
 }
@@ -156,33 +156,33 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::cell::{StepId, StepInfo};
+    use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::metric::reading;
     use fsarena_core::sample::Readings;
 
     fn sample(elapsed: f64, in_composite: bool) -> Sample {
-        let step = StepInfo { id: StepId::new("touch"), title: "Touch".into(), number: None, in_composite };
+        let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite };
         let readings = Readings([(reading::ELAPSED.to_string(), elapsed)].into());
-        Sample { step, started_at: 0.0, readings, series: vec![] }
+        Sample { task, started_at: 0.0, readings, series: vec![] }
     }
 
-    fn after(blocks: u32, names: [&str; 2]) -> Vec<Vec<String>> {
+    fn after(rounds: u32, names: [&str; 2]) -> Vec<Vec<String>> {
         let mut intervals = Intervals::of("elapsed");
         intervals.start(&names.map(String::from));
-        let block = |block: u32| {
+        let round = |round: u32| {
             for (name, time) in names.iter().zip([2.0, 3.0]) {
                 intervals.cell(name);
                 intervals.sample(&sample(99.0, false));
-                intervals.sample(&sample(time * 1e9 * (1.0 + f64::from(block % 3) / 10.0), true));
-                intervals.cell_done(block, true);
+                intervals.sample(&sample(time * 1e9 * (1.0 + f64::from(round % 3) / 10.0), true));
+                intervals.cell_done(round, true);
             }
             intervals.lines()
         };
-        (0..blocks).map(block).collect()
+        (0..rounds).map(round).collect()
     }
 
     #[test]
-    fn lines_come_with_the_second_block_and_carry_the_history() {
+    fn lines_come_with_the_second_round_and_carry_the_history() {
         let lines = after(9, ["ext4", "xfs"]);
         assert!(lines[0].is_empty());
         assert!(lines[1][0].starts_with("  ext4") && lines[1][0].ends_with("best so far"), "{lines:?}");
@@ -194,13 +194,13 @@ mod tests {
     fn the_faster_of_two_loads_has_the_higher_rate() {
         let mut intervals = Intervals::of("throughput");
         intervals.start(&["ext4".into(), "xfs".into()]);
-        for block in 0..2 {
+        for round in 0..2 {
             for (name, rate) in [("ext4", 1e6), ("xfs", 2e6)] {
                 intervals.cell(name);
                 let mut sample = sample(1e9, true);
                 sample.readings.set(reading::THROUGHPUT, rate);
                 intervals.sample(&sample);
-                intervals.cell_done(block, true);
+                intervals.cell_done(round, true);
             }
         }
         let lines = intervals.lines();

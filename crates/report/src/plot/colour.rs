@@ -4,7 +4,7 @@ mod families;
 #[cfg(test)]
 mod vision;
 
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 
 /// Red, green, blue. The colours of [`theme`] are replaced where a page is dark.
@@ -77,10 +77,10 @@ const KNOWN: [(&str, Colour); 8] = [
     (factor::RAW, RAW),
 ];
 
-/// The colour of each arm: that of its filesystem, in shades where several arms share it. Filesystems without a
+/// The colour of each variant: that of its filesystem, in shades where several variants share it. Filesystems without a
 /// colour of their own take what the others leave, in order.
-pub fn of_arms(arms: &[Arm]) -> Vec<Colour> {
-    let names: Vec<&str> = arms.iter().map(|arm| arm.level(factor::FS)).collect();
+pub fn of_variants(variants: &[Variant]) -> Vec<Colour> {
+    let names: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
     of_names(&names)
 }
 
@@ -101,18 +101,18 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
                 colour
             }
         };
-        colours.push(base.shade(variant(names, at)));
+        colours.push(base.shade(shade_of(names, at)));
     }
     colours
 }
 
-/// The how-manieth arm of its filesystem each arm is.
-pub fn variants(arms: &[Arm]) -> Vec<usize> {
-    let names: Vec<&str> = arms.iter().map(|arm| arm.level(factor::FS)).collect();
-    (0..names.len()).map(|at| variant(&names, at)).collect()
+/// The how-manieth variant of its filesystem each variant is.
+pub fn shades(variants: &[Variant]) -> Vec<usize> {
+    let names: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
+    (0..names.len()).map(|at| shade_of(&names, at)).collect()
 }
 
-fn variant(names: &[&str], at: usize) -> usize {
+fn shade_of(names: &[&str], at: usize) -> usize {
     names[..at].iter().filter(|other| **other == names[at]).count()
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_one_filesystem_are_shades_of_it() {
+    fn variants_of_one_filesystem_are_shades_of_it() {
         let colours = of_names(&["ext4", "ext4", "ext4"]);
         assert_eq!(colours[0], BLUE);
         assert!(colours[1] != colours[0] && colours[2] != colours[1] && colours[2] != colours[0]);

@@ -18,7 +18,7 @@ static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
     fonts.load_font_data(REGULAR.to_vec());
     fonts.load_font_data(BOLD.to_vec());
     fonts.set_sans_serif_family("DejaVu Sans");
-    // Names of arms may be in any script; what this machine can show is shown.
+    // Names of variants may be in any script; what this machine can show is shown.
     fonts.load_system_fonts();
     Arc::new(fonts)
 });

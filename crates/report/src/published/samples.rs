@@ -1,4 +1,4 @@
-//! Samples that an author took: each metric, sample by arm, and the figures that do not follow from others.
+//! Samples that an author took: each metric, sample by variant, and the figures that do not follow from others.
 
 use crate::document::{Cell, Document, Table};
 use crate::number::plural;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 pub fn tables(document: &mut Document, published: &Published, recomputed: &Recomputed) {
     for metric in published.metrics() {
         document.heading(2, title(published, metric));
-        let arms = published.arms();
+        let variants = published.variants();
         let mut table = Table::figures(vec!["sample".into()]);
-        table.header.extend(arms.iter().map(|arm| arm.to_string()));
+        table.header.extend(variants.iter().map(|variant| variant.to_string()));
         for sample in published.samples() {
-            let cells = arms.iter().map(|arm| match published.sampled(sample, arm, metric) {
+            let cells = variants.iter().map(|variant| match published.sampled(sample, variant, metric) {
                 Some(figure) => cell(figure, recomputed),
                 None => "–".into(),
             });
@@ -40,7 +40,8 @@ fn title(published: &Published, metric: &str) -> String {
 fn cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
     let printed = printed(figure);
     let is_it = |misfit: &&Misfit| {
-        (&misfit.sample, &misfit.arm, &misfit.made.metric) == (&figure.sample, &figure.arm, &figure.metric)
+        (&misfit.sample, &misfit.variant, &misfit.made.metric)
+            == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_it) {
         Some(misfit) => Cell::two(printed, format!("≠ {}", quotient(misfit))).strong(),
@@ -75,9 +76,9 @@ pub fn check(document: &mut Document, recomputed: &Recomputed) {
 }
 
 fn sentence(misfit: &Misfit) -> String {
-    let Misfit { sample, arm, made, printed, above, below, follows: (low, high) } = misfit;
+    let Misfit { sample, variant, made, printed, above, below, follows: (low, high) } = misfit;
     format!(
-        "{sample}, {arm}: {} is printed as {printed:.2}, but {} / {} = {above} / {below} = {} (from {low:.3} to \
+        "{sample}, {variant}: {} is printed as {printed:.2}, but {} / {} = {above} / {below} = {} (from {low:.3} to \
          {high:.3})",
         made.metric,
         made.above,
@@ -91,7 +92,7 @@ pub fn json(recomputed: &Recomputed) -> Value {
     let misfit = |misfit: &Misfit| {
         json!({
             "sample": misfit.sample,
-            "arm": misfit.arm,
+            "variant": misfit.variant,
             "metric": misfit.made.metric,
             "made_of": [misfit.made.above, misfit.made.below],
             "printed": misfit.printed,

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::number::plural;
-use fsarena_core::cell::{Arm, StepId};
+use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::factor;
 use fsarena_core::published::Published;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked at where nobody says, the first that the run has.
 const METRICS: [&str; 2] = ["throughput", "iops"];
-/// The parameters of a step that are a number of clients.
+/// The parameters of a task that are a number of clients.
 const CLIENTS: [&str; 2] = [factor::CLIENTS, "threads"];
 
 /// Whether a run varies its number of clients: then its curves say more than a matrix.
 pub fn by_clients(record: &RunRecord) -> bool {
-    let of_step = record.steps.iter().any(|step| step.id.params.contains_key(factor::CLIENTS));
-    of_step || record.arms.iter().any(|arm| !arm.level(factor::CLIENTS).is_empty())
+    let of_task = record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS));
+    of_task || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
 }
 
 /// The curves of a run.
@@ -27,7 +27,7 @@ pub fn by_clients(record: &RunRecord) -> bool {
 pub struct Curves {
     /// What they are of.
     pub metric: MetricInfo,
-    /// One for each arm and step, over their numbers of clients.
+    /// One for each variant and task, over their numbers of clients.
     pub curves: Vec<Curve>,
     /// Values of zero, which have no logarithm and are left out.
     pub zeros: usize,
@@ -38,8 +38,8 @@ pub struct Curves {
 pub struct Curve {
     /// The values by number of clients.
     pub series: Series,
-    /// The first of its arms, by its number in the run. Where clients tell arms apart, a curve has several.
-    pub arm: usize,
+    /// The first of its variants, by its number in the run. Where clients tell variants apart, a curve has several.
+    pub variant: usize,
 }
 
 /// The curves that a run measured, by this metric; where it is none, by the rate that the load has.
@@ -53,50 +53,52 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         return Err(Error::NoCurve(format!("run {} has no {}", record.id, asked.join(" or "))));
     };
     let dropped = grid::dropped(record);
-    let steps: Vec<String> = record.steps.iter().map(|step| rest_of(&step.id)).collect();
+    let tasks: Vec<String> = record.tasks.iter().map(|task| rest_of(&task.id)).collect();
     let mut zeros = 0;
     let mut found: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
-        let at = record.samples.step[sample] as usize;
-        let arm = &record.arms[cell.arm];
-        let Some(n) = clients(arm, &record.steps[at].id) else { continue };
+        let at = record.samples.task[sample] as usize;
+        let variant = &record.variants[cell.variant];
+        let Some(n) = clients(variant, &record.tasks[at].id) else { continue };
         if value == 0.0 {
             zeros += 1;
-        } else if !dropped.contains(&cell.block) {
-            let key = (arm_without(arm), steps[at].clone());
-            let (first, rows) = found.entry(key).or_insert((cell.arm, vec![]));
-            *first = cell.arm.min(*first);
-            rows.push((n, cell.block, value));
+        } else if !dropped.contains(&cell.round) {
+            let key = (variant_without(variant), tasks[at].clone());
+            let (first, rows) = found.entry(key).or_insert((cell.variant, vec![]));
+            *first = cell.variant.min(*first);
+            rows.push((n, cell.round, value));
         }
     }
     if found.is_empty() {
         return Err(Error::NoCurve(format!("run {} varies no clients or threads", record.id)));
     }
-    let several = found.keys().map(|(_, step)| step).collect::<BTreeSet<_>>().len() > 1;
-    let name = |(arm, step): &(String, String)| if several { format!("{arm} {step}") } else { arm.clone() };
-    let curve = |(key, (arm, rows)): (&_, &(usize, Vec<Row>))| {
-        Series::new(&name(key), rows).map(|series| Curve { series, arm: *arm })
+    let several = found.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
+    let name = |(variant, task): &(String, String)| {
+        if several { format!("{variant} {task}") } else { variant.clone() }
+    };
+    let curve = |(key, (variant, rows)): (&_, &(usize, Vec<Row>))| {
+        Series::new(&name(key), rows).map(|series| Curve { series, variant: *variant })
     };
     let mut curves: Vec<Result<Curve, series::Error>> = found.iter().map(curve).collect();
     if curves.iter().any(Result::is_ok) {
-        // An arm that failed early has no curve; the others have theirs.
+        // A variant that failed early has no curve; the others have theirs.
         curves.retain(|curve| !matches!(curve, Err(series::Error::OneNumber { .. })));
     }
     Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }
 
 impl Curves {
-    /// The curves of a run that varies its clients. None where no arm was run with three numbers of them, which is where
+    /// The curves of a run that varies its clients. None where no variant was run with three numbers of them, which is where
     /// a curve begins.
     pub fn shown(record: &RunRecord) -> Option<Curves> {
         let run = of_run(record, None).ok().filter(|_| by_clients(record))?;
         run.curves.iter().any(|curve| curve.series.n.len() > 2).then_some(run)
     }
 
-    /// What each says, with its arm.
+    /// What each says, with its variant.
     pub fn analysed(&self, seed: u64) -> Vec<(usize, Scaling)> {
-        self.curves.iter().map(|curve| (curve.arm, analyse(curve.series.clone(), seed))).collect()
+        self.curves.iter().map(|curve| (curve.variant, analyse(curve.series.clone(), seed))).collect()
     }
 
     /// What was left out, in words; nothing where nothing was.
@@ -114,29 +116,30 @@ pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error>
     let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for figure in &published.rows {
         if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
-            rows.entry(&figure.arm).or_default().push((n, 0, figure.value));
+            rows.entry(&figure.variant).or_default().push((n, 0, figure.value));
         }
     }
-    let curve = |(arm, rows): (&&str, &Vec<_>)| Series::new(arm, rows);
+    let curve = |(variant, rows): (&&str, &Vec<_>)| Series::new(variant, rows);
     Ok(if rows.is_empty() { None } else { Some(rows.iter().map(curve).collect::<Result<_, _>>()?) })
 }
 
-/// The number of clients of a sample: of its step, or of its arm.
-fn clients(arm: &Arm, step: &StepId) -> Option<f64> {
-    let of_step = CLIENTS.iter().find_map(|name| step.params.get(*name));
-    of_step.map_or(arm.level(factor::CLIENTS), String::as_str).parse().ok()
+/// The number of clients of a sample: of its task, or of its variant.
+fn clients(variant: &Variant, task: &TaskId) -> Option<f64> {
+    let of_task = CLIENTS.iter().find_map(|name| task.params.get(*name));
+    of_task.map_or(variant.level(factor::CLIENTS), String::as_str).parse().ok()
 }
 
-/// What is left of a step's name without its clients.
-fn rest_of(step: &StepId) -> String {
-    let mut step = step.clone();
-    CLIENTS.iter().for_each(|name| drop(step.params.remove(*name)));
-    step.to_string()
+/// What is left of a task's name without its clients.
+fn rest_of(task: &TaskId) -> String {
+    let mut task = task.clone();
+    CLIENTS.iter().for_each(|name| drop(task.params.remove(*name)));
+    task.to_string()
 }
 
-/// What is left of an arm's name without its clients.
-fn arm_without(arm: &Arm) -> String {
-    let clients = arm.level(factor::CLIENTS);
-    let kept: Vec<&str> = arm.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
-    if kept.is_empty() { arm.level(factor::FS).to_string() } else { kept.join("/") }
+/// What is left of a variant's name without its clients.
+fn variant_without(variant: &Variant) -> String {
+    let clients = variant.level(factor::CLIENTS);
+    let kept: Vec<&str> =
+        variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
+    if kept.is_empty() { variant.level(factor::FS).to_string() } else { kept.join("/") }
 }

@@ -12,7 +12,7 @@ const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jo
 /// What the column of throughput is called; else it is the only other one of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
 
-/// Reads every curve of a file. Columns of text tell curves apart; a column `block` pairs; without a head the
+/// Reads every curve of a file. Columns of text tell curves apart; a column `round` pairs; without a head the
 /// first column is the number of clients and the second the throughput.
 ///
 /// # Errors
@@ -43,18 +43,18 @@ fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
     }
     let columns = Columns::of(&records)?;
     let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
-    let mut blocks: Vec<String> = Vec::new();
+    let mut rounds: Vec<String> = Vec::new();
     for record in &records[usize::from(columns.head)..] {
-        let (name, n, block, x) = columns.row(record)?;
-        let known = blocks.iter().position(|known| *known == block);
-        let block = known.unwrap_or_else(|| {
-            blocks.push(block);
-            blocks.len() - 1
+        let (name, n, round, x) = columns.row(record)?;
+        let known = rounds.iter().position(|known| *known == round);
+        let round = known.unwrap_or_else(|| {
+            rounds.push(round);
+            rounds.len() - 1
         });
         let curve = curves.entry(name).or_default();
-        // Without a column of blocks, repeats of one number are blocks in their order.
+        // Without a column of rounds, repeats of one number are rounds in their order.
         let repeat = curve.iter().filter(|row| row.0 == n).count();
-        curve.push((n, if columns.block.is_some() { block } else { repeat } as u32, x));
+        curve.push((n, if columns.round.is_some() { round } else { repeat } as u32, x));
     }
     let series = curves.iter().map(|(name, rows)| Series::new(name, rows));
     series.collect::<Result<_, _>>().map_err(|error| Fault::whole(error.to_string()))
@@ -65,7 +65,7 @@ struct Columns {
     head: bool,
     clients: usize,
     throughput: usize,
-    block: Option<usize>,
+    round: Option<usize>,
     names: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Columns {
         let number = |text: &str| text.parse::<f64>().is_ok();
         if first.iter().all(number) {
             return match first.len() {
-                2 => Ok(Columns { head: false, clients: 0, throughput: 1, block: None, names: vec![] }),
+                2 => Ok(Columns { head: false, clients: 0, throughput: 1, round: None, names: vec![] }),
                 _ => Err(Fault::at(1, "without a head there are two columns: clients and throughput")),
             };
         }
@@ -90,9 +90,9 @@ impl Columns {
         let clients = called(&CLIENTS).ok_or_else(|| {
             Fault::at(1, format!("no column is the number of clients: call it one of {}", CLIENTS.join(", ")))
         })?;
-        let block = called(&["block"]);
+        let round = called(&["round"]);
         let numeric = |at: usize| records[1..].iter().all(|record| record.get(at).is_some_and(number));
-        let others: Vec<usize> = (0..heads.len()).filter(|at| *at != clients && Some(*at) != block).collect();
+        let others: Vec<usize> = (0..heads.len()).filter(|at| *at != clients && Some(*at) != round).collect();
         let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or_else(|| {
             let numbers: Vec<usize> = others.iter().copied().filter(|at| numeric(*at)).collect();
             <[usize; 1]>::try_from(numbers).ok().map(|[only]| only)
@@ -101,7 +101,7 @@ impl Columns {
             Fault::at(1, format!("no column is the throughput: call it one of {}", THROUGHPUT.join(", ")))
         })?;
         let names = others.into_iter().filter(|at| *at != throughput && !numeric(*at)).collect();
-        Ok(Columns { head: true, clients, throughput, block, names })
+        Ok(Columns { head: true, clients, throughput, round, names })
     }
 
     fn row(&self, record: &csv::StringRecord) -> Result<(String, f64, String, f64), Fault> {
@@ -112,8 +112,8 @@ impl Columns {
         };
         let name: Vec<&str> = self.names.iter().filter_map(|at| record.get(*at)).collect();
         let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
-        let block = self.block.and_then(|at| record.get(at)).unwrap_or_default().to_string();
-        Ok((name, number(self.clients, "number of clients")?, block, number(self.throughput, "throughput")?))
+        let round = self.round.and_then(|at| record.get(at)).unwrap_or_default().to_string();
+        Ok((name, number(self.clients, "number of clients")?, round, number(self.throughput, "throughput")?))
     }
 }
 
@@ -130,9 +130,9 @@ mod tests {
     fn any_file_of_clients_and_throughput_is_read() {
         let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
         assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
-        assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are blocks");
+        assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are rounds");
         let named =
-            parse(b"fs,clients,block,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
+            parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
                 .unwrap();
         assert_eq!(named.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();

@@ -148,7 +148,7 @@ pub fn left(one: &Scaling) -> String {
     let percent = |value: f64| three(100.0 * value);
     match &one.peak.at_end {
         None => "all: the peak is at the end".into(),
-        Some(left) if left.blocks < 2 => format!("{}%", percent(left.value)),
+        Some(left) if left.rounds < 2 => format!("{}%", percent(left.value)),
         Some(left) => format!("{}% ({}–{}%)", percent(left.value), percent(left.low), percent(left.high)),
     }
 }

@@ -1,4 +1,4 @@
-//! What stands out in a block-size × threads matrix, and which arm is in the way: what such a run was made to answer.
+//! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
 use crate::document::Document;
 use crate::findings::rows::matrix_of_run;
@@ -36,15 +36,19 @@ pub fn add(document: &mut Document, report: &Report) {
     document.text(grounds(&analysis));
 }
 
-/// `In the way: xfs (2 findings), ext4 (1). …`: the arms by how many findings they have, the bare device aside.
+/// `In the way: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
 fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
-    let of_arm = |arm: usize| analysis.findings.iter().filter(|finding| finding.arm == arm).count();
-    let mut arms: Vec<usize> =
-        (0..matrix.arms.len()).filter(|arm| !matrix.arms[*arm].raw && of_arm(*arm) > 0).collect();
-    arms.sort_by_key(|arm| std::cmp::Reverse(of_arm(*arm)));
-    let named: Vec<String> = arms
+    let of_variant =
+        |variant: usize| analysis.findings.iter().filter(|finding| finding.variant == variant).count();
+    let mut variants: Vec<usize> = (0..matrix.variants.len())
+        .filter(|variant| !matrix.variants[*variant].raw && of_variant(*variant) > 0)
+        .collect();
+    variants.sort_by_key(|variant| std::cmp::Reverse(of_variant(*variant)));
+    let named: Vec<String> = variants
         .into_iter()
-        .map(|arm| format!("{} ({})", matrix.arms[arm].name, plural(of_arm(arm), "finding")))
+        .map(|variant| {
+            format!("{} ({})", matrix.variants[variant].name, plural(of_variant(variant), "finding"))
+        })
         .collect();
     let who = match named.is_empty() {
         true => "No filesystem is seen to be in the way.".to_string(),
@@ -59,10 +63,10 @@ mod tests {
     use fsarena_stats::matrix::cells::Row;
 
     #[test]
-    fn the_arm_with_findings_is_in_the_way_and_the_bare_device_never() {
-        let row = |arm: &str, threads: u32, iops: f64| Row {
-            arm: arm.into(),
-            raw: arm == "raw",
+    fn the_variant_with_findings_is_in_the_way_and_the_bare_device_never() {
+        let row = |variant: &str, threads: u32, iops: f64| Row {
+            variant: variant.into(),
+            raw: variant == "raw",
             mode: "rndwr".into(),
             block_size: 4096,
             threads,

@@ -7,17 +7,17 @@ use crate::report::Report;
 use fsarena_core::event::Outcome;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::{Analysis, Overall, StepAnalysis};
+use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
 /// The answer that one analysis gives.
 pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if analysis.steps.is_empty() {
+    if analysis.tasks.is_empty() {
         return;
     }
-    let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
     if !report.ranks() {
         // Once, whatever the metrics.
         if report.analyses.first().is_some_and(|first| first.metric.id == analysis.metric.id) {
@@ -37,7 +37,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
 
 /// How to read the answers of a report.
 pub fn legend(report: &Report) -> String {
-    let Some(first) = report.analyses.first().filter(|_| report.ranks() && report.record.arms.len() > 1)
+    let Some(first) = report.analyses.first().filter(|_| report.ranks() && report.record.variants.len() > 1)
     else {
         return String::new();
     };
@@ -46,32 +46,32 @@ pub fn legend(report: &Report) -> String {
     let brackets = match first.provisional() {
         true => "stand the extremes seen: no interval is exact yet",
         false => {
-            "stands the 95% interval of that; where it holds 1, or arms share a letter, nothing is decided between them"
+            "stands the 95% interval of that; where it holds 1, or variants share a letter, nothing is decided between them"
         }
     };
     format!(
-        "How to read this: an arm is one of what is compared, here {}, by {}. A figure is a ratio to the best arm, \
-         measured within blocks, in each of which every arm runs once: 1.20 is 1.20 times as much. In brackets \
+        "How to read this: a variant is one of what is compared, here {}, by {}. A figure is a ratio to the best variant, \
+         measured within rounds, in each of which every variant runs once: 1.20 is 1.20 times as much. In brackets \
          {brackets}.",
         named(&report.record),
         metrics.join("; and by "),
     )
 }
 
-/// The arms, as far as people read.
+/// The variants, as far as people read.
 fn named(record: &RunRecord) -> String {
     const MOST: usize = 6;
-    let names: Vec<&str> = record.arms.iter().take(MOST).map(|arm| arm.name.as_str()).collect();
-    let rest = record.arms.len() - names.len();
+    let names: Vec<&str> = record.variants.iter().take(MOST).map(|variant| variant.name.as_str()).collect();
+    let rest = record.variants.len() - names.len();
     let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     format!("{}{rest}", names.join(", "))
 }
 
 /// The sentences of the answer.
 pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    let with_data = analysis.steps.iter().map(|step| step.comparison.order.len()).max().unwrap_or(0);
+    let with_data = analysis.tasks.iter().map(|task| task.comparison.order.len()).max().unwrap_or(0);
     if with_data < 2 {
-        return vec!["Only one arm has data: there is nothing to compare.".into()];
+        return vec!["Only one variant has data: there is nothing to compare.".into()];
     }
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!(
@@ -81,7 +81,7 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     if all_zero(analysis) {
         return vec![format!(
-            "By {} the arms cannot be compared: too few of its values are above zero, and zero has no ratio.",
+            "By {} the variants cannot be compared: too few of its values are above zero, and zero has no ratio.",
             analysis.metric.id
         )];
     }
@@ -91,24 +91,24 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     if !analysis.provisional() {
         sentences.extend(won(names, analysis));
-        sentences.extend(undecided(names, analysis));
+        sentences.extend(inconclusive(names, analysis));
     }
     sentences.extend(dropped(names, analysis));
     sentences
 }
 
-/// What a run answers that ranks nothing: which arms did all their work.
+/// What a run answers that ranks nothing: which variants did all their work.
 fn worked(record: &RunRecord) -> Vec<String> {
-    let of_arm = |arm: usize| record.cells.iter().filter(move |cell| cell.arm == arm);
+    let of_variant = |variant: usize| record.cells.iter().filter(move |cell| cell.variant == variant);
     let (mut good, mut bad, mut open) = (vec![], vec![], vec![]);
-    for (at, arm) in record.arms.iter().enumerate() {
-        let failed = of_arm(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
-        let list = match of_arm(at).next() {
+    for (at, variant) in record.variants.iter().enumerate() {
+        let failed = of_variant(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
+        let list = match of_variant(at).next() {
             _ if failed => &mut bad,
             Some(_) => &mut good,
             None => &mut open,
         };
-        list.push(arm.name.as_str());
+        list.push(variant.name.as_str());
     }
     let sentence =
         |what: &str, names: &[&str]| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
@@ -123,18 +123,19 @@ fn worked(record: &RunRecord) -> Vec<String> {
 
 /// Whether zeros leave nothing to compare.
 fn all_zero(analysis: &Analysis) -> bool {
-    let mut comparisons = analysis.steps.iter().map(|step| &step.comparison);
-    let zeros = analysis.steps.iter().flat_map(|step| &step.comparison.arms).any(|arm| arm.excluded > 0);
+    let mut comparisons = analysis.tasks.iter().map(|task| &task.comparison);
+    let zeros =
+        analysis.tasks.iter().flat_map(|task| &task.comparison.variants).any(|variant| variant.excluded > 0);
     zeros && !comparisons.any(Comparison::compares)
 }
 
 fn provisional(analysis: &Analysis) -> String {
     let comparisons = analysis.overall.iter().map(|overall| &overall.main().comparison);
-    let ratios = comparisons.flat_map(|comparison| &comparison.arms).filter_map(|arm| arm.ratio);
-    let blocks = ratios.map(|ratio| ratio.blocks).max().unwrap_or(0);
+    let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
+    let rounds = ratios.map(|ratio| ratio.rounds).max().unwrap_or(0);
     format!(
         "PROVISIONAL: {} to compare, and a verdict needs {FIRST_LOOK}. Nothing below is decided.",
-        plural(blocks, "block")
+        plural(rounds, "round")
     )
 }
 
@@ -151,36 +152,37 @@ fn was_best(metric: &MetricInfo) -> String {
 fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional: bool) -> Vec<String> {
     let main = &overall.main().comparison;
     let what = if overall.total.is_some() { "total" } else { "geometric mean" };
-    let tasks = match overall.steps {
+    let tasks = match overall.tasks {
         1 => "In the one task".to_string(),
-        steps => format!("Over all {steps} tasks"),
+        tasks => format!("Over all {tasks} tasks"),
     };
     let Some(best) = main.best().map(|best| names[best]) else {
-        return vec![format!("{tasks} there is no answer: in no block did an arm do them all.")];
+        return vec![format!("{tasks} there is no answer: in no round did a variant do them all.")];
     };
     let others = |keep: &dyn Fn(usize) -> bool| -> Vec<String> {
-        let kept = main.order.iter().skip(1).copied().filter(|arm| keep(*arm));
-        let all: Vec<String> = kept.map(|arm| format!("{} {}", names[arm], of_best(main, arm))).collect();
+        let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
+        let all: Vec<String> =
+            kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect();
         few(all)
     };
     if provisional {
         let rest = others(&|_| true).join(", ");
-        let several = main.arms.iter().filter_map(|arm| arm.ratio).any(|ratio| ratio.blocks > 1);
+        let several = main.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
         let seen = if several { " and with the extremes seen" } else { "" };
         return vec![format!("{tasks} {best} leads so far. By the {what}, over {best}{seen}: {rest}.")];
     }
     let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
-    let behind = others(&|arm| main.arms[arm].ratio.is_some_and(|ratio| ratio.separated()));
+    let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
     if !behind.is_empty() {
         sentences.push(format!("Behind {best} by the {what}: {}.", behind.join(", ")));
     }
     let thin = main
         .thin()
         .into_iter()
-        .map(|arm| format!("{} ({})", names[arm], plural(main.arms[arm].blocks, "block")));
+        .map(|variant| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round")));
     let thin: Vec<String> = thin.collect();
     if !thin.is_empty() {
-        sentences.push(format!("Not judged over all, for too few whole blocks: {}.", thin.join(", ")));
+        sentences.push(format!("Not judged over all, for too few whole rounds: {}.", thin.join(", ")));
     }
     if overall.total.is_some() {
         sentences.push(weighted(names, main, &overall.geometric.comparison));
@@ -204,7 +206,7 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
     let (best, was_best) = (names[main.order[0]], was_best(metric));
     if main.winner().is_some() {
         let next = main.order[1];
-        let lead = main.arms[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
+        let lead = main.variants[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
         return format!(
             "{tasks} {best} {was_best}: its {what} is {lead} of that of {}, the next.",
             names[next]
@@ -213,7 +215,7 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
     let tied: Vec<String> = main
         .tied()
         .into_iter()
-        .map(|arm| format!("{} ({what} {})", names[arm], of_best(main, arm)))
+        .map(|variant| format!("{} ({what} {})", names[variant], of_best(main, variant)))
         .collect();
     format!("{tasks} it is not decided what {was_best}: {best} or {}.", either(&tied))
 }
@@ -227,7 +229,8 @@ fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> Strin
         }
         (_, Some(winner)) => format!("{EQUAL}, {} wins.", names[winner]),
         (Some(best), None) => {
-            let tied: Vec<String> = geometric.tied().iter().map(|arm| names[*arm].to_string()).collect();
+            let tied: Vec<String> =
+                geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
             format!("{EQUAL}, it is not decided: {} or {}.", names[best], either(&tied))
         }
         (None, None) => format!("{EQUAL}, there is no answer."),
@@ -235,13 +238,13 @@ fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> Strin
 }
 
 /// `1.12 [1.10–1.14]`, the ratio to the best.
-fn of_best(comparison: &Comparison, arm: usize) -> String {
-    comparison.arms[arm].ratio.map_or("without a common block".to_string(), interval)
+fn of_best(comparison: &Comparison, variant: usize) -> String {
+    comparison.variants[variant].ratio.map_or("without a common round".to_string(), interval)
 }
 
-/// `1.12 [1.10–1.14]`; of one block, which has no extremes, `1.12`.
+/// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
 pub fn interval(ratio: Ratio) -> String {
-    if ratio.blocks < 2 {
+    if ratio.rounds < 2 {
         return three(ratio.value);
     }
     format!("{} [{}]", three(ratio.value), number::interval(ratio.low, ratio.high))
@@ -251,32 +254,33 @@ pub fn interval(ratio: Ratio) -> String {
 fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let in_tables = matrix::fits(analysis);
     let winners: Vec<usize> = analysis.tasks().filter_map(|task| task.comparison.winner()).collect();
-    let mut arms: Vec<(usize, usize)> = (0..names.len())
-        .map(|arm| (winners.iter().filter(|w| **w == arm).count(), arm))
+    let mut variants: Vec<(usize, usize)> = (0..names.len())
+        .map(|variant| (winners.iter().filter(|w| **w == variant).count(), variant))
         .filter(|(n, _)| *n > 0)
         .collect();
-    arms.sort_by_key(|(tasks, arm)| (std::cmp::Reverse(*tasks), *arm));
-    arms.iter()
-        .map(|(count, arm)| {
+    variants.sort_by_key(|(tasks, variant)| (std::cmp::Reverse(*tasks), *variant));
+    variants
+        .iter()
+        .map(|(count, variant)| {
             let tasks: Vec<String> = analysis
                 .tasks()
-                .filter(|task| task.comparison.winner() == Some(*arm))
-                .map(|task| task.step.number.clone().unwrap_or_else(|| task.step.title.clone()))
+                .filter(|task| task.comparison.winner() == Some(*variant))
+                .map(|task| task.task.number.clone().unwrap_or_else(|| task.task.title.clone()))
                 .collect();
             match in_tables {
-                true => format!("{} won {}.", names[*arm], plural(*count, "task")),
-                false => format!("{} won {}: {}.", names[*arm], plural(*count, "task"), tasks.join(", ")),
+                true => format!("{} won {}.", names[*variant], plural(*count, "task")),
+                false => format!("{} won {}: {}.", names[*variant], plural(*count, "task"), tasks.join(", ")),
             }
         })
         .collect()
 }
 
-/// Undecided tasks that are worth a name and their candidates each; of more, nobody reads them.
+/// Inconclusive tasks that are worth a name and their candidates each; of more, nobody reads them.
 const FEW: usize = 6;
 
 /// The tasks that nobody won.
-fn undecided(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<&StepAnalysis> =
+fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
+    let open: Vec<&TaskAnalysis> =
         analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
     if open.is_empty() {
         return None;
@@ -286,33 +290,34 @@ fn undecided(names: &[&str], analysis: &Analysis) -> Option<String> {
         return Some(format!("Not decided: {tasks}; the tables show them."));
     }
     if open.len() > FEW {
-        let short = |task: &&StepAnalysis| task.step.number.clone().unwrap_or(task.step.title.clone());
+        let short = |task: &&TaskAnalysis| task.task.number.clone().unwrap_or(task.task.title.clone());
         let short: Vec<String> = open.iter().map(short).collect();
-        let between = "each time between the arms that share the letter of the best";
+        let between = "each time between the variants that share the letter of the best";
         return Some(format!("Not decided, {tasks}, {between}: {}.", short.join(", ")));
     }
     let open: Vec<String> = open.iter().map(|task| candidates(names, task)).collect();
     Some(format!("Not decided, {tasks}: {}.", open.join("; ")))
 }
 
-/// An undecided task, and between whom it is open.
-fn candidates(names: &[&str], task: &StepAnalysis) -> String {
+/// An inconclusive task, and between whom it is open.
+fn candidates(names: &[&str], task: &TaskAnalysis) -> String {
     let comparison = &task.comparison;
     let candidates = comparison.best().into_iter().chain(comparison.tied());
-    let candidates: Vec<String> = candidates.map(|arm| names[arm].to_string()).collect();
+    let candidates: Vec<String> = candidates.map(|variant| names[variant].to_string()).collect();
     match candidates.len() {
-        0 | 1 => format!("{} (too few blocks)", label(&task.step)),
-        _ => format!("{} ({})", label(&task.step), either(&candidates)),
+        0 | 1 => format!("{} (too few rounds)", label(&task.task)),
+        _ => format!("{} ({})", label(&task.task), either(&candidates)),
     }
 }
 
-/// The verdict as it would be with the dropped blocks.
+/// The verdict as it would be with the dropped rounds.
 fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
     let all = overall.without_drops.as_ref()?;
-    let dropped = plural(analysis.dropped.len(), "block");
+    let dropped = plural(analysis.dropped.len(), "round");
     let name = |winner: Option<usize>| {
-        winner.map_or("nothing would be decided".to_string(), |arm| format!("{} would win", names[arm]))
+        winner
+            .map_or("nothing would be decided".to_string(), |variant| format!("{} would win", names[variant]))
     };
     Some(if all.winner() == overall.main().comparison.winner() {
         format!("{dropped} dropped; with nothing dropped the verdict over all would be the same.")

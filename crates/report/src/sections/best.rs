@@ -21,7 +21,7 @@ pub fn of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         let all_open = bests.iter().all(|best| !best.decided);
         let one = |best: &Best| {
             let level = if best.level.is_empty() { "plain" } else { &best.level };
-            format!("{} {level}{}", best.arm.name, if best.decided || all_open { "" } else { OPEN })
+            format!("{} {level}{}", best.variant.name, if best.decided || all_open { "" } else { OPEN })
         };
         let named: Vec<String> = bests.iter().map(one).collect();
         let open = if all_open { OPEN } else { "" };

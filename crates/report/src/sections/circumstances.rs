@@ -28,7 +28,7 @@ pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
         document.heading(3, "Options, as mkfs and the kernel report them");
         document.table(options);
     }
-    document.heading(3, "Order of the arms in every block");
+    document.heading(3, "Order of the variants in every round");
     document.list(orders(record));
     document.heading(3, "Where the time went");
     document.table(Table::pairs(["part", "share"], shares(record)));
@@ -56,8 +56,8 @@ fn run(record: &RunRecord) -> Vec<(String, String)> {
                 plan.settle.dirty, plan.settle.io_pressure_percent, plan.settle.timeout_s
             ),
         ),
-        row("steps that began unsettled", counted(record, NoteKind::SettleTimeout)),
-        row("blocks dropped", counted(record, NoteKind::Dropped)),
+        row("tasks that began unsettled", counted(record, NoteKind::SettleTimeout)),
+        row("rounds dropped", counted(record, NoteKind::Dropped)),
         row("fairness warnings", counted(record, NoteKind::Fairness)),
         row("commands", format!("{}; each is in command.log of the run", record.commands)),
     ]
@@ -71,18 +71,18 @@ fn counted(record: &RunRecord, kind: NoteKind) -> String {
     }
 }
 
-/// One row for each arm and step with options, which may take several lines, and in how many cells they were so.
+/// One row for each variant and task with options, which may take several lines, and in how many cells they were so.
 fn options(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
-        let (arm, step) =
-            (note.arm.as_deref().unwrap_or("all arms"), note.step.as_deref().unwrap_or("options"));
-        *counted.entry((arm, step, &note.text)).or_default() += 1;
+        let (variant, task) =
+            (note.variant.as_deref().unwrap_or("all variants"), note.task.as_deref().unwrap_or("options"));
+        *counted.entry((variant, task, &note.text)).or_default() += 1;
     }
-    let mut table = Table::words(["arm", "step", "options", "cells"].map(String::from).to_vec());
-    let row = |((arm, step, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
+    let mut table = Table::words(["variant", "task", "options", "cells"].map(String::from).to_vec());
+    let row = |((variant, task, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
         let lines = text.lines().flat_map(broken).collect();
-        vec![(*arm).into(), (*step).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
+        vec![(*variant).into(), (*task).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
     };
     table.rows = counted.iter().map(row).collect();
     table
@@ -109,16 +109,17 @@ fn broken(line: &str) -> Vec<String> {
 }
 
 fn orders(record: &RunRecord) -> Vec<String> {
-    let mut blocks: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
+    let mut rounds: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for cell in &record.cells {
-        blocks.entry(cell.block).or_default().push((cell.position, cell.arm));
+        rounds.entry(cell.round).or_default().push((cell.position, cell.variant));
     }
-    let line = |(block, mut cells): (u32, Vec<(u32, usize)>)| {
+    let line = |(round, mut cells): (u32, Vec<(u32, usize)>)| {
         cells.sort_unstable();
-        let names: Vec<&str> = cells.iter().map(|(_, arm)| record.arms[*arm].name.as_str()).collect();
-        format!("block {}: {}", block + 1, names.join(", "))
+        let names: Vec<&str> =
+            cells.iter().map(|(_, variant)| record.variants[*variant].name.as_str()).collect();
+        format!("round {}: {}", round + 1, names.join(", "))
     };
-    blocks.into_iter().map(line).collect()
+    rounds.into_iter().map(line).collect()
 }
 
 /// The parts of the time of all cells; what no part names is called "other".

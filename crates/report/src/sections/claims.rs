@@ -4,7 +4,7 @@ use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::number::{plural, three};
 use crate::report::Report;
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::claim::Relation;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::judge::{Judged, family};
@@ -34,24 +34,27 @@ pub fn add(document: &mut Document, report: &Report) {
         .list(as_family(&report.claims).into_iter().chain([format!("Why it stopped: {stopped}.")]).collect());
 }
 
-/// The arms that were compared for a claim, in its step or in all of them.
+/// The variants that were compared for a claim, in its task or in all of them.
 pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
     judged.verdict.as_ref()?;
     let subject = match &judged.claim.relation {
         Relation::Pair(pair) => &pair.left,
-        Relation::Extreme(extreme) => &extreme.arm,
+        Relation::Extreme(extreme) => &extreme.variant,
     };
     let asked = &judged.claim.subject;
-    let step = |step: &StepInfo| asked.step.as_ref().is_some_and(|name| *name == step.id.name);
+    let task = |task: &TaskInfo| asked.task.as_ref().is_some_and(|name| *name == task.id.name);
     let own = |at: &usize| {
-        let params = &record.steps[*at].id.params;
+        let params = &record.tasks[*at].id.params;
         asked.params.iter().all(|(key, value)| params.get(key) == Some(value))
     };
-    let mut steps = (0..record.steps.len()).filter(|at| step(&record.steps[*at])).filter(own);
-    // Of several steps that it is about, all.
-    let step = steps.next().filter(|_| steps.next().is_none());
-    let arms = std::iter::once(subject).chain(&judged.rival);
-    Source::of(step, arms.filter_map(|name| record.arms.iter().position(|arm| arm.name == *name)))
+    let mut tasks = (0..record.tasks.len()).filter(|at| task(&record.tasks[*at])).filter(own);
+    // Of several tasks that it is about, all.
+    let task = tasks.next().filter(|_| tasks.next().is_none());
+    let variants = std::iter::once(subject).chain(&judged.rival);
+    Source::of(
+        task,
+        variants.filter_map(|name| record.variants.iter().position(|variant| variant.name == *name)),
+    )
 }
 
 /// What is known of one claim, line by line: the effect first.
@@ -63,7 +66,7 @@ pub fn told(judged: &Judged) -> Vec<String> {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),
     };
-    let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.blocks, "block"))];
+    let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.rounds, "round"))];
     lines.extend(left_open(verdict));
     if verdict.negligible {
         lines.push("a real difference, but smaller than the margin".into());
@@ -72,21 +75,21 @@ pub fn told(judged: &Judged) -> Vec<String> {
         lines.push("the sign test disagrees: shapes differ, not only places".into());
     }
     if judged.excluded > 0 {
-        lines.push(format!("{} without a ratio: a value is zero", plural(judged.excluded, "block")));
+        lines.push(format!("{} without a ratio: a value is zero", plural(judged.excluded, "round")));
     }
     if let Some(outcome) = judged.with_drops.filter(|outcome| *outcome != judged.outcome()) {
-        lines.push(format!("with the dropped blocks it would be {}", outcome.name()));
+        lines.push(format!("with the dropped rounds it would be {}", outcome.name()));
     }
     lines
 }
 
 /// What the run could exclude, of a claim that it left open.
 fn left_open(verdict: &Verdict) -> Option<String> {
-    if verdict.outcome != Outcome::Undecided {
+    if verdict.outcome != Outcome::Inconclusive {
         return None;
     }
     Some(if verdict.provisional {
-        format!("provisional: a verdict needs {FIRST_LOOK} blocks")
+        format!("provisional: a verdict needs {FIRST_LOOK} rounds")
     } else {
         match verdict.excludes() {
             most if most < 1.0 => format!("excluded: a difference of more than {}", size(most)),

@@ -101,20 +101,20 @@ fn surprises(checked: &[Checked]) -> Vec<String> {
 /// What the run says, and by how much; or why it says nothing.
 fn here(answer: &Answer) -> Cell {
     if answer.outcome.is_none() {
-        let why = answer.missing.as_deref().unwrap_or("it has too few blocks with values above zero");
+        let why = answer.missing.as_deref().unwrap_or("it has too few rounds with values above zero");
         return Cell::two("–", why);
     }
-    let blocks = answer.verdicts.iter().map(|verdict| verdict.blocks).max().unwrap_or(0);
+    let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
     let effects = || answer.verdicts.iter().map(|verdict| verdict.effect);
     let told = match answer.verdicts.as_slice() {
         [] => String::new(),
-        [one] => format!("{}, {}", effect(one), plural(blocks, "block")),
+        [one] => format!("{}, {}", effect(one), plural(rounds, "round")),
         several => format!(
             "{} to {} in {} comparisons, {}",
             percent(effects().fold(f64::INFINITY, f64::min)),
             percent(effects().fold(f64::NEG_INFINITY, f64::max)),
             several.len(),
-            plural(blocks, "block")
+            plural(rounds, "round")
         ),
     };
     Cell::two(said(answer), told)

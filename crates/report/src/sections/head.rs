@@ -7,18 +7,18 @@ use fsarena_core::host::Host;
 use fsarena_core::plan::Backing;
 use fsarena_core::sample::Unit;
 
-/// Study, question, machine, blocks.
+/// Study, question, machine, rounds.
 pub fn add(document: &mut Document, report: &Report) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     document.text(&plan.question);
-    let blocks = report.analyses.first().map_or(0, |analysis| analysis.grid.blocks.len());
+    let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let mut facts = vec![
         format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version),
         format!(
             "{}{}, scale {}, seed {}, on {}",
-            plural(blocks, "block"),
-            if plan.stop.open_ended() { String::new() } else { format!(" of {} planned", plan.stop.blocks) },
+            plural(rounds, "round"),
+            if plan.stop.open_ended() { String::new() } else { format!(" of {} planned", plan.stop.rounds) },
             plan.scale.name(),
             plan.seed,
             backing(&plan.device.backing)

@@ -1,20 +1,20 @@
-//! Steps told apart by block size and threads, as tables: one for each mode, a row for each block size and
-//! arm, a column for each number of threads. One row a step would be some hundred of them.
+//! Tasks told apart by block size and threads, as tables: one for each mode, a row for each block size and
+//! variant, a column for each number of threads. One row a task would be some hundred of them.
 
 use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
-use fsarena_core::cell::StepId;
+use fsarena_core::cell::TaskId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::analyse::{Analysis, StepMedians, medians};
+use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
 use std::collections::BTreeSet;
 
-/// The place of a step in the tables: block size in bytes, and threads.
-pub fn place(step: &StepId) -> Option<(u64, u32)> {
-    let number = |name: &str| step.params.get(name)?.parse().ok();
+/// The place of a task in the tables: block size in bytes, and threads.
+pub fn place(task: &TaskId) -> Option<(u64, u32)> {
+    let number = |name: &str| task.params.get(name)?.parse().ok();
     Some((number("bs")?, u32::try_from(number("threads")?).ok()?))
 }
 
@@ -25,37 +25,43 @@ pub struct Figure {
     pub mode: String,
     /// Block size in bytes, and threads.
     pub at: (u64, u32),
-    /// Which arm.
-    pub arm: usize,
+    /// Which variant.
+    pub variant: usize,
     /// Its value.
     pub value: f64,
     /// What is shown behind it.
     pub mark: String,
-    /// The step of the run whose samples it sums up, by its number.
-    pub step: Option<usize>,
+    /// The task of the run whose samples it sums up, by its number.
+    pub task: Option<usize>,
 }
 
 /// Adds the tables. The best of each block size and number of threads is strong.
-pub fn tables(document: &mut Document, arms: &[&str], figures: &[Figure], unit: Unit, direction: Direction) {
+pub fn tables(
+    document: &mut Document,
+    variants: &[&str],
+    figures: &[Figure],
+    unit: Unit,
+    direction: Direction,
+) {
     let mut modes: Vec<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     modes.sort_unstable();
     modes.dedup();
     for mode in modes {
         let of_mode: Vec<&Figure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
-        document.table(table(arms, &of_mode, unit, direction));
+        document.table(table(variants, &of_mode, unit, direction));
     }
 }
 
-fn table(arms: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -> Table {
+fn table(variants: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
-    let mut table = Table::figures(vec!["block, arm".into()]);
+    let mut table = Table::figures(vec!["block size, variant".into()]);
     table.header.extend(counts.iter().map(|count| threads(*count)));
     for bytes in sizes {
-        for (arm, name) in arms.iter().enumerate() {
+        for (variant, name) in variants.iter().enumerate() {
             let cells: Vec<Cell> =
-                counts.iter().map(|count| cell(figures, (bytes, *count), arm, unit, direction)).collect();
+                counts.iter().map(|count| cell(figures, (bytes, *count), variant, unit, direction)).collect();
             if cells.iter().all(|cell| cell.lines.is_empty()) {
                 continue;
             }
@@ -66,9 +72,9 @@ fn table(arms: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -
     table
 }
 
-fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: Direction) -> Cell {
+fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, unit: Unit, direction: Direction) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
-    let Some(own) = here().find(|figure| figure.arm == arm) else { return Cell::default() };
+    let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
     let better = |a: f64, b: f64| match direction {
         Direction::Higher => a > b,
         Direction::Lower => a < b,
@@ -78,10 +84,10 @@ fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: 
         Unit::PerSecond => iops(own.value),
         unit => with_unit(own.value, unit),
     };
-    let source = own.step.and_then(|step| Source::of(Some(step), [arm]));
+    let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
     let cell = Cell { source, letters: own.mark.trim().into(), ..format!("{shown}{}", own.mark).into() };
     let alone = here().count() == 1;
-    if !alone && !here().any(|other| other.arm != arm && better(other.value, own.value)) {
+    if !alone && !here().any(|other| other.variant != variant && better(other.value, own.value)) {
         cell.strong()
     } else {
         cell
@@ -90,30 +96,30 @@ fn cell(figures: &[&Figure], at: (u64, u32), arm: usize, unit: Unit, direction: 
 
 /// Whether every task of an analysis has its place in the tables.
 pub fn fits(analysis: &Analysis) -> bool {
-    analysis.tasks().next().is_some() && analysis.tasks().all(|task| place(&task.step.id).is_some())
+    analysis.tasks().next().is_some() && analysis.tasks().all(|task| place(&task.task.id).is_some())
 }
 
 /// The medians of an analysis, with what a reader must know of single cells.
 pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
     let marks = Marks::of(report);
-    let arms: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let variants: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let mut figures = vec![];
     for task in analysis.tasks() {
-        let Some(at) = place(&task.step.id) else { continue };
-        for (arm, result) in task.comparison.arms.iter().enumerate() {
+        let Some(at) = place(&task.task.id) else { continue };
+        for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
             let letters = if task.comparison.provisional() { "" } else { &result.letters };
-            let mark = format!(" {letters}{}", marks.mark(&task.step.id, arm)).trim_end().to_string();
-            let step = report.record.step(&task.step.id);
-            figures.push(Figure { mode: task.step.id.name.clone(), at, arm, value, mark, step });
+            let mark = format!(" {letters}{}", marks.mark(&task.task.id, variant)).trim_end().to_string();
+            let index = report.record.task(&task.task.id);
+            figures.push(Figure { mode: task.task.id.name.clone(), at, variant, value, mark, task: index });
         }
     }
-    tables(document, &arms, &figures, analysis.metric.unit, analysis.metric.direction);
+    tables(document, &variants, &figures, analysis.metric.unit, analysis.metric.direction);
     let mut text =
-        String::from("Medians over blocks; the best of each block size and number of threads stands out.");
+        String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.provisional() {
         text.push_str(
-            " Arms that share a letter were not told apart at 95%, which does not make them equal.",
+            " Variants that share a letter were not told apart at 95%, which does not make them equal.",
         );
     }
     let all: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
@@ -141,9 +147,9 @@ const SIGNS: [(char, &str); 4] = [
 
 /// The medians that marks come from; empty where nothing measured them.
 struct Marks {
-    share: Vec<StepMedians>,
-    steady: Vec<StepMedians>,
-    client: Vec<StepMedians>,
+    share: Vec<TaskMedians>,
+    steady: Vec<TaskMedians>,
+    client: Vec<TaskMedians>,
 }
 
 impl Marks {
@@ -152,10 +158,10 @@ impl Marks {
         Marks { share: of("device_share"), steady: of(reading::STEADY), client: of(reading::CLIENT) }
     }
 
-    fn mark(&self, step: &StepId, arm: usize) -> String {
-        let median = |tasks: &[StepMedians]| {
-            let task = tasks.iter().find(|task| task.step.id == *step)?;
-            *task.arms.get(arm)?
+    fn mark(&self, task: &TaskId, variant: usize) -> String {
+        let median = |medians: &[TaskMedians]| {
+            let found = medians.iter().find(|found| found.task.id == *task)?;
+            *found.variants.get(variant)?
         };
         let reach = match median(&self.share).map(Reach::of) {
             Some(Reach::Cache) => Some(CACHE),

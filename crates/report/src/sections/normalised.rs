@@ -1,4 +1,4 @@
-//! Where arms differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
+//! Where variants differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
 //! best one, and as a share of the best filesystem under the same.
 
 use super::label;
@@ -8,7 +8,7 @@ use crate::number::three;
 use crate::report::Report;
 use fsarena_core::factor::SCHEDULER;
 use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::StepAnalysis;
+use fsarena_stats::analyse::TaskAnalysis;
 use fsarena_stats::best::without;
 
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
@@ -19,10 +19,10 @@ pub fn add(document: &mut Document, report: &Report) {
         return;
     };
     document.heading(2, format!("Normalised, by {}", analysis.metric.id));
-    for step in analysis.tasks() {
-        let values = crossed.values(step);
-        let name = label(&step.step);
-        let number = report.record.step(&step.step.id);
+    for task in analysis.tasks() {
+        let values = crossed.values(task);
+        let name = label(&task.task);
+        let number = report.record.task(&task.task.id);
         let shares = to_best_of_rows(&values, analysis.metric.direction);
         document.text(format!("{name}: to each filesystem's best scheduler."));
         document.table(crossed.table(&shares, &sources(&crossed.at, &shares, number)));
@@ -37,21 +37,21 @@ pub fn add(document: &mut Document, report: &Report) {
     );
 }
 
-/// Arms by what they are besides their scheduler, and by scheduler.
+/// Variants by what they are besides their scheduler, and by scheduler.
 pub struct Crossed {
-    /// What arms are besides their scheduler.
+    /// What variants are besides their scheduler.
     pub names: Vec<String>,
     /// The schedulers.
     pub schedulers: Vec<String>,
-    /// `at[name][scheduler]`: an arm of the run.
+    /// `at[name][scheduler]`: a variant of the run.
     pub at: Vec<Vec<Option<usize>>>,
 }
 
 impl Crossed {
-    /// The arms of a report; none where each filesystem has a scheduler of its own: there is nothing to set side by
+    /// The variants of a report; none where each filesystem has a scheduler of its own: there is nothing to set side by
     /// side.
     pub fn of(report: &Report) -> Option<Crossed> {
-        let arms = &report.record.arms;
+        let variants = &report.record.variants;
         let distinct = |all: Vec<String>| {
             let mut kept: Vec<String> = Vec::new();
             all.into_iter().for_each(|one| {
@@ -61,11 +61,11 @@ impl Crossed {
             });
             kept
         };
-        let levels = distinct(arms.iter().map(|arm| arm.level(SCHEDULER).to_string()).collect());
-        let rests: Vec<_> = arms.iter().map(|arm| without(arm, SCHEDULER).name).collect();
+        let levels = distinct(variants.iter().map(|variant| variant.level(SCHEDULER).to_string()).collect());
+        let rests: Vec<_> = variants.iter().map(|variant| without(variant, SCHEDULER).name).collect();
         let names = distinct(rests.clone());
         let find = |name: &String, scheduler: &String| {
-            (0..arms.len()).find(|at| rests[*at] == *name && arms[*at].level(SCHEDULER) == scheduler)
+            (0..variants.len()).find(|at| rests[*at] == *name && variants[*at].level(SCHEDULER) == scheduler)
         };
         let row = |name| levels.iter().map(|level| find(name, level)).collect();
         let at: Vec<Vec<Option<usize>>> = names.iter().map(row).collect();
@@ -75,14 +75,14 @@ impl Crossed {
         crossed.then_some(Crossed { names, schedulers, at })
     }
 
-    /// The first of the arms that differ from this one in the scheduler alone.
-    pub fn first(&self, arm: usize) -> usize {
-        let row = self.at.iter().find(|row| row.contains(&Some(arm)));
-        row.and_then(|row| row.iter().flatten().min().copied()).unwrap_or(arm)
+    /// The first of the variants that differ from this one in the scheduler alone.
+    pub fn first(&self, variant: usize) -> usize {
+        let row = self.at.iter().find(|row| row.contains(&Some(variant)));
+        row.and_then(|row| row.iter().flatten().min().copied()).unwrap_or(variant)
     }
 
-    fn values(&self, step: &StepAnalysis) -> Vec<Vec<Option<f64>>> {
-        let median = |at: &Option<usize>| step.comparison.arms.get((*at)?)?.median;
+    fn values(&self, task: &TaskAnalysis) -> Vec<Vec<Option<f64>>> {
+        let median = |at: &Option<usize>| task.comparison.variants.get((*at)?)?.median;
         self.at.iter().map(|row| row.iter().map(median).collect()).collect()
     }
 
@@ -114,18 +114,18 @@ fn to_best_of_rows(values: &[Vec<Option<f64>>], direction: Direction) -> Vec<Vec
     values.iter().map(share).collect()
 }
 
-/// What each share of its row is made of: its arm, and the best of the row.
+/// What each share of its row is made of: its variant, and the best of the row.
 fn sources(
-    arms: &[Vec<Option<usize>>],
+    variants: &[Vec<Option<usize>>],
     shares: &[Vec<Option<f64>>],
-    step: Option<usize>,
+    task: Option<usize>,
 ) -> Vec<Vec<Option<Source>>> {
-    let row = |(arms, shares): (&Vec<Option<usize>>, &Vec<Option<f64>>)| -> Vec<Option<Source>> {
-        let best = shares.iter().position(|share| *share == Some(1.0)).and_then(|at| arms[at]);
-        let known = |arm: &Option<usize>| Source::of(step, std::iter::once((*arm)?).chain(best));
-        arms.iter().map(known).collect()
+    let row = |(variants, shares): (&Vec<Option<usize>>, &Vec<Option<f64>>)| -> Vec<Option<Source>> {
+        let best = shares.iter().position(|share| *share == Some(1.0)).and_then(|at| variants[at]);
+        let known = |variant: &Option<usize>| Source::of(task, std::iter::once((*variant)?).chain(best));
+        variants.iter().map(known).collect()
     };
-    arms.iter().zip(shares).map(row).collect()
+    variants.iter().zip(shares).map(row).collect()
 }
 
 fn transposed<T: Clone>(values: &[Vec<T>]) -> Vec<Vec<T>> {
@@ -138,10 +138,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_made_of_its_arm_and_of_the_best_of_its_row() {
+    fn a_share_is_made_of_its_variant_and_of_the_best_of_its_row() {
         let made = sources(&[vec![Some(4), Some(7), None]], &[vec![Some(0.5), Some(1.0), None]], Some(2));
-        let arms = |at: usize| made[0][at].as_ref().map(Source::arms);
-        assert_eq!([arms(0), arms(1), arms(2)], [Some("4 7".into()), Some("7".into()), None]);
+        let variants = |at: usize| made[0][at].as_ref().map(Source::variants);
+        assert_eq!([variants(0), variants(1), variants(2)], [Some("4 7".into()), Some("7".into()), None]);
     }
 
     #[test]

@@ -38,74 +38,75 @@ pub fn add_remarks(document: &mut Document, report: &Report) {
     }
 }
 
-/// Arms that left the run and cells that failed, with the words of what failed.
+/// Variants that left the run and cells that failed, with the words of what failed.
 fn failures(record: &RunRecord) -> Vec<String> {
-    let mut items = gathered(record, NoteKind::ArmFailed);
+    let mut items = gathered(record, NoteKind::VariantFailed);
     for cell in &record.cells {
         if let Outcome::Failed { why } = &cell.outcome {
-            let name = &record.arms[cell.arm].name;
-            // The note that the arm left repeats the words of its last cell.
+            let name = &record.variants[cell.variant].name;
+            // The note that the variant left repeats the words of its last cell.
             if !items.iter().any(|item| item.contains(why.as_str())) {
-                items.push(format!("{name}, block {}: {why}", cell.block + 1));
+                items.push(format!("{name}, round {}: {why}", cell.round + 1));
             }
         }
     }
     items
 }
 
-/// Notes of one kind; those that say the same of several arms become one.
+/// Notes of one kind; those that say the same of several variants become one.
 pub fn gathered(record: &RunRecord, kind: NoteKind) -> Vec<String> {
     let mut seen: Vec<(&Note, Vec<&str>)> = Vec::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == kind) {
         let same =
-            |other: &Note| (&other.text, &other.fix, &other.step) == (&note.text, &note.fix, &note.step);
-        let arms = match seen.iter_mut().find(|(other, _)| same(other)) {
-            Some((_, arms)) => arms,
+            |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
+        let variants = match seen.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, variants)) => variants,
             None => {
                 seen.push((note, vec![]));
                 &mut seen.last_mut().expect("just pushed").1
             }
         };
-        if let Some(arm) = note.arm.as_deref().filter(|arm| !arms.contains(arm)) {
-            arms.push(arm);
+        if let Some(variant) = note.variant.as_deref().filter(|variant| !variants.contains(variant)) {
+            variants.push(variant);
         }
     }
-    seen.into_iter().map(|(note, arms)| sentence(note, &arms)).collect()
+    seen.into_iter().map(|(note, variants)| sentence(note, &variants)).collect()
 }
 
-fn sentence(note: &Note, arms: &[&str]) -> String {
-    let mut subject = arms.join(", ");
-    if let Some(step) = &note.step {
-        subject = if subject.is_empty() { step.clone() } else { format!("{subject}, {step}") };
+fn sentence(note: &Note, variants: &[&str]) -> String {
+    let mut subject = variants.join(", ");
+    if let Some(task) = &note.task {
+        subject = if subject.is_empty() { task.clone() } else { format!("{subject}, {task}") };
     }
     let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" (remedy: {fix})"));
     if subject.is_empty() { format!("{}{fix}", note.text) } else { format!("{subject}: {}{fix}", note.text) }
 }
 
-/// Every dropped block with its reason.
+/// Every dropped round with its reason.
 fn drops(record: &RunRecord) -> Vec<String> {
     let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
     dropped
-        .map(|(block, note)| match block {
-            Some(block) => format!("block {} dropped: {}", block + 1, note.text),
+        .map(|(round, note)| match round {
+            Some(round) => format!("round {} dropped: {}", round + 1, note.text),
             None => format!("dropped: {}", note.text),
         })
         .collect()
 }
 
-/// How often the machine did not settle, by arm.
+/// How often the machine did not settle, by variant.
 fn timeouts(record: &RunRecord) -> Option<String> {
-    let mut by_arm: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut by_variant: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout) {
-        *by_arm.entry(note.arm.as_deref().unwrap_or("no arm")).or_default() += 1;
+        *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
     }
-    let times: usize = by_arm.values().sum();
-    let arms: Vec<String> = by_arm.iter().map(|(arm, count)| format!("{arm} {count}")).collect();
+    let times: usize = by_variant.values().sum();
+    let variants: Vec<String> =
+        by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
     (times > 0).then(|| {
         format!(
             "The machine did not settle in time before {} ({}): these began on a busy machine.",
-            plural(times, "step"),
-            arms.join(", ")
+            plural(times, "task"),
+            variants.join(", ")
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Two arms, B against A: by each metric the difference, and which metric answers cheapest.
+//! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
 use super::claims::lines;
 use crate::difference::{Finding, percent};
@@ -13,7 +13,7 @@ use fsarena_stats::analyse::analyse;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::Grid;
 use fsarena_stats::pairs::{Pairs, log_ratios};
-use fsarena_stats::power::{blocks_for, spread};
+use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::sequential::Centre;
 use fsarena_stats::weights;
@@ -32,21 +32,21 @@ pub struct Row {
     metric: MetricInfo,
     ratio: Ratio,
     finding: Finding,
-    /// The spread of d. None under three blocks.
+    /// The spread of d. None under three rounds.
     sigma: Option<f64>,
-    /// Blocks that find the margin in four of five runs. None where 400 do not.
-    blocks: Option<usize>,
-    /// Blocks without a ratio, because a value is zero.
+    /// Rounds that find the margin in four of five runs. None where 400 do not.
+    rounds: Option<usize>,
+    /// Rounds without a ratio, because a value is zero.
     excluded: usize,
 }
 
 impl Row {
-    /// `; 2 of 10 blocks left out: a value is zero`.
+    /// `; 2 of 10 rounds left out: a value is zero`.
     fn left_out(&self) -> String {
         match self.excluded {
             0 => String::new(),
             some => {
-                let all = plural(some + self.ratio.blocks, "block");
+                let all = plural(some + self.ratio.rounds, "round");
                 format!("; {some} of {all} left out: a value is zero")
             }
         }
@@ -58,9 +58,9 @@ fn difference(row: &Row) -> (String, String) {
     lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0))
 }
 
-/// What B costs or saves over A, in words, by each metric over all tasks; nothing where the run has not two arms.
+/// What B costs or saves over A, in words, by each metric over all tasks; nothing where the run has not two variants.
 pub fn add_answer(document: &mut Document, report: &Report, rows: &[Row]) {
-    let [a, b] = report.record.arms.as_slice() else { return };
+    let [a, b] = report.record.variants.as_slice() else { return };
     let whole: Vec<&Row> = rows.iter().filter(|row| row.whole).collect();
     if whole.is_empty() {
         return;
@@ -86,25 +86,25 @@ fn in_words(row: &Row, margin: f64) -> String {
         Finding::Different => format!("{costs}: {told}"),
         Finding::Negligible => format!("{costs}, but by less than the {margin} that matters: {told}"),
         Finding::Equivalent => format!("the same within {margin}: {told}"),
-        Finding::Undecided => {
-            let blocks = row.blocks.map_or("over 400 blocks".into(), |blocks| plural(blocks, "block"));
-            format!("not decided: {told}; with this spread {blocks} would find {margin}")
+        Finding::Inconclusive => {
+            let rounds = row.rounds.map_or("over 400 rounds".into(), |rounds| plural(rounds, "round"));
+            format!("not decided: {told}; with this spread {rounds} would find {margin}")
         }
-        Finding::Provisional => format!("provisional, under 8 blocks: {told}"),
+        Finding::Provisional => format!("provisional, under 8 rounds: {told}"),
     };
     format!("By {}: {found}.", row.metric.id)
 }
 
-/// The table, where the run has two arms.
+/// The table, where the run has two variants.
 pub fn add(document: &mut Document, report: &Report, rows: &[Row]) {
-    let [a, b] = report.record.arms.as_slice() else { return };
+    let [a, b] = report.record.variants.as_slice() else { return };
     if rows.is_empty() {
         return;
     }
     document.heading(2, format!("B, {}, against A, {}", b.name, a.name));
     let margin = percent(report.margin);
-    let blocks = format!("blocks for {margin}");
-    let header = ["what", "B − A", "verdict", "σ", &blocks];
+    let rounds = format!("rounds for {margin}");
+    let header = ["what", "B − A", "verdict", "σ", &rounds];
     let mut table = Table::figures(header.map(String::from).to_vec());
     let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
@@ -113,24 +113,24 @@ pub fn add(document: &mut Document, report: &Report, rows: &[Row]) {
     table.rows = rows.iter().enumerate().map(cells).collect();
     document.table(table);
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
-        true => "the extremes seen where there are under 8 blocks, else 95% intervals",
+        true => "the extremes seen where there are under 8 rounds, else 95% intervals",
         false => "their 95% intervals",
     };
     document.text(format!(
-        "Differences are those of B over A, within blocks, with {intervals}. σ is the spread of the log ratio \
-         within blocks; with it a difference of {margin} is found in four of five runs of so many blocks. {}",
+        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio \
+         within rounds; with it a difference of {margin} is found in four of five runs of so many rounds. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
 }
 
-/// Both arms, B first, in the task of the row or in all of them.
+/// Both variants, B first, in the task of the row or in all of them.
 fn made_of(record: &RunRecord, row: &Row) -> Option<Source> {
-    Source::of(record.steps.iter().position(|step| step.id.to_string() == row.task), [1, 0])
+    Source::of(record.tasks.iter().position(|task| task.id.to_string() == row.task), [1, 0])
 }
 
 fn answer(row: &Row) -> String {
-    let blocks = row.blocks.map_or(String::new(), |blocks| format!(": {}", plural(blocks, "block")));
-    format!("Cheapest to ask: {} of {}{blocks}.", row.metric.id, row.task)
+    let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
+    format!("Cheapest to ask: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
 /// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
@@ -140,10 +140,10 @@ fn cheapest(rows: &[Row]) -> Option<usize> {
 }
 
 fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
-    let blocks = match (row.sigma, row.blocks) {
+    let rounds = match (row.sigma, row.rounds) {
         (None, _) => "–".to_string(),
         (_, None) => "over 400".to_string(),
-        (_, Some(blocks)) => blocks.to_string(),
+        (_, Some(rounds)) => rounds.to_string(),
     };
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), |sigma| format!("{}%", three(100.0 * sigma))));
     let (difference, interval) = difference(row);
@@ -152,13 +152,13 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin).into(),
         if cheapest { sigma.strong() } else { sigma },
-        blocks.into(),
+        rounds.into(),
     ]
 }
 
-/// The same for programs; null where there are not two arms.
+/// The same for programs; null where there are not two variants.
 pub fn json(report: &Report) -> Value {
-    let [a, b] = report.record.arms.as_slice() else { return Value::Null };
+    let [a, b] = report.record.variants.as_slice() else { return Value::Null };
     let row = |row: &Row| {
         json!({
             "task": row.task,
@@ -166,7 +166,7 @@ pub fn json(report: &Report) -> Value {
             "ratio_b_to_a": ratio_json(&row.ratio),
             "verdict": row.finding.id(),
             "sigma_of_log_ratio": row.sigma,
-            "blocks_for_margin": row.blocks,
+            "rounds_for_margin": row.rounds,
         })
     };
     json!({
@@ -177,9 +177,9 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-/// What is known of the two arms, by each metric; nothing where there are not two.
+/// What is known of the two variants, by each metric; nothing where there are not two.
 pub fn rows(report: &Report) -> Vec<Row> {
-    if report.record.arms.len() != 2 || !report.ranks() {
+    if report.record.variants.len() != 2 || !report.ranks() {
         return vec![];
     }
     let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
@@ -197,13 +197,13 @@ pub fn rows(report: &Report) -> Vec<Row> {
 fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
     let tasks: Vec<(String, &Vec<Vec<f64>>)> = record
-        .steps
+        .tasks
         .iter()
         .zip(&grid.values)
-        .filter(|(step, values)| {
-            step.in_composite && values.iter().all(|arm| arm.iter().any(|v| !v.is_nan()))
+        .filter(|(task, values)| {
+            task.in_composite && values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()))
         })
-        .map(|(step, values)| (step.id.to_string(), values))
+        .map(|(task, values)| (task.id.to_string(), values))
         .collect();
     let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
     let mut rows = Vec::new();
@@ -234,9 +234,9 @@ fn overall(tasks: &[(String, &Vec<Vec<f64>>)], adds_up: bool) -> Pairs {
         values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
     };
     let d: Vec<Vec<f64>> = values.iter().map(log).collect();
-    // A block that ran has a number in every task, be it an infinite one.
+    // A round that ran has a number in every task, be it an infinite one.
     let ran =
-        (0..d.first().map_or(0, Vec::len)).filter(|block| d.iter().all(|d| !d[*block].is_nan())).count();
+        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
     let mean = weights::composite(&d, &vec![1.0; d.len()]);
     let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
     Pairs { excluded: ran.saturating_sub(d.len()), d }
@@ -254,7 +254,7 @@ fn row((task, whole): (String, bool), metric: &MetricInfo, pairs: Pairs, margin:
         ratio,
         finding: Finding::of(Some(ratio), Some(narrow), margin),
         sigma,
-        blocks: sigma.and_then(|sigma| blocks_for(sigma, margin)),
+        rounds: sigma.and_then(|sigma| rounds_for(sigma, margin)),
         excluded,
         whole,
     })
@@ -274,18 +274,18 @@ mod tests {
 
     #[test]
     fn what_b_costs_is_said_in_words() {
-        let around = |middle: f64, step: f64| -> Vec<f64> {
-            (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
+        let around = |middle: f64, task: f64| -> Vec<f64> {
+            (-4..5).map(|at| (middle + task * f64::from(at)).ln()).collect()
         };
         let more = told("elapsed", around(1.1, 0.001), 0);
         assert!(more.starts_with("By elapsed: it costs more: +10.0% [+9."), "{more}");
         let less = told("elapsed", around(0.9, 0.001), 1);
         assert!(less.starts_with("By elapsed: it costs less: −10.0%"), "{less}");
-        assert!(less.ends_with("; 1 of 10 blocks left out: a value is zero."), "{less}");
+        assert!(less.ends_with("; 1 of 10 rounds left out: a value is zero."), "{less}");
         assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: the same within 1%: "));
         let open = told("elapsed", around(1.0, 0.05), 0);
         assert!(open.starts_with("By elapsed: not decided: ") && open.ends_with("would find 1%."), "{open}");
-        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, under 8 blocks: "));
+        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, under 8 rounds: "));
         // Nobody reads +900%.
         let tenfold = told("elapsed", around(10.0, 0.1), 0);
         assert!(tenfold.contains("it costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");

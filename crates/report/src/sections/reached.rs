@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::metric::Reach;
-use fsarena_stats::analyse::{StepMedians, medians};
+use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
 /// The metric that says so.
@@ -16,7 +16,7 @@ const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
 /// A line for each label, with the tasks that have it.
 pub fn add(document: &mut Document, report: &Report) {
     let Ok(shares) = medians(&report.record, SHARE) else { return };
-    let names: Vec<&str> = report.record.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let tasks: Vec<(String, Vec<Option<Reach>>)> =
         shares.iter().map(|task| (short(task), reaches(task))).collect();
     let line = |reach: Reach| {
@@ -44,27 +44,28 @@ pub fn add(document: &mut Document, report: &Report) {
 /// `device: 52 of 54 figures (ext4 26, xfs 26)`.
 fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str]) -> Option<String> {
     let known = tasks.iter().flat_map(|(_, of)| of.iter().flatten()).count();
-    let of_arm = |arm: usize| tasks.iter().filter(|(_, of)| of[arm] == Some(reach)).count();
-    let arms = names.iter().enumerate().filter(|(arm, _)| of_arm(*arm) > 0);
-    let arms: Vec<String> = arms.map(|(arm, name)| format!("{name} {}", of_arm(arm))).collect();
-    let all: usize = (0..names.len()).map(of_arm).sum();
+    let of_variant = |variant: usize| tasks.iter().filter(|(_, of)| of[variant] == Some(reach)).count();
+    let variants = names.iter().enumerate().filter(|(variant, _)| of_variant(*variant) > 0);
+    let variants: Vec<String> =
+        variants.map(|(variant, name)| format!("{name} {}", of_variant(variant))).collect();
+    let all: usize = (0..names.len()).map(of_variant).sum();
     (all > 0)
-        .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), arms.join(", ")))
+        .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), variants.join(", ")))
 }
 
 /// The number of a task, or its name.
-fn short(task: &StepMedians) -> String {
-    match &task.step.number {
+fn short(task: &TaskMedians) -> String {
+    match &task.task.number {
         Some(number) => number.clone(),
-        None => label(&task.step),
+        None => label(&task.task),
     }
 }
 
-fn reaches(task: &StepMedians) -> Vec<Option<Reach>> {
-    task.arms.iter().map(|share| share.map(Reach::of)).collect()
+fn reaches(task: &TaskMedians) -> Vec<Option<Reach>> {
+    task.variants.iter().map(|share| share.map(Reach::of)).collect()
 }
 
-/// The task where this label is that of most arms, with the arms that have another; of equally many the label that
+/// The task where this label is that of most variants, with the variants that have another; of equally many the label that
 /// comes first.
 fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Option<String> {
     let count = |reach: Reach| of.iter().filter(|own| **own == Some(reach)).count();
@@ -79,19 +80,19 @@ fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Opti
     Some(if others.is_empty() { task.to_string() } else { format!("{task} ({})", others.join(", ")) })
 }
 
-/// The same for programs: each task, each arm.
+/// The same for programs: each task, each variant.
 pub fn json(report: &Report) -> Value {
     let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
-    let task = |task: &StepMedians| {
-        let arms = task.arms.iter().zip(&report.record.arms);
-        let arm = |(share, arm): (&Option<f64>, &fsarena_core::cell::Arm)| {
+    let task = |task: &TaskMedians| {
+        let variants = task.variants.iter().zip(&report.record.variants);
+        let variant = |(share, variant): (&Option<f64>, &fsarena_core::cell::Variant)| {
             json!({
-                "arm": arm.name,
+                "variant": variant.name,
                 "device_share_ratio": share,
                 "reached": share.map(|share| Reach::of(share).label()),
             })
         };
-        json!({ "step": task.step.id, "arms": arms.map(arm).collect::<Vec<_>>() })
+        json!({ "task": task.task.id, "variants": variants.map(variant).collect::<Vec<_>>() })
     };
     Value::Array(shares.iter().map(task).collect())
 }
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_stands_where_most_arms_are() {
+    fn a_task_stands_where_most_variants_are() {
         use Reach::{Cache, Device, Mixed};
         let names = ["a", "b", "c"];
         let of = [Some(Cache), Some(Device), Some(Cache)];

@@ -1,4 +1,4 @@
-//! Where the load ran with several numbers of clients: the law that each arm follows, where it saturates and peaks.
+//! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
 use crate::document::Document;
 use crate::document::source::{self, Source};
@@ -12,14 +12,14 @@ pub fn add(document: &mut Document, report: &Report) {
     let curves = run.analysed(report.record.plan.seed);
     document.heading(2, format!("How {} scales with clients", run.metric.id));
     let mut table = overview(curves.iter().map(|(_, one)| one));
-    for (row, (arm, _)) in table.rows.iter_mut().zip(&curves) {
-        *row = source::row(Source::of(None, [*arm]).as_ref(), std::mem::take(row));
+    for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
+        *row = source::row(Source::of(None, [*variant]).as_ref(), std::mem::take(row));
     }
     document.table(table);
     let misfit =
         |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
-    let blocks = curves.iter().map(|(_, one)| one.series.blocks()).max().unwrap_or(0);
+    let rounds = curves.iter().map(|(_, one)| one.series.rounds()).max().unwrap_or(0);
     document
-        .text([Some(grounds(blocks)), run.left_out()].into_iter().flatten().collect::<Vec<_>>().join(" "));
+        .text([Some(grounds(rounds)), run.left_out()].into_iter().flatten().collect::<Vec<_>>().join(" "));
 }

@@ -1,4 +1,4 @@
-//! The typical value of an arm, in its unit and with its interval.
+//! The typical value of a variant, in its unit and with its interval.
 
 use super::tasks::absolute;
 use crate::document::Cell;
@@ -9,13 +9,13 @@ use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
-/// The median of some blocks over the interval of what is typical. Values of zero have none, nor has one block.
+/// The median of some rounds over the interval of what is typical. Values of zero have none, nor has one round.
 pub fn cell(values: &[f64], unit: Unit) -> Cell {
     let known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let logs = known.iter().all(|value| *value > 0.0).then(|| known.iter().map(|value| value.ln()).collect());
-    let typical = logs.and_then(Ratio::of).filter(|typical| typical.blocks > 1);
+    let typical = logs.and_then(Ratio::of).filter(|typical| typical.rounds > 1);
     let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
-    // What is the same in every block has no ends.
+    // What is the same in every round has no ends.
     let ends = typical.map(ends).filter(|(low, high)| low != high);
     Cell::two(
         absolute(median(&known), unit),
@@ -25,11 +25,11 @@ pub fn cell(values: &[f64], unit: Unit) -> Cell {
 
 /// What stands below the medians.
 pub fn words(report: &Report) -> String {
-    let most = report.analyses.iter().map(|analysis| analysis.grid.blocks.len()).max().unwrap_or(0);
+    let most = report.analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     match most < FIRST_LOOK {
-        true => "Below each median the extremes that were seen: under 8 blocks no interval is exact.".into(),
+        true => "Below each median the extremes that were seen: under 8 rounds no interval is exact.".into(),
         false => "Below each median the 95% interval of the typical value; the drift of the machine is in it, which \
-                  comparisons within blocks are free of."
+                  comparisons within rounds are free of."
             .into(),
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_value_comes_with_its_interval() {
         let values: Vec<f64> = (1..=9).map(f64::from).chain([f64::NAN]).collect();
-        // c = 0 at nine blocks: the whole range.
+        // c = 0 at nine rounds: the whole range.
         assert_eq!(cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
         assert_eq!(cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
         assert_eq!(cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);

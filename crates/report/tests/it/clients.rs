@@ -10,13 +10,13 @@ use fsarena_report::{charts, exporters};
 /// The fixture's tasks as loads of 1, 2 and 4 clients; four bring hardly more than two.
 fn record() -> RunRecord {
     let mut record = fixture::run(&["ext4", "xfs"], 9);
-    for (step, clients) in record.steps[2..].iter_mut().zip(["1", "2", "4"]) {
-        step.id.name = "serve".into();
-        step.id.params = [("clients".to_string(), clients.to_string())].into();
+    for (task, clients) in record.tasks[2..].iter_mut().zip(["1", "2", "4"]) {
+        task.id.name = "serve".into();
+        task.id.params = [("clients".to_string(), clients.to_string())].into();
     }
     let rate = |row: usize| {
         let noise = 1.0 + (record.samples.values[0][row] % 1_000.0) / 1e5;
-        [f64::NAN, f64::NAN, 1e6, 1.9e6, 1.91e6][record.samples.step[row] as usize] * noise
+        [f64::NAN, f64::NAN, 1e6, 1.9e6, 1.91e6][record.samples.task[row] as usize] * noise
     };
     let rates = (0..record.samples.len()).map(rate).collect();
     record.samples.values.push(rates);
@@ -42,7 +42,7 @@ fn curves_have_a_law_a_saturation_and_a_peak() {
     let found = |id: &str| charts.iter().find(|chart| chart.id == id).unwrap_or_else(|| panic!("no {id}"));
     assert_eq!(found("clients").panels.len(), 1);
     let fitted = found("clients-fit");
-    assert_eq!(fitted.panels.len(), 2, "a panel an arm");
+    assert_eq!(fitted.panels.len(), 2, "a panel a variant");
     assert!(fitted.panels[0].title.starts_with("ext4: saturation 2, peak 4"), "{}", fitted.panels[0].title);
     let said = term(&report);
     assert!(
@@ -54,7 +54,7 @@ fn curves_have_a_law_a_saturation_and_a_peak() {
 #[test]
 fn a_load_that_did_nothing_once_is_left_out_of_its_curve_and_said() {
     let mut record = record();
-    let (column, row) = (record.readings.len() - 1, record.samples.step.iter().position(|step| *step == 3));
+    let (column, row) = (record.readings.len() - 1, record.samples.task.iter().position(|task| *task == 3));
     record.samples.values[column][row.unwrap()] = 0.0;
     let report = Report::new(record, &["throughput"]).unwrap();
     assert!(charts::all(&report).iter().any(|chart| chart.id == "clients-fit"));

@@ -9,9 +9,9 @@ use fsarena_report::exporters::find;
 use fsarena_report::import::{Samples, parse};
 use fsarena_report::report::Report;
 
-const BLOCKS: u32 = 3;
+const ROUNDS: u32 = 3;
 
-/// Readings of loads: name, and value on the first arm in the first block.
+/// Readings of loads: name, and value on the first variant in the first round.
 const LOADS: [(&str, f64); 12] = [
     ("read_operations_count", 3000.0),
     ("read_iops_per_s", 1500.125),
@@ -30,14 +30,14 @@ const LOADS: [(&str, f64); 12] = [
 /// What a reading has in a row.
 fn value(record: &RunRecord, row: usize, first: f64) -> f64 {
     let cell = &record.cells[record.samples.cell[row] as usize];
-    first * (1.0 + cell.arm as f64) + f64::from(cell.block)
+    first * (1.0 + cell.variant as f64) + f64::from(cell.round)
 }
 
-/// A run of one load on two arms.
+/// A run of one load on two variants.
 fn loads() -> RunRecord {
-    let mut record = fixture::run(&["ext4", "xfs"], BLOCKS);
-    let step = record.steps.iter().position(|step| step.id.name == "touch").unwrap();
-    record.steps[step].id.params.insert("clients".into(), "8".into());
+    let mut record = fixture::run(&["ext4", "xfs"], ROUNDS);
+    let task = record.tasks.iter().position(|task| task.id.name == "touch").unwrap();
+    record.tasks[task].id.params.insert("clients".into(), "8".into());
     record.readings = LOADS
         .map(|(id, _)| MetricInfo {
             id: id.into(),
@@ -47,7 +47,7 @@ fn loads() -> RunRecord {
         })
         .to_vec();
     let rows = record.samples.len();
-    let of = |row: usize, first: f64| match record.samples.step[row] as usize == step {
+    let of = |row: usize, first: f64| match record.samples.task[row] as usize == task {
         true => value(&record, row, first),
         false => f64::NAN,
     };
@@ -71,7 +71,7 @@ fn back(format: &str) -> Samples {
 }
 
 #[track_caller]
-fn assert_has(samples: &Samples, name: &str, metric: &str, expected: [f64; BLOCKS as usize]) {
+fn assert_has(samples: &Samples, name: &str, metric: &str, expected: [f64; ROUNDS as usize]) {
     let of = |s: &&fsarena_report::import::Series| s.name == name && s.metric == metric;
     let found = samples.series.iter().find(of).unwrap_or_else(|| panic!("{name} {metric}: {samples:#?}"));
     assert_eq!(found.values.len(), expected.len(), "{name} {metric}");
@@ -81,7 +81,7 @@ fn assert_has(samples: &Samples, name: &str, metric: &str, expected: [f64; BLOCK
 }
 
 #[test]
-fn fio_has_each_step_of_each_arm_as_a_job() {
+fn fio_has_each_task_of_each_variant_as_a_job() {
     let samples = back("fio");
     assert_has(&samples, "touch[clients=8] on ext4 read", "iops", [1500.125, 1501.125, 1502.125]);
     assert_has(&samples, "touch[clients=8] on xfs read", "latency", [1_300_246.0, 1_300_247.0, 1_300_248.0]);
@@ -126,7 +126,7 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
         length_s: 0.5,
         warm_up: at == 0,
         operations: u64::from(
-            100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].block,
+            100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].round,
         ),
         bytes: 4096,
         latency: (at > 0).then_some(Latency { p50_ns: 10, p99_ns: 20, p999_ns: 30 }),
@@ -138,9 +138,9 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     };
     let csv = String::from_utf8(export(record.clone(), "series")).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines.len(), 1 + 2 * 2 * BLOCKS as usize);
+    assert_eq!(lines.len(), 1 + 2 * 2 * ROUNDS as usize);
     assert!(lines[0].ends_with(
-        "workload,step,start_s,length_s,warm_up,operations_count,bytes,operations_per_s,bandwidth_bytes_per_s,\
+        "workload,task,start_s,length_s,warm_up,operations_count,bytes,operations_per_s,bandwidth_bytes_per_s,\
          latency_p50_ns,latency_p99_ns,latency_p999_ns"
     ));
     assert!(lines.iter().any(|line| line.ends_with("0,0.5,1,100,4096,200,8192,,,")), "{csv}");
@@ -149,7 +149,7 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     let document: serde_json::Value = serde_json::from_slice(&export(record, "json")).unwrap();
     let course = &document["courses"][0];
     assert_eq!(
-        (&course["step"], &course["arm"], &course["blocks"]),
+        (&course["task"], &course["variant"], &course["rounds"]),
         (&"touch[clients=8]".into(), &"ext4".into(), &3.into())
     );
     let stretch = &course["stretches"][1];

@@ -5,43 +5,43 @@ use fsarena_report::page::Page;
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{Matrix, Row};
 
-fn row(arm: &str, mode: &str, block_size: u64, threads: u32, iops: Vec<f64>) -> Row {
-    let raw = arm == "device";
+fn row(variant: &str, mode: &str, block_size: u64, threads: u32, iops: Vec<f64>) -> Row {
+    let raw = variant == "device";
     let iops = iops.into_iter().map(Some).collect();
-    Row { arm: arm.into(), raw, mode: mode.into(), block_size, threads, iops, client_bound: false }
+    Row { variant: variant.into(), raw, mode: mode.into(), block_size, threads, iops, client_bound: false }
 }
 
 fn published() -> Matrix {
     let parsed = |line: &str| {
-        let [arm, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
-        row(arm, mode, size.parse().unwrap(), threads.parse().unwrap(), vec![iops.parse().unwrap()])
+        let [variant, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
+        row(variant, mode, size.parse().unwrap(), threads.parse().unwrap(), vec![iops.parse().unwrap()])
     };
     let csv = include_str!("../../../../studies/engel/published.csv");
     Matrix::new(&csv.lines().skip(1).map(parsed).collect::<Vec<_>>()).unwrap()
 }
 
-/// Two arms and the device, 8 blocks; one arm loses 40% from 8 threads on, and one reads from a cache.
+/// Two variants and the device, 8 rounds; one variant loses 40% from 8 threads on, and one reads from a cache.
 fn replicated() -> Matrix {
     let mut rows = Vec::new();
-    for arm in ["one", "two", "device"] {
+    for variant in ["one", "two", "device"] {
         for mode in ["seqrd", "rndwr"] {
             for (size, rate) in [(512u32, 20e3), (1024, 16e3), (4096, 9e3)] {
                 for threads in [1, 2, 4, 8] {
-                    let share = match (arm, mode, size, threads) {
+                    let share = match (variant, mode, size, threads) {
                         ("one", "rndwr", ..4096, 8) => 0.3,
                         ("two", "seqrd", 4096, _) => 1.5,
                         _ => 1.0,
                     };
-                    let wobble = |block: u32| {
-                        1.0 + f64::from((block * (arm.len() as u32 + size % 5) + threads) % 7) / 500.0
+                    let wobble = |round: u32| {
+                        1.0 + f64::from((round * (variant.len() as u32 + size % 5) + threads) % 7) / 500.0
                     };
                     let value = rate * share * f64::from(threads);
                     rows.push(row(
-                        arm,
+                        variant,
                         mode,
                         size.into(),
                         threads,
-                        (0..8).map(|block| value * wobble(block)).collect(),
+                        (0..8).map(|round| value * wobble(round)).collect(),
                     ));
                 }
             }
@@ -81,16 +81,16 @@ fn replicates_have_intervals_and_are_unconfirmed() {
     insta::assert_snapshot!("replicated_findings_term", shown(&page, "term"));
     let json: serde_json::Value = serde_json::from_str(&shown(&page, "json")).unwrap();
     let first = &json["findings"][0];
-    assert_eq!((&first["arm"], &first["standing"]), (&"one".into(), &"unconfirmed".into()));
+    assert_eq!((&first["variant"], &first["standing"]), (&"one".into(), &"unconfirmed".into()));
     let worst = &first["parts"][0]["worst"];
     assert_eq!(worst["cell"]["block_size_bytes"], 1024);
-    assert_eq!(worst["blocks"], 8);
+    assert_eq!(worst["rounds"], 8);
     let [low, high] = [0, 1].map(|end| worst["interval"][end].as_f64().unwrap());
     assert!(low < 0.54 && 0.53 < high && low < high, "{low} {high}");
     // Heat-map data: rows are block sizes, columns are thread counts, in bytes and megabytes.
     let heat = &json["matrices"][0];
     assert_eq!(
-        (&heat["arm"], &heat["mode"], &heat["raw_device"]),
+        (&heat["variant"], &heat["mode"], &heat["raw_device"]),
         (&"one".into(), &"seqrd".into(), &false.into())
     );
     let (iops, moved) = (heat["iops"][2][3].as_f64().unwrap(), heat["mb_per_s"][2][3].as_f64().unwrap());

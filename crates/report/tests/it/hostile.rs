@@ -4,7 +4,7 @@
 use crate::fixture;
 use fsarena_core::claim::Claim;
 use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
-use fsarena_core::plan::round::Round;
+use fsarena_core::plan::stage::Stage;
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::setting::Value;
 use fsarena_report::report::Report;
@@ -33,7 +33,7 @@ fn with(text: &str) -> Report {
     plan.factors = [(text.to_string(), vec![text.to_string()])].into();
     plan.workloads[0].name = text.into();
     plan.workloads[0].settings.0.insert(text.into(), Value::Text(text.into()));
-    plan.round = Some(Round { name: text.into(), earlier: [(text.to_string(), text.to_string())].into() });
+    plan.stage = Some(Stage { name: text.into(), earlier: [(text.to_string(), text.to_string())].into() });
     let mut claim: Claim = "touch.elapsed: ext4 < xfs".parse().unwrap();
     claim.text = text.into();
     plan.claims.push(claim);
@@ -46,14 +46,14 @@ fn with(text: &str) -> Report {
             .map(|key| (key, text.into()))
             .collect();
     }
-    for arm in &mut record.arms {
-        arm.name = unique();
-        arm.levels = [("fs".to_string(), unique()), (text.to_string(), text.to_string())].into();
+    for variant in &mut record.variants {
+        variant.name = unique();
+        variant.levels = [("fs".to_string(), unique()), (text.to_string(), text.to_string())].into();
     }
-    for step in &mut record.steps {
-        step.id.name = unique();
-        step.id.params = [(text.to_string(), text.to_string())].into();
-        (step.title, step.number) = (text.into(), Some(text.into()));
+    for task in &mut record.tasks {
+        task.id.name = unique();
+        task.id.params = [(text.to_string(), text.to_string())].into();
+        (task.title, task.number) = (text.into(), Some(text.into()));
     }
     for reading in &mut record.readings {
         reading.help = text.into();
@@ -83,9 +83,9 @@ fn with(text: &str) -> Report {
 }
 
 fn notes(record: &mut RunRecord, text: &str) {
-    use NoteKind::{ArmFailed, Fairness, Options, Remark, SettleTimeout, Unavailable};
-    for kind in [ArmFailed, Fairness, Options, Remark, SettleTimeout, Unavailable] {
-        record.notes.push((Some(1), Note::new(kind, text).arm(text).step(text).fix(text)));
+    use NoteKind::{Fairness, Options, Remark, SettleTimeout, Unavailable, VariantFailed};
+    for kind in [VariantFailed, Fairness, Options, Remark, SettleTimeout, Unavailable] {
+        record.notes.push((Some(1), Note::new(kind, text).variant(text).task(text).fix(text)));
     }
 }
 

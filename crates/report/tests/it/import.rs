@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 /// One file of each format, to be damaged.
 const GOOD: [&str; 6] = [
-    "block,step,elapsed_s\n1,cp,2.5\n2,cp,2.6\n",
+    "round,task,elapsed_s\n1,cp,2.5\n2,cp,2.6\n",
     r#"{"results": [{"command": "cp", "times": [1.0, 1.5], "parameters": {"n": "1"}}]}"#,
-    "block: 1\nUnit hits better=higher\nBenchmarkX-8 100 12.5 ns/op 3 hits\n",
+    "round: 1\nUnit hits better=higher\nBenchmarkX-8 100 12.5 ns/op 3 hits\n",
     r#"{"fio version": "3", "jobs": [{"jobname": "r", "read": {"total_ios": 1, "iops": 2.0}}]}"#,
     "sysbench 1.0.20 (using LuaJIT)\nDoing x test\n    reads/s:   8921.07\n transactions: 2 (1.9 per sec.)\n",
     "dbench version 4\n Operation Count AvgLat MaxLat\n Flush 6 2.5 3.1\nThroughput 3.5 MB/sec 2 clients\n",

@@ -33,43 +33,43 @@ fn assert_all_lead_to_the_log(record: RunRecord) -> Vec<(String, String)> {
     let numbers: Vec<_> =
         found.into_iter().filter(|(_, text)| text.contains(|c: char| c.is_ascii_digit())).collect();
     let without: Vec<_> =
-        numbers.iter().filter(|(attributes, _)| !attributes.contains("data-arm=")).collect();
+        numbers.iter().filter(|(attributes, _)| !attributes.contains("data-variant=")).collect();
     assert!(without.is_empty(), "{without:?}");
     numbers
 }
 
 #[test]
-fn every_figure_of_many_arms_leads_to_the_log() {
+fn every_figure_of_many_variants_leads_to_the_log() {
     let mut record = fixture::run(&["ext4", "xfs", "btrfs"], 9);
     // Beside each other under two schedulers, for the normalised tables.
-    for (at, arm) in record.arms.iter_mut().enumerate() {
+    for (at, variant) in record.variants.iter_mut().enumerate() {
         let fs = if at == 2 { "xfs" } else { "ext4" };
         let scheduler = if at == 1 { "bfq" } else { "none" };
-        arm.levels =
+        variant.levels =
             [("fs", fs), ("scheduler", scheduler)].map(|(k, v)| (k.to_string(), v.to_string())).into();
-        arm.name = format!("{fs}/{scheduler}");
+        variant.name = format!("{fs}/{scheduler}");
     }
     let numbers = assert_all_lead_to_the_log(record);
     assert!(numbers.len() > 40, "{}", numbers.len());
-    // A total is made of all steps, a ratio of both arms.
+    // A total is made of all tasks, a ratio of both variants.
     assert!(
-        numbers
-            .iter()
-            .any(|(attributes, _)| attributes.contains(" data-arm=") && !attributes.contains("data-step="))
+        numbers.iter().any(
+            |(attributes, _)| attributes.contains(" data-variant=") && !attributes.contains("data-step=")
+        )
     );
-    assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-arm=\"1 0\"")), "{numbers:?}");
+    assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-variant=\"1 0\"")), "{numbers:?}");
 }
 
 #[test]
-fn every_figure_of_two_arms_leads_to_the_log() {
+fn every_figure_of_two_variants_leads_to_the_log() {
     let numbers = assert_all_lead_to_the_log(fixture::run(&["ext4", "xfs"], 3));
-    assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-arm=\"1 0\"")), "{numbers:?}");
+    assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-variant=\"1 0\"")), "{numbers:?}");
 }
 
 #[test]
 fn options_keep_their_lines() {
     let mut record = fixture::run(&["ext4", "xfs"], 3);
-    let note = Note::new(NoteKind::Options, "Block size: 1024\nInode size: 256").arm("ext4").step("mkfs");
+    let note = Note::new(NoteKind::Options, "Block size: 1024\nInode size: 256").variant("ext4").task("mkfs");
     record.notes.push((Some(0), note));
     let page = page(record);
     assert!(

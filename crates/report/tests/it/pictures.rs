@@ -15,12 +15,12 @@ fn named<'c>(charts: &'c [Chart], id: &str) -> &'c Chart {
     charts.iter().find(|chart| chart.id == id).unwrap()
 }
 
-/// Sets the time of tasks to zero where asked, by arm and block.
+/// Sets the time of tasks to zero where asked, by variant and round.
 fn with_zeros(mut record: RunRecord, zero: impl Fn(usize, u32) -> bool) -> RunRecord {
     let elapsed = record.readings.iter().position(|info| info.id == "elapsed_ns").unwrap();
     for row in 0..record.samples.len() {
         let cell = &record.cells[record.samples.cell[row] as usize];
-        if zero(cell.arm, cell.block) {
+        if zero(cell.variant, cell.round) {
             record.samples.values[elapsed][row] = 0.0;
         }
     }
@@ -34,23 +34,27 @@ fn intervals(chart: &Chart) -> usize {
 
 #[test]
 fn what_zeros_leave_out_is_said() {
-    // ext4 is always zero, xfs but in two blocks.
-    let zero = |arm, block| arm == 0 || (arm == 1 && block > 1);
+    // ext4 is always zero, xfs but in two rounds.
+    let zero = |variant, round| variant == 0 || (variant == 1 && round > 1);
     let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), zero));
     let ratios = named(&charts, "ratios-elapsed");
     assert!(ratios.about.contains("ext4 is not drawn"), "{}", ratios.about);
-    assert!(ratios.about.contains(": in every block either it or the best arm is zero"), "{}", ratios.about);
-    assert!(ratios.about.contains("in TOTAL: 6 of 8 blocks are left out"), "{}", ratios.about);
-    assert!(ratios.about.contains("the extremes seen: under 8 blocks have a ratio"), "{}", ratios.about);
-    assert!(!ratios.about.contains("nothing is exact"), "there are 8 blocks: {}", ratios.about);
-    assert_eq!(intervals(ratios), 5, "one arm against the best: three tasks, TOTAL, GEOMETRIC MEAN");
-    // In units, zeros have an interval: three arms and a panel for each task and the TOTAL.
+    assert!(
+        ratios.about.contains(": in every round either it or the best variant is zero"),
+        "{}",
+        ratios.about
+    );
+    assert!(ratios.about.contains("in TOTAL: 6 of 8 rounds are left out"), "{}", ratios.about);
+    assert!(ratios.about.contains("the extremes seen: under 8 rounds have a ratio"), "{}", ratios.about);
+    assert!(!ratios.about.contains("nothing is exact"), "there are 8 rounds: {}", ratios.about);
+    assert_eq!(intervals(ratios), 5, "one variant against the best: three tasks, TOTAL, GEOMETRIC MEAN");
+    // In units, zeros have an interval: three variants and a panel for each task and the TOTAL.
     assert_eq!(intervals(named(&charts, "raw-elapsed")), 3 * 4);
 
-    let one_block = |arm, block| arm == 0 || (arm == 1 && block > 0);
-    let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), one_block));
+    let one_round = |variant, round| variant == 0 || (variant == 1 && round > 0);
+    let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), one_round));
     let ratios = named(&charts, "ratios-elapsed");
-    assert!(ratios.about.contains("has no interval in TOTAL: in 7 of 8 blocks"), "{}", ratios.about);
+    assert!(ratios.about.contains("has no interval in TOTAL: in 7 of 8 rounds"), "{}", ratios.about);
     assert_eq!(intervals(ratios), 0);
 }
 
@@ -69,7 +73,7 @@ fn an_interval_beyond_the_picture_says_its_end() {
     let elapsed = record.readings.iter().position(|info| info.id == "elapsed_ns").unwrap();
     for row in 0..record.samples.len() {
         let cell = &record.cells[record.samples.cell[row] as usize];
-        if cell.arm == 1 && cell.block == 4 {
+        if cell.variant == 1 && cell.round == 4 {
             record.samples.values[elapsed][row] *= 20.0;
         }
     }
@@ -90,13 +94,13 @@ fn an_interval_beyond_the_picture_says_its_end() {
 }
 
 #[test]
-fn an_arm_looks_the_same_in_every_picture() {
+fn a_variant_looks_the_same_in_every_picture() {
     let mut record = fixture::run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq", "btrfs"], 9);
-    for arm in &mut record.arms {
-        let fs = arm.name.split('/').next().unwrap().to_string();
-        arm.levels = [("fs".to_string(), fs)].into();
+    for variant in &mut record.variants {
+        let fs = variant.name.split('/').next().unwrap().to_string();
+        variant.levels = [("fs".to_string(), fs)].into();
     }
-    let names: Vec<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
+    let names: Vec<String> = record.variants.iter().map(|variant| variant.name.clone()).collect();
     let (mut colours, mut lines) = (BTreeMap::new(), BTreeMap::new());
     for chart in all(record) {
         for key in chart.legend.iter().filter(|key| names.contains(&key.label)) {
@@ -110,5 +114,5 @@ fn an_arm_looks_the_same_in_every_picture() {
     }
     let different: std::collections::BTreeSet<_> = colours.values().collect();
     assert_eq!((different.len(), lines.len()), (5, 5));
-    assert!(lines["ext4/none"].1 != lines["ext4/bfq"].1, "a dash tells the arms of a filesystem apart");
+    assert!(lines["ext4/none"].1 != lines["ext4/bfq"].1, "a dash tells the variants of a filesystem apart");
 }

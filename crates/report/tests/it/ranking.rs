@@ -19,12 +19,12 @@ fn exported(report: &Report) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
-/// Multiplies the elapsed times of one step of one arm.
-fn slower(mut record: RunRecord, step: &str, arm: usize, factor: f64) -> RunRecord {
+/// Multiplies the elapsed times of one task of one variant.
+fn slower(mut record: RunRecord, task: &str, variant: usize, factor: f64) -> RunRecord {
     let column = record.reading("elapsed_ns").unwrap();
     for row in 0..record.samples.len() {
         let cell = &record.cells[record.samples.cell[row] as usize];
-        if record.steps[record.samples.step[row] as usize].id.name == step && cell.arm == arm {
+        if record.tasks[record.samples.task[row] as usize].id.name == task && cell.variant == variant {
             record.samples.values[column][row] *= factor;
         }
     }
@@ -36,26 +36,26 @@ fn words(ranking: &Value) -> &str {
 }
 
 #[test]
-fn the_arm_that_leads_whatever_is_left_out_is_recommended() {
-    // Each arm takes a tenth longer than the one before, in all tasks but one.
+fn the_variant_that_leads_whatever_is_left_out_is_recommended() {
+    // Each variant takes a tenth longer than the one before, in all tasks but one.
     let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[]);
-    assert_eq!(ranking["arms"][0]["arm"], "ext4");
-    assert_eq!(ranking["arms"][0]["ranks"], json!({"first": 1, "last": 1}));
-    assert_eq!(ranking["arms"][0]["probability_best"], 1.0);
-    let without = &ranking["arms"][1]["without_one_task"];
+    assert_eq!(ranking["variants"][0]["variant"], "ext4");
+    assert_eq!(ranking["variants"][0]["ranks"], json!({"first": 1, "last": 1}));
+    assert_eq!(ranking["variants"][0]["probability_best"], 1.0);
+    let without = &ranking["variants"][1]["without_one_task"];
     assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
     assert!(words(&ranking).starts_with("Recommended by elapsed"), "{}", words(&ranking));
 }
 
 #[test]
-fn few_blocks_recommend_nothing() {
+fn few_rounds_recommend_nothing() {
     let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 7), &[]);
-    assert_eq!(words(&ranking), "No recommendation: 7 whole blocks, and a verdict needs 8.");
-    assert_eq!(ranking["arms"][0]["ranks"], Value::Null);
+    assert_eq!(words(&ranking), "No recommendation: 7 whole rounds, and a verdict needs 8.");
+    assert_eq!(ranking["variants"][0]["ranks"], Value::Null);
 }
 
 #[test]
-fn arms_that_are_alike_are_not_told_apart() {
+fn variants_that_are_alike_are_not_told_apart() {
     // Only the task in which all are alike has weight.
     let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[("touch", 0.0), ("untar", 0.0)]);
     assert!(words(&ranking).contains("may each be first"), "{}", words(&ranking));
@@ -66,14 +66,14 @@ fn what_hangs_on_one_task_is_not_recommended() {
     // xfs gains in one task more than it loses in the two others.
     let record = slower(slower(run(&["ext4", "xfs", "btrfs"], 24), "untar", 0, 3.0), "untar", 2, 3.0);
     let ranking = ranking(record, &[]);
-    assert_eq!(ranking["arms"][0]["arm"], "xfs");
+    assert_eq!(ranking["variants"][0]["variant"], "xfs");
     assert!(words(&ranking).contains("hangs on a single task"), "{}", words(&ranking));
 }
 
 #[test]
 fn weights_decide_and_are_checked() {
     let record = slower(run(&["ext4", "xfs"], 24), "rm-tree", 0, 1.3);
-    let first = |weights: &[(&str, f64)]| ranking(record.clone(), weights)["arms"][0]["arm"].clone();
+    let first = |weights: &[(&str, f64)]| ranking(record.clone(), weights)["variants"][0]["variant"].clone();
     assert_eq!(first(&[("untar", 5.0)]), "ext4");
     // The task by its number, and by its name: the last word counts.
     assert_eq!(first(&[("rm-tree", 1.0), ("011", 9.0)]), "xfs");
@@ -87,7 +87,7 @@ fn weights_decide_and_are_checked() {
 }
 
 #[test]
-fn two_arms_lead_with_b_against_a() {
+fn two_variants_lead_with_b_against_a() {
     let mut report = Report::new(run(&["ext4", "ext4/new"], 24), &[]).unwrap();
     report.margin = 0.05;
     let pair = exported(&report)["pair"].take();
@@ -100,17 +100,17 @@ fn two_arms_lead_with_b_against_a() {
     assert_eq!(row("rm-tree", "elapsed")["verdict"], "equivalent");
     let ratio = row("untar", "system")["ratio_b_to_a"]["value"].as_f64().unwrap();
     assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
-    assert_eq!(row("untar", "elapsed")["blocks_for_margin"], 8);
+    assert_eq!(row("untar", "elapsed")["rounds_for_margin"], 8);
     assert_eq!(exported(&Report::new(run(&["a", "b", "c"], 8), &[]).unwrap())["pair"], Value::Null);
 }
 
 #[test]
 fn the_best_level_of_each_filesystem_is_named() {
-    let told = |blocks: u32| {
-        let mut record = run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq"], blocks);
-        for arm in &mut record.arms {
-            let (fs, scheduler) = arm.name.split_once('/').unwrap();
-            arm.levels =
+    let told = |rounds: u32| {
+        let mut record = run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq"], rounds);
+        for variant in &mut record.variants {
+            let (fs, scheduler) = variant.name.split_once('/').unwrap();
+            variant.levels =
                 [("fs", fs), ("scheduler", scheduler)].map(|(id, level)| (id.into(), level.into())).into();
         }
         let levels = |levels: [&str; 2]| levels.map(String::from).to_vec();

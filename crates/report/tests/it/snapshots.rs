@@ -44,20 +44,21 @@ fn figures() -> Vec<Published> {
                I,009,Untar,ext2,elapsed,10,s\nI,009,Untar,xfs,elapsed,12,s\nI,009,Untar,jfs,elapsed,11,s\n\
                I,011,Remove,ext2,elapsed,3,s\nI,011,Remove,xfs,elapsed,3,s\nI,011,Remove,jfs,elapsed,4,s\n\
                I,001,Touch,ext2,cpu_utilization,98,percent\nI,001,Touch,xfs,cpu_utilization,97,percent\n";
-    let steps = [("001", "touch"), ("009", "untar"), ("011", "rm-tree")];
-    parse("old", csv, &steps.map(|(number, step)| (number.to_string(), step.to_string())).into()).unwrap()
+    let tasks = [("001", "touch"), ("009", "untar"), ("011", "rm-tree")];
+    parse("old", csv, &tasks.map(|(number, task)| (number.to_string(), task.to_string())).into()).unwrap()
 }
 
 #[test]
 fn five_filesystems_in_each_format() {
     let mut record = fixture::run(&FIVE, 10);
-    let warning =
-        Note::new(NoteKind::Fairness, "writes without barriers").arm("ext2").fix("mount it with barrier=1");
+    let warning = Note::new(NoteKind::Fairness, "writes without barriers")
+        .variant("ext2")
+        .fix("mount it with barrier=1");
     record.notes.push((None, warning.clone()));
-    record.notes.push((None, Note { arm: Some("ext3".into()), ..warning }));
-    for block in [2, 5] {
-        let note = Note::new(NoteKind::SettleTimeout, "9 MiB dirty").arm("btrfs").step("untar");
-        record.notes.push((Some(block), note));
+    record.notes.push((None, Note { variant: Some("ext3".into()), ..warning }));
+    for round in [2, 5] {
+        let note = Note::new(NoteKind::SettleTimeout, "9 MiB dirty").variant("btrfs").task("untar");
+        record.notes.push((Some(round), note));
     }
     record.notes.push((Some(4), Note::new(NoteKind::Dropped, "the CPU was throttled")));
     record.notes.push((None, Note::new(NoteKind::Remark, "cp made no reflinks")));
@@ -75,12 +76,12 @@ fn two_filesystems_as_data() {
 }
 
 #[test]
-fn few_blocks_are_loudly_provisional() {
+fn few_rounds_are_loudly_provisional() {
     insta::assert_snapshot!("provisional_term", export(fixture::run(&FIVE[..3], 3), "term", &["elapsed"]));
 }
 
 #[test]
-fn a_failed_arm_is_told_with_its_words() {
+fn a_failed_variant_is_told_with_its_words() {
     insta::assert_snapshot!(
         "failed_term",
         export(fixture::with_failure(&FIVE[2..], 9), "term", &["elapsed"])
@@ -88,7 +89,7 @@ fn a_failed_arm_is_told_with_its_words() {
 }
 
 #[test]
-fn nine_arms_are_split() {
+fn nine_variants_are_split() {
     let names: Vec<String> = (1..=9).map(|i| format!("ext4/option-{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let term = export(fixture::run(&names, 8), "term", &["durable"]);
@@ -97,10 +98,10 @@ fn nine_arms_are_split() {
 }
 
 #[test]
-fn one_arm_and_no_samples_are_no_error() {
+fn one_variant_and_no_samples_are_no_error() {
     insta::assert_snapshot!("one_term", export(fixture::run(&["xfs"], 8), "term", &["elapsed"]));
     let empty = export(fixture::run(&FIVE, 0), "md", &[]);
-    assert!(empty.contains("No step has a value of elapsed"), "{empty}");
+    assert!(empty.contains("No task has a value of elapsed"), "{empty}");
     export(fixture::run(&FIVE, 0), "json", &[]);
     export(fixture::run(&FIVE, 0), "csv", &[]);
 }
@@ -109,7 +110,7 @@ fn one_arm_and_no_samples_are_no_error() {
 fn hostile_names_do_no_harm() {
     let evil = "e\u{1b}[2Jvil|`x`\n\"<b>\u{202e},";
     let mut record = fixture::run(&["ext4", evil], 8);
-    record.notes.push((None, Note::new(NoteKind::Fairness, "# not a\n\theading\u{7}").arm(evil)));
+    record.notes.push((None, Note::new(NoteKind::Fairness, "# not a\n\theading\u{7}").variant(evil)));
     record.plan.question = "```\n# Which?\u{9b}31m".into();
     for format in ["term", "md"] {
         let text = export(record.clone(), format, &["elapsed"]);
@@ -118,11 +119,11 @@ fn hostile_names_do_no_harm() {
     }
     let csv = export(record.clone(), "csv", &[]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let arms: std::collections::BTreeSet<String> =
+    let variants: std::collections::BTreeSet<String> =
         reader.records().map(|row| row.unwrap()[3].to_string()).collect();
-    assert_eq!(arms, [evil.to_string(), "ext4".into()].into());
+    assert_eq!(variants, [evil.to_string(), "ext4".into()].into());
     let json: serde_json::Value = serde_json::from_str(&export(record, "json", &[])).unwrap();
-    assert_eq!(json["arms"][1]["name"], evil);
+    assert_eq!(json["variants"][1]["name"], evil);
 }
 
 #[test]
@@ -159,20 +160,20 @@ fn two_runs_side_by_side() {
     insta::assert_snapshot!("runs_term", said(&page, "term"));
     insta::assert_snapshot!("runs_json", said(&page, "json"));
     let error = compare_runs(&a, &fixture::run(&["jfs"], 8), "elapsed").unwrap_err().to_string();
-    assert!(error.contains("they have no arm in common"), "{error}");
+    assert!(error.contains("they have no variant in common"), "{error}");
 }
 
 #[test]
 fn three_runs_in_one_table() {
     let mut records = vec![fixture::run(&FIVE[..3], 8)];
-    for (id, arms) in [("second", &["ext4", "ext2"][..]), ("third", &["ext2", "ext3", "ext4"])] {
-        let record = RunRecord { id: id.into(), ..fixture::run(arms, 8) };
+    for (id, variants) in [("second", &["ext4", "ext2"][..]), ("third", &["ext2", "ext3", "ext4"])] {
+        let record = RunRecord { id: id.into(), ..fixture::run(variants, 8) };
         records.push(record);
     }
     let compared = compare_all(&records, "elapsed").unwrap();
     let text = said(&compared, "term");
     insta::assert_snapshot!("three_runs_term", text);
-    // One row for each task and arm, with both of the others in it.
+    // One row for each task and variant, with both of the others in it.
     let row = text.lines().find(|line| line.contains("009 Untar the tree, ext4")).unwrap();
     assert_eq!(row.matches('.').count(), 2, "{row}");
     assert_eq!(compared.json["comparisons"].as_array().unwrap().len(), 2);
@@ -181,7 +182,7 @@ fn three_runs_in_one_table() {
 
 #[test]
 fn of_several_runs_those_that_cannot_be_compared_are_left_out() {
-    let run = |id: &str, arms: &[&str]| RunRecord { id: id.into(), ..fixture::run(arms, 8) };
+    let run = |id: &str, variants: &[&str]| RunRecord { id: id.into(), ..fixture::run(variants, 8) };
     let records = [("first", "ext4"), ("strange", "jfs"), ("third", "ext4"), ("fourth", "ext4")]
         .map(|(id, fs)| run(id, &[fs]));
     let compared = compare_all(&records, "elapsed").unwrap();
@@ -201,7 +202,7 @@ fn comparisons_as_pages() {
     let runs = compare_runs(&a, &b, "elapsed").unwrap();
     let published = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "elapsed").unwrap();
     let read = |name: &str, text: &str| parse_samples(name, text.as_bytes(), None).unwrap();
-    let files = [read("a.csv", "block,x\n1,1\n2,2\n3,3\n"), read("b.csv", "block,x\n1,2\n2,3\n3,5\n")];
+    let files = [read("a.csv", "round,x\n1,1\n2,2\n3,3\n"), read("b.csv", "round,x\n1,2\n2,3\n3,5\n")];
     let samples = compare_samples(&files[0], &files[1], None, 0.01).unwrap();
     for compared in [runs, published, samples] {
         let html = said(&compared, "html");
@@ -222,10 +223,10 @@ fn hostile_names_do_no_harm_in_a_comparison() {
     let evil = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&";
     let mut a = fixture::run(&["ext4", evil], 8);
     (a.id, a.plan.name, a.hosts[0].hostname) = (evil.into(), evil.into(), evil.into());
-    a.notes.push((None, Note::new(NoteKind::Fairness, evil).arm(evil)));
+    a.notes.push((None, Note::new(NoteKind::Fairness, evil).variant(evil)));
     let b = RunRecord { id: "b".into(), ..a.clone() };
     let runs = [a.clone(), b, a];
-    let csv = format!("name,block,x\n{evil},1,1\nother,1,2\n").replace(['"', '\''], "");
+    let csv = format!("name,round,x\n{evil},1,1\nother,1,2\n").replace(['"', '\''], "");
     let file = parse_samples(evil, csv.as_bytes(), None).unwrap();
     let pages = [
         compare_all(&runs[..2], "elapsed").unwrap(),
@@ -260,8 +261,8 @@ fn published_figures_are_shown_with_their_own_totals() {
 
 #[test]
 fn the_shipped_figures_fit_the_terminal() {
-    let steps = (1..=21).map(|task| (format!("{task:03}"), format!("step-{task}"))).collect();
-    for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &steps).unwrap() {
+    let tasks = (1..=21).map(|task| (format!("{task:03}"), format!("task-{task}"))).collect();
+    for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &tasks).unwrap() {
         let text = shown(&published::show(&set).unwrap(), "term");
         assert!(widest(&text) <= 100, "{}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
@@ -327,7 +328,7 @@ fn a_run_in_user_mode_linux_ranks_nothing() {
     }
     let json: serde_json::Value = serde_json::from_str(&export(record.clone(), "json", &[])).unwrap();
     assert_eq!(json["analyses"][0]["overall"], serde_json::Value::Null);
-    assert_eq!(json["analyses"][0]["steps"][0]["best"], serde_json::Value::Null);
+    assert_eq!(json["analyses"][0]["tasks"][0]["best"], serde_json::Value::Null);
     assert_eq!(json["ranking"], serde_json::Value::Null);
     let machine = fixture::run(&FIVE, 12);
     let error = compare_runs(&record, &machine, "elapsed").unwrap_err().to_string();

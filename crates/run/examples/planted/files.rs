@@ -1,19 +1,19 @@
 //! More of the same work: files that have a twin.
 
 use crate::guest::{Counts, Crew, Work, columns, difference, differs};
-use crate::{Asked, BLOCKS, Desk, Failed};
+use crate::{Asked, Desk, Failed, ROUNDS};
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::Value;
 use std::time::Instant;
 
-/// How often each block's work is done for pairs of identical arms.
+/// How often each round's work is done for pairs of identical variants.
 const REPEATS: u64 = 3;
 /// Files in 10,000 that have a twin.
 const PLANTED: [u64; 3] = [14, 50, 100];
 
-/// Prints the verdicts on planted files, filesystem by filesystem, and on identical arms.
+/// Prints the verdicts on planted files, filesystem by filesystem, and on identical variants.
 pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
-    println!("| filesystem | planted | step | effect | 95% interval | differs | seconds |");
+    println!("| filesystem | planted | task | effect | 95% interval | differs | seconds |");
     println!("|---|---|---|---|---|---|---|");
     asked.filesystems.iter().try_for_each(|fs| filesystem(fs, asked, desk))
 }
@@ -21,21 +21,21 @@ pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
 fn filesystem(fs: &str, asked: &Asked, desk: Desk) -> Result<(), Failed> {
     let mut base = start(fs, asked, 0, desk)?;
     let begun = Instant::now();
-    let blocks: Vec<Counts> = (0..BLOCKS).map(|block| base.run(0, block)).collect::<Result<_, _>>()?;
+    let rounds: Vec<Counts> = (0..ROUNDS).map(|round| base.run(0, round)).collect::<Result<_, _>>()?;
     let base_seconds = begun.elapsed().as_secs_f64();
     for planted in PLANTED {
         let mut more = start(fs, asked, planted, desk)?;
         let begun = Instant::now();
-        let with: Vec<Counts> = (0..BLOCKS).map(|block| more.run(0, block)).collect::<Result<_, _>>()?;
+        let with: Vec<Counts> = (0..ROUNDS).map(|round| more.run(0, round)).collect::<Result<_, _>>()?;
         let seconds = base_seconds + begun.elapsed().as_secs_f64();
         more.end()?;
-        for step in blocks[0].keys() {
-            let Some(verdict) = difference(&blocks, &with, step) else { continue };
+        for task in rounds[0].keys() {
+            let Some(verdict) = difference(&rounds, &with, task) else { continue };
             let planted = planted as f64 / 100.0;
-            println!("| {fs} | {planted}% | {step} | {} | {seconds:.0} |", columns(&verdict));
+            println!("| {fs} | {planted}% | {task} | {} | {seconds:.0} |", columns(&verdict));
         }
     }
-    identical(fs, asked, &mut base, blocks)?;
+    identical(fs, asked, &mut base, rounds)?;
     base.end()
 }
 
@@ -45,37 +45,37 @@ fn start(fs: &str, asked: &Asked, twins: u64, desk: Desk) -> Result<Crew, Failed
     Crew::start(&work, &format!("{fs}-{twins}"), desk)
 }
 
-/// Pairs of identical arms: every block's work is done again, and a pair takes two of its repeats in each block.
+/// Pairs of identical variants: every round's work is done again, and a pair takes two of its repeats in each round.
 fn identical(fs: &str, asked: &Asked, base: &mut Crew, first: Vec<Counts>) -> Result<(), Failed> {
     if asked.pairs == 0 {
         return Ok(());
     }
     let mut repeats: Vec<Vec<Counts>> = first.into_iter().map(|counts| vec![counts]).collect();
-    for (block, counts) in repeats.iter_mut().enumerate() {
+    for (round, counts) in repeats.iter_mut().enumerate() {
         for _ in 1..REPEATS {
-            counts.push(base.run(0, block as u32)?);
+            counts.push(base.run(0, round as u32)?);
         }
     }
     let (mut verdicts, mut wrong, mut largest) = (0, 0, 0.0_f64);
     for pair in 0..asked.pairs {
-        let drawn = |block: u64| {
-            (mix(u64::from(pair), block) % REPEATS, mix(u64::from(pair), !block) % (REPEATS - 1))
+        let drawn = |round: u64| {
+            (mix(u64::from(pair), round) % REPEATS, mix(u64::from(pair), !round) % (REPEATS - 1))
         };
-        let two = |block: u64| {
-            let (a, step) = drawn(block);
-            [a, (a + 1 + step) % REPEATS].map(|at| repeats[block as usize][at as usize].clone())
+        let two = |round: u64| {
+            let (a, task) = drawn(round);
+            [a, (a + 1 + task) % REPEATS].map(|at| repeats[round as usize][at as usize].clone())
         };
-        let (a, b): (Vec<Counts>, Vec<Counts>) = (0..u64::from(BLOCKS)).map(two).map(|[a, b]| (a, b)).unzip();
-        for step in a[0].keys() {
-            let Some(verdict) = difference(&a, &b, step) else { continue };
+        let (a, b): (Vec<Counts>, Vec<Counts>) = (0..u64::from(ROUNDS)).map(two).map(|[a, b]| (a, b)).unzip();
+        for task in a[0].keys() {
+            let Some(verdict) = difference(&a, &b, task) else { continue };
             verdicts += 1;
             wrong += u32::from(differs(&verdict));
             largest = largest.max(verdict.effect.abs());
         }
     }
-    let boots = u64::from(BLOCKS) * REPEATS;
+    let boots = u64::from(ROUNDS) * REPEATS;
     println!(
-        "\n{fs}: {} pairs of identical arms of {BLOCKS} blocks, of {boots} boots: {wrong} of {verdicts} verdicts say that they \
+        "\n{fs}: {} pairs of identical variants of {ROUNDS} rounds, of {boots} boots: {wrong} of {verdicts} verdicts say that they \
          differ; the largest difference is {:.6}%.\n",
         asked.pairs,
         100.0 * largest

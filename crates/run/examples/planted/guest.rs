@@ -1,6 +1,6 @@
 //! Guests that do some work and count it.
 
-use crate::{BLOCKS, Desk, Failed};
+use crate::{Desk, Failed, ROUNDS};
 use fsarena_core::cell::{Cell, WorkloadPlan};
 use fsarena_core::claim::{Claim, Pair, Relation};
 use fsarena_core::event::{CellEvent, Outcome};
@@ -17,7 +17,7 @@ use fsarena_stats::verdict::{Verdict, judge};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
 
-/// Kernel instructions of each step of a cell.
+/// Kernel instructions of each task of a cell.
 pub type Counts = BTreeMap<String, f64>;
 
 /// What is done.
@@ -26,12 +26,12 @@ pub struct Work<'a> {
     pub workload: &'a str,
     /// What differs from the workload's defaults.
     pub settings: Vec<(&'a str, Value)>,
-    /// Mount options, each for an arm of its own.
+    /// Mount options, each for a variant of its own.
     pub mounts: &'a [&'a str],
     pub seed: u64,
 }
 
-/// Guests for all arms of some work.
+/// Guests for all variants of some work.
 pub struct Crew {
     plan: Plan,
     guests: Guests,
@@ -48,17 +48,17 @@ impl Crew {
         Ok(Crew { plan, guests })
     }
 
-    /// The counts of one block of an arm.
-    pub fn run(&mut self, arm: usize, block: u32) -> Result<Counts, Failed> {
-        let arms = matrix::expand(&self.plan);
-        let cell: Cell = matrix::cells(&self.plan, &arms, &[arm], block).remove(0);
+    /// The counts of one round of a variant.
+    pub fn run(&mut self, variant: usize, round: u32) -> Result<Counts, Failed> {
+        let variants = matrix::expand(&self.plan);
+        let cell: Cell = matrix::cells(&self.plan, &variants, &[variant], round).remove(0);
         let mut counts = Counts::new();
         let ended = self.guests.run(&cell, &mut |event| {
             if let CellEvent::Sample(sample) = event
-                && sample.step.in_composite
+                && sample.task.in_composite
                 && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
             {
-                counts.insert(sample.step.id.to_string(), count);
+                counts.insert(sample.task.id.to_string(), count);
             }
         })?;
         match ended {
@@ -87,7 +87,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         scale: Scale::Tiny,
         seed: work.seed,
         claims: vec![],
-        round: None,
+        stage: None,
         factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)]
             .into(),
         device: DevicePlan {
@@ -98,21 +98,21 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
             other_fs: "ext4".into(),
             other_dir: None,
         },
-        stop: StopPlan { blocks: BLOCKS, ..StopPlan::default() },
+        stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         settle: SettlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
-        arms: vec![],
+        variants: vec![],
         workloads: vec![WorkloadPlan { name: work.workload.into(), settings }],
     })
 }
 
-/// What the blocks say of "b differs from a".
-pub fn difference(a: &[Counts], b: &[Counts], step: &str) -> Option<Verdict> {
-    let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b[step] / a[step]).ln()).collect();
+/// What the rounds say of "b differs from a".
+pub fn difference(a: &[Counts], b: &[Counts], task: &str) -> Option<Verdict> {
+    let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b[task] / a[task]).ln()).collect();
     judge(&claim(), &d, None)
 }
 
 fn claim() -> Pair {
-    match "step.kernel_instructions: b != a".parse::<Claim>().map(|claim| claim.relation) {
+    match "task.kernel_instructions: b != a".parse::<Claim>().map(|claim| claim.relation) {
         Ok(Relation::Pair(pair)) => pair,
         other => unreachable!("this is a claim about a pair: {other:?}"),
     }

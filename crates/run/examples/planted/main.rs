@@ -1,9 +1,9 @@
 //! Does counting resolve what is planted, and nothing else?
 //!
-//! By default more of the same work is planted: a tree is copied and removed in guests that count instructions, by arms
-//! with 0.14%, 0.5% and 1% more files, and by pairs of identical arms. Printed are the verdicts after 8 blocks, and how
-//! often identical arms were told apart. With `--option` it is a mount option whose cost is known by count:
-//! `strictatime` in place of `noatime`. docs/exact.md holds what came out.
+//! By default more of the same work is planted: a tree is copied and removed in guests that count instructions, by variants
+//! with 0.14%, 0.5% and 1% more files, and by pairs of identical variants. Printed are the verdicts after 8 rounds, and how
+//! often identical variants were told apart. With `--option` it is a mount option whose cost is known by count:
+//! `strictatime` instead of `noatime`. docs/exact.md holds what came out.
 //!
 //! ```text
 //! cargo run --release -p fsarena-run --example planted -- [FILESYSTEM…] [--option] [--pairs N] [--files N]
@@ -16,8 +16,8 @@ mod option;
 use fsarena_sys::undo::{Journal, state_dir};
 use std::path::Path;
 
-/// The fewest blocks that allow a verdict.
-const BLOCKS: u32 = 8;
+/// The fewest rounds that allow a verdict.
+const ROUNDS: u32 = 8;
 
 type Failed = Box<dyn std::error::Error>;
 

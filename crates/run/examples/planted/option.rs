@@ -5,20 +5,20 @@
 //! what the option costs on trees twice as large.
 
 use crate::guest::{Counts, Crew, Work, columns, difference};
-use crate::{Asked, BLOCKS, Desk, Failed};
+use crate::{Asked, Desk, Failed, ROUNDS};
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::Value;
 use fsarena_load::tree::{self, Entry};
 
-/// The two arms.
+/// The two variants.
 const MOUNTS: [&str; 2] = ["noatime", "strictatime"];
 /// Trees that the cost of one access time is taken from.
 const CALIBRATION: u32 = 2;
-/// The tasks, each by its number and its step, and whether it reads the files or the directories alone.
+/// The tasks, each by its number and its task, and whether it reads the files or the directories alone.
 const TASKS: [(i64, &str, bool); 3] = [(10, "tar", true), (20, "copy-tree", true), (11, "rm-tree", false)];
 
-/// One tree, worked on by both arms.
-struct Block {
+/// One tree, worked on by both variants.
+struct Round {
     counts: [Counts; 2],
     tree: Vec<Entry>,
 }
@@ -26,7 +26,7 @@ struct Block {
 /// Prints what was predicted and what was measured.
 pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
     println!(
-        "| filesystem | step | access times | instructions each | predicted | measured | 95% interval | differs \
+        "| filesystem | task | access times | instructions each | predicted | measured | 95% interval | differs \
          | measured / predicted | predicted is in the interval |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
@@ -35,19 +35,20 @@ pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
 
 fn filesystem(fs: &str, files: i64, desk: Desk) -> Result<(), Failed> {
     // The seeds differ, so no tree is seen twice.
-    let small: Vec<Block> =
-        (0..CALIBRATION).map(|seed| block(fs, files / 2, 1000 + seed, desk)).collect::<Result<_, _>>()?;
-    let large: Vec<Block> = (0..BLOCKS).map(|seed| block(fs, files, seed, desk)).collect::<Result<_, _>>()?;
-    let [a, b] = [0, 1].map(|arm| large.iter().map(|block| block.counts[arm].clone()).collect::<Vec<_>>());
-    for (_, step, reads_files) in TASKS {
-        let each = mean(small.iter().map(|block| block.cost(step) / block.read(reads_files)));
+    let small: Vec<Round> =
+        (0..CALIBRATION).map(|seed| round(fs, files / 2, 1000 + seed, desk)).collect::<Result<_, _>>()?;
+    let large: Vec<Round> = (0..ROUNDS).map(|seed| round(fs, files, seed, desk)).collect::<Result<_, _>>()?;
+    let [a, b] =
+        [0, 1].map(|variant| large.iter().map(|round| round.counts[variant].clone()).collect::<Vec<_>>());
+    for (_, task, reads_files) in TASKS {
+        let each = mean(small.iter().map(|round| round.cost(task) / round.read(reads_files)));
         let predicted =
-            mean(large.iter().map(|block| each * block.read(reads_files) / block.counts[0][step]));
-        let found = mean(large.iter().map(|block| block.cost(step) / (each * block.read(reads_files))));
-        let times = mean(large.iter().map(|block| block.read(reads_files)));
-        let Some(verdict) = difference(&a, &b, step) else { continue };
+            mean(large.iter().map(|round| each * round.read(reads_files) / round.counts[0][task]));
+        let found = mean(large.iter().map(|round| round.cost(task) / (each * round.read(reads_files))));
+        let times = mean(large.iter().map(|round| round.read(reads_files)));
+        let Some(verdict) = difference(&a, &b, task) else { continue };
         println!(
-            "| {fs} | {step} | {times:.0} | {each:.0} | {:.3}% | {} | {found:.3} | {} |",
+            "| {fs} | {task} | {times:.0} | {each:.0} | {:.3}% | {} | {found:.3} | {} |",
             100.0 * predicted,
             columns(&verdict),
             if (verdict.interval.0..=verdict.interval.1).contains(&predicted) { "yes" } else { "no" },
@@ -56,8 +57,8 @@ fn filesystem(fs: &str, files: i64, desk: Desk) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Both arms on the tree of one seed.
-fn block(fs: &str, files: i64, seed: u32, desk: Desk) -> Result<Block, Failed> {
+/// Both variants on the tree of one seed.
+fn round(fs: &str, files: i64, seed: u32, desk: Desk) -> Result<Round, Failed> {
     let numbers = TASKS.map(|(number, ..)| Value::Int(number)).to_vec();
     let settings = vec![("tree_files", Value::Int(files)), ("tasks", Value::List(numbers))];
     let seed = u64::from(seed) + 1;
@@ -65,16 +66,16 @@ fn block(fs: &str, files: i64, seed: u32, desk: Desk) -> Result<Block, Failed> {
     let mut crew = Crew::start(&work, &format!("{fs}-{files}-{seed}"), desk)?;
     let counts = [crew.run(0, 0)?, crew.run(1, 0)?];
     crew.end()?;
-    Ok(Block { counts, tree: tree::generate(mix(seed, 3), files as u64) })
+    Ok(Round { counts, tree: tree::generate(mix(seed, 3), files as u64) })
 }
 
-impl Block {
-    /// Instructions that the option costs in a step.
-    fn cost(&self, step: &str) -> f64 {
-        self.counts[1][step] - self.counts[0][step]
+impl Round {
+    /// Instructions that the option costs in a task.
+    fn cost(&self, task: &str) -> f64 {
+        self.counts[1][task] - self.counts[0][task]
     }
 
-    /// How many access times a step writes: directories, and files that have something to read.
+    /// How many access times a task writes: directories, and files that have something to read.
     fn read(&self, files: bool) -> f64 {
         let is_read = |entry: &&Entry| entry.bytes.is_none_or(|bytes| files && bytes > 0);
         self.tree.iter().filter(is_read).count() as f64

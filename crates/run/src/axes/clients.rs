@@ -8,7 +8,7 @@ use fsarena_core::factor::{self, clients};
 pub const AXIS: Axis = Axis { factor: factor::CLIENTS, of_directories: true, check, set_up: nothing };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    if asked.arm.level(factor::CLIENTS).is_empty() {
+    if asked.variant.level(factor::CLIENTS).is_empty() {
         return Ok(());
     }
     match asked.plan.workloads.iter().find(|workload| !clients::applies(&workload.settings)) {

@@ -30,7 +30,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 }
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let level = asked.arm.level(factor::CPU_SPEED);
+    let level = asked.variant.level(factor::CPU_SPEED);
     let speed = cpu_speed::parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
     let policies = policies(asked.kernel);
     let lacks = |why: String| Err(lacking(asked, factor::CPU_SPEED, why));
@@ -66,7 +66,7 @@ fn read(policy: &std::path::Path, name: &str) -> String {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let speed = cpu_speed::parse(stage.arm.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
+    let speed = cpu_speed::parse(stage.variant.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
     let policies = policies(stage.kernel);
     match speed {
         None => Ok(()),
@@ -97,7 +97,7 @@ fn each(
 
 fn quota(stage: &mut Stage, share: f64) -> Result<(), Error> {
     let Some(controller) = controller(stage.kernel) else { return Ok(()) };
-    let bound = cpus::parse(stage.arm.level(factor::CPUS)).ok().flatten();
+    let bound = cpus::parse(stage.variant.level(factor::CPUS)).ok().flatten();
     let online = stage.kernel.fact("sys/devices/system/cpu/online");
     let all = || online.and_then(|online| cpus::parse(&online).ok().flatten());
     let count = bound.or_else(all).map_or(1, |cpus| cpus.len());

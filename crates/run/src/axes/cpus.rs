@@ -9,7 +9,8 @@ use fsarena_sys::Error;
 pub const AXIS: Axis = Axis { factor: factor::CPUS, of_directories: true, check, set_up };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let parsed = cpus::parse(asked.arm.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;
+    let parsed =
+        cpus::parse(asked.variant.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = asked.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
     let known = cpus::parse(&online).ok().flatten().unwrap_or_default();
@@ -20,6 +21,6 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    stage.done.confine.cpus = cpus::parse(stage.arm.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
+    stage.done.confine.cpus = cpus::parse(stage.variant.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What carries the filesystem: a device made once a run, of which the arm's cells take the right one.
+//! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
 use super::{Asked, Axis, lacking, nothing};
 use crate::executor::Fatal;
@@ -10,7 +10,7 @@ use fsarena_sys::zram;
 pub const AXIS: Axis = Axis { factor: factor::DEVICE, of_directories: false, check, set_up: nothing };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let level = factor::device::parse(asked.arm.level(factor::DEVICE)).unwrap_or_default();
+    let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
         level == Some(Carrier::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
     match zram && !zram::offered(asked.kernel) {

@@ -8,7 +8,7 @@ use fsarena_core::factor;
 pub const AXIS: Axis = Axis { factor: factor::FAULTS, of_directories: false, check, set_up: nothing };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    match asked.arm.level(factor::FAULTS) {
+    match asked.variant.level(factor::FAULTS) {
         "" => Ok(()),
         _ => Err(lacking(
             asked,

@@ -9,11 +9,11 @@ use fsarena_fs::{filesystems, lifecycle};
 pub const AXIS: Axis = Axis { factor: factor::JOURNAL, of_directories: false, check, set_up: nothing };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let fs = asked.arm.level(factor::FS);
-    if asked.arm.level(factor::JOURNAL).is_empty() || fs == factor::RAW {
+    let fs = asked.variant.level(factor::FS);
+    if asked.variant.level(factor::JOURNAL).is_empty() || fs == factor::RAW {
         return Ok(());
     }
     // Whether the filesystem can have it, and of this size.
-    lifecycle::options(filesystems::find(fs)?, asked.arm)?;
+    lifecycle::options(filesystems::find(fs)?, asked.variant)?;
     Ok(())
 }

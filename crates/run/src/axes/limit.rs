@@ -22,7 +22,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 }
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    if asked.arm.level(factor::LIMIT).is_empty() {
+    if asked.variant.level(factor::LIMIT).is_empty() {
         return Ok(());
     }
     let found = controller(asked.kernel);
@@ -43,7 +43,7 @@ const WRITE_REQUESTS: &str = "blkio.throttle.write_iops_device";
 const READ_REQUESTS: &str = "blkio.throttle.read_iops_device";
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let level = stage.arm.level(factor::LIMIT);
+    let level = stage.variant.level(factor::LIMIT);
     let Some(limit) = limit::parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
     let controller = controller(stage.kernel)
         .ok_or_else(|| unfit("cgroup")("the controller of I/O is gone since the run was checked".into()))?;
@@ -71,7 +71,7 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
         "the device is held to {level} each way by {how}: a limit of the queue, so that requests wait in the kernel; \
          a slow device would also merge and reorder them"
     );
-    stage.done.notes.push(Note::new(NoteKind::Remark, text).step("device"));
+    stage.done.notes.push(Note::new(NoteKind::Remark, text).task("device"));
     Ok(())
 }
 

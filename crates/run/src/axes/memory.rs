@@ -15,7 +15,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 }
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let asked_for = !asked.arm.level(factor::MEMORY).is_empty();
+    let asked_for = !asked.variant.level(factor::MEMORY).is_empty();
     match asked_for && controller(asked.kernel).is_none() {
         true => Err(lacking(asked, factor::MEMORY, "this kernel offers no memory controller (cgroup)")),
         false => Ok(()),
@@ -23,7 +23,7 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let most = memory::parse(stage.arm.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
+    let most = memory::parse(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
     let (Some(most), Some(controller)) = (most, controller(stage.kernel)) else { return Ok(()) };
     let group = controller.group(stage.journal)?;
     let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };

@@ -10,13 +10,13 @@ use fsarena_fs::{filesystems, lifecycle};
 pub const AXIS: Axis = Axis { factor: factor::RAID, of_directories: false, check, set_up: nothing };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let fs = asked.arm.level(factor::FS);
+    let fs = asked.variant.level(factor::FS);
     if asked.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());
     }
     let def = filesystems::find(fs)?;
     // An option set may bring it too.
-    if lifecycle::options(def, asked.arm)?.raid.is_none() {
+    if lifecycle::options(def, asked.variant)?.raid.is_none() {
         return Ok(());
     }
     if def.raid.is_none() {
@@ -32,7 +32,7 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
         };
         return Err(lacking(asked, factor::RAID, why));
     }
-    match (&asked.plan.device.backing, asked.arm.level(factor::DEVICE)) {
+    match (&asked.plan.device.backing, asked.variant.level(factor::DEVICE)) {
         (Backing::Erase { .. }, "") => {
             Err(wrong(asked, factor::RAID, "--erase names one device; say device=loop, ram or zram"))
         }

@@ -1,4 +1,4 @@
-//! The I/O scheduler of every device of the arm.
+//! The I/O scheduler of every device of the variant.
 
 use super::{Asked, Axis, Stage, lacking};
 use crate::executor::Fatal;
@@ -12,11 +12,11 @@ use fsarena_sys::{Error, attribute};
 pub const AXIS: Axis = Axis { factor: factor::SCHEDULER, of_directories: false, check, set_up };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let level = asked.arm.level(factor::SCHEDULER);
+    let level = asked.variant.level(factor::SCHEDULER);
     if level.is_empty() {
         return Ok(());
     }
-    let carrier = factor::device::parse(asked.arm.level(factor::DEVICE)).unwrap_or_default();
+    let carrier = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let offered = match (carrier, &asked.plan.device.backing) {
         (None, Backing::Erase { path, .. }) => {
             BlockDevice::open(asked.kernel, path).ok().and_then(|device| device.schedulers())
@@ -43,7 +43,7 @@ fn of_any(kernel: &Kernel, kind: &str) -> Option<Vec<String>> {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let level = stage.arm.level(factor::SCHEDULER);
+    let level = stage.variant.level(factor::SCHEDULER);
     for device in stage.devices {
         let path = device.queue_path("scheduler");
         let former = device.scheduler().unwrap_or_else(|| "none".into());

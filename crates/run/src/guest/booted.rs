@@ -127,7 +127,7 @@ impl Booted {
             }
         };
         // What is half written does not stay, however this ends.
-        let armed = journal.arm(Undo::RemoveTree { path: draft.dir().into() })?;
+        let armed = journal.variant(Undo::RemoveTree { path: draft.dir().into() })?;
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
@@ -146,7 +146,7 @@ impl Booted {
                     let place = draft.dir().display().to_string();
                     draft.keep(&machine.console()).map(Some).map_err(|error| format!("{place}: {error}"))
                 }
-                None => Err(format!("the guest said {line:?} in place of being ready")),
+                None => Err(format!("the guest said {line:?} instead of being ready")),
             }
         });
         armed.undo()?;
@@ -183,7 +183,7 @@ impl Booted {
     /// Says it of a machine once; the last that is said of it counts, but for its being used again.
     fn note(&mut self, place: &Path, machine: &Machine, text: &str) {
         let text = format!("kernel {}: {text}", machine.kernel.name());
-        let note = Note::new(NoteKind::Remark, text).step("boot");
+        let note = Note::new(NoteKind::Remark, text).task("boot");
         if self.given_up.contains(place) {
             self.notes.insert(place.into(), note);
         } else {

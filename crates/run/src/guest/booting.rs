@@ -9,11 +9,11 @@ use crate::layout::Layout;
 use crate::preflight::guests;
 use crate::protocol::{Guest, MountRequest, Request};
 use bytesize::ByteSize;
-use fsarena_core::cell::{Arm, Cell};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
-use fsarena_fs::fairness::ArmFacts;
+use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::counter::Counter;
 use fsarena_guest::emulator::Machine;
@@ -44,12 +44,12 @@ impl Guests {
         emit(CellEvent::Phase { name: "booting".into() });
         let dir = self.dir(cell);
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let level = cell.arm.level(factor::KERNEL);
-        let layout = Layout::of(&self.plan, &cell.arm, self.size_bytes)?;
+        let level = cell.variant.level(factor::KERNEL);
+        let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
         let options = &formatted.facts.options;
-        let stack = guests::stack(&cell.arm, &layout, options.raid)?;
+        let stack = guests::stack(&cell.variant, &layout, options.raid)?;
         let test = self.images.carriers(&formatted.image, &layout, stack.array)?;
-        let further = guests::further_modules(&cell.arm, &stack, &options.mount);
+        let further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
@@ -85,7 +85,7 @@ impl Guests {
     }
 
     /// What is asked of the agent.
-    fn request(&self, cell: &Cell, facts: &ArmFacts) -> Result<serde_json::Value, Fatal> {
+    fn request(&self, cell: &Cell, facts: &VariantFacts) -> Result<serde_json::Value, Fatal> {
         let mount = MountRequest {
             // The guest finds it by its serial number.
             source: PathBuf::new(),
@@ -197,8 +197,8 @@ impl Starting<'_> {
 /// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
 /// in memory.
 fn unnamed(cell: &Cell) -> Cell {
-    let arm = Arm { name: "arm".into(), levels: BTreeMap::new() };
-    Cell { block: 0, position: 0, arm, ..cell.clone() }
+    let variant = Variant { name: "variant".into(), levels: BTreeMap::new() };
+    Cell { round: 0, position: 0, variant, ..cell.clone() }
 }
 
 /// The size of a file in bytes.

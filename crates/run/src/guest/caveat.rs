@@ -36,7 +36,7 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
     Note::new(NoteKind::Fairness, text)
 }
 
-/// The kernels; several with the levels that arms name them by.
+/// The kernels; several with the levels that variants name them by.
 fn named(kernels: &Kernels) -> String {
     let several = kernels.by_level.len() > 1;
     let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_kernels_are_told_apart_by_what_arms_call_them() {
+    fn several_kernels_are_told_apart_by_what_variants_call_them() {
         let kernel = |release: &str| GuestKernel {
             image: "/k".into(),
             release: release.into(),

@@ -20,7 +20,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 const POWER_OFF: Duration = Duration::from_secs(10);
 /// The longest silence of a guest that has not said anything yet: kernels boot in seconds.
 const BOOT: Duration = Duration::from_secs(120);
-/// The first step that is timed.
+/// The first task that is timed.
 const FIRST: &str = "mount";
 /// What stands between why a guest failed and the last lines of its console.
 pub const CONSOLE: &str = "; the end of its console:\n";
@@ -100,7 +100,7 @@ pub fn attend<T>(
     let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
-    let group = journal.arm(Undo::KillGroup { pgid, start_time })?;
+    let group = journal.variant(Undo::KillGroup { pgid, start_time })?;
     let heard = listen(&mut guest, plan, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;

@@ -4,7 +4,7 @@ use crate::executor::{Fatal, Tell, logged};
 use crate::layout::{Layout, Role, Wanted};
 use crate::other::inputs;
 use crate::preflight::Check;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle;
@@ -38,7 +38,7 @@ impl Images {
         dir: PathBuf,
         tell: Tell,
     ) -> Result<Images, Fatal> {
-        let directory = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        let directory = journal.variant(Undo::RemoveTree { path: dir.clone() })?;
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
         let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))
@@ -63,7 +63,7 @@ impl Images {
         &self.whole
     }
 
-    /// The image of an arm's journal, where that lies apart.
+    /// The image of a variant's journal, where that lies apart.
     pub fn journal(&self, layout: &Layout) -> Option<&ScratchDevice> {
         self.further.get(layout.journal.as_ref()?)
     }
@@ -73,7 +73,7 @@ impl Images {
         self.other.path()
     }
 
-    /// Makes all that an arm lies on as it was when it was new.
+    /// Makes all that a variant lies on as it was when it was new.
     ///
     /// # Errors
     /// Where an image cannot be written.
@@ -119,9 +119,9 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()
     std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     inputs(plan, dir)?;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
-    let arm =
-        Arm { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
-    let mut options = lifecycle::options(def, &arm)?;
+    let variant =
+        Variant { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
+    let mut options = lifecycle::options(def, &variant)?;
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);

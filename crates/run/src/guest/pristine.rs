@@ -3,7 +3,7 @@
 use crate::executor::Fatal;
 use fsarena_core::event::CommandRecord;
 use fsarena_fs::def::FsDef;
-use fsarena_fs::lifecycle::{self, ArmOptions, Devices};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::pinned;
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_sys::image;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub fn make(
     devices: &Devices,
     def: &FsDef,
-    options: &ArmOptions,
+    options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(String, String), Fatal> {
     let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
@@ -60,14 +60,14 @@ impl Pristine {
     }
 
     /// The filesystem of these options, made where it is not yet. What mkfs would draw by chance is always the same, so
-    /// that arms and runs have the same directories.
+    /// that variants and runs have the same directories.
     ///
     /// # Errors
     /// Where mkfs fails.
     pub fn of(
         &mut self,
         def: &'static FsDef,
-        options: &ArmOptions,
+        options: &VariantOptions,
         log: &mut dyn FnMut(CommandRecord),
     ) -> Result<&Made, Fatal> {
         let mut options = options.clone();

@@ -1,23 +1,23 @@
 //! Whether the filesystems can hold what the work puts on them.
 
 use crate::executor::Fatal;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems;
 use fsarena_load::demands::{Demands, name_bytes};
 
-/// Refuses an arm whose filesystem cannot do the work.
+/// Refuses a variant whose filesystem cannot do the work.
 ///
 /// # Errors
-/// Which arm, why, and what can be done.
-pub fn check<'a>(arms: impl Iterator<Item = &'a Arm>, demands: &Demands) -> Result<(), Fatal> {
-    for arm in arms {
-        let def = filesystems::find(arm.level(factor::FS))?;
+/// Which variant, why, and what can be done.
+pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<(), Fatal> {
+    for variant in variants {
+        let def = filesystems::find(variant.level(factor::FS))?;
         if let Some(why) = cannot(def, demands) {
             return Err(Fatal::Plan(format!(
-                "arm {}: {} {why}; leave {} out (--fs), or take another tree (--tree)",
-                arm.name, def.title, def.id
+                "variant {}: {} {why}; leave {} out (--fs), or take another tree (--tree)",
+                variant.name, def.title, def.id
             )));
         }
     }
@@ -76,15 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_cannot_is_named_with_what_to_do() {
+    fn a_variant_that_cannot_is_named_with_what_to_do() {
         let levels = [(factor::FS.to_string(), "vfat".to_string())].into();
-        let arm = Arm { name: "vfat".into(), levels };
+        let variant = Variant { name: "vfat".into(), levels };
         let demands = Demands { reserved: Some("tree/a:b".into()), ..Demands::default() };
-        let error = check([&arm].into_iter(), &demands).unwrap_err().to_string();
+        let error = check([&variant].into_iter(), &demands).unwrap_err().to_string();
         assert!(
-            error.starts_with("arm vfat: FAT32 does not allow this name of the tree: tree/a:b; leave"),
+            error.starts_with("variant vfat: FAT32 does not allow this name of the tree: tree/a:b; leave"),
             "{error}"
         );
-        assert!(check([&arm].into_iter(), &Demands::default()).is_ok());
+        assert!(check([&variant].into_iter(), &Demands::default()).is_ok());
     }
 }

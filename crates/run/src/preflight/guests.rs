@@ -2,7 +2,7 @@
 
 use crate::executor::Fatal;
 use crate::layout::Layout;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, faults};
@@ -36,7 +36,7 @@ pub struct Kernels {
     pub by_level: BTreeMap<String, GuestKernel>,
     /// Commands that it took to find them.
     pub commands: Vec<CommandRecord>,
-    /// The filesystems that they mount: those of all arms, and that of the other disk.
+    /// The filesystems that they mount: those of all variants, and that of the other disk.
     pub mounted: Vec<&'static FsDef>,
 }
 
@@ -120,12 +120,12 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
 }
 
-/// The definitions of all arms' filesystems and of the other disk's, each of which can be made here, and which
+/// The definitions of all variants' filesystems and of the other disk's, each of which can be made here, and which
 /// every kernel that is to mount it has.
 pub fn mountable(
     plan: &Plan,
     emulator: Emulator,
-    arms: &[Arm],
+    variants: &[Variant],
     kernels: &Kernels,
 ) -> Result<Vec<&'static FsDef>, Fatal> {
     if !FILLABLE.contains(&plan.device.other_fs.as_str()) {
@@ -137,7 +137,7 @@ pub fn mountable(
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut defs: Vec<&'static FsDef> = vec![];
-    let pairs = arms.iter().map(|arm| (arm.level(factor::FS), arm.level(factor::KERNEL)));
+    let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
     let others = kernels.by_level.keys().map(|level| (plan.device.other_fs.as_str(), level.as_str()));
     for (id, level) in pairs.chain(others) {
         let def = fsarena_fs::filesystems::find(id)?;
@@ -152,11 +152,11 @@ pub fn mountable(
             defs.push(def);
         }
     }
-    for arm in arms {
+    for variant in variants {
         if emulator == Emulator::Exact {
-            nothing_around(arm)?;
+            nothing_around(variant)?;
         }
-        around(arm, &kernels.by_level[arm.level(factor::KERNEL)])?;
+        around(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
     }
     Ok(defs)
 }
@@ -176,62 +176,62 @@ fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
 }
 
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
-fn nothing_around(arm: &Arm) -> Result<(), Fatal> {
-    let options = lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
-    let varied = factor::axes().find(|axis| axis.id != factor::CLIENTS && !arm.level(axis.id).is_empty());
+fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
+    let options = lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
+    let varied = factor::axes().find(|axis| axis.id != factor::CLIENTS && !variant.level(axis.id).is_empty());
     match varied.map(|axis| axis.id).or(options.raid.map(|_| factor::RAID)) {
         None => Ok(()),
         Some(axis) => Err(Fatal::Plan(format!(
-            "arm {}: a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; \
+            "variant {}: a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; \
              leave it out, or take `--on qemu`",
-            arm.name
+            variant.name
         ))),
     }
 }
 
-/// Whether a guest can have what is varied around an arm's filesystem.
-fn around(arm: &Arm, kernel: &GuestKernel) -> Result<(), Fatal> {
-    let options = lifecycle::options(fsarena_fs::filesystems::find(arm.level(factor::FS))?, arm)?;
+/// Whether a guest can have what is varied around a variant's filesystem.
+fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
+    let options = lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
     let not_in_guests = [
-        (factor::DEVICE, !arm.level(factor::DEVICE).is_empty()),
+        (factor::DEVICE, !variant.level(factor::DEVICE).is_empty()),
         (factor::JOURNAL, options.journal.is_some_and(|journal| journal.on.is_some())),
     ];
     if let Some((axis, _)) = not_in_guests.into_iter().find(|(_, asked)| *asked) {
         return Err(Fatal::Plan(format!(
-            "arm {}: the disks of a guest are image files, so no other carrier can be had in it, which `{axis}` asks for; \
+            "variant {}: the disks of a guest are image files, so no other carrier can be had in it, which `{axis}` asks for; \
              leave it out, or take `--on loop`",
-            arm.name
+            variant.name
         )));
     }
-    if !["", "0"].contains(&arm.level(factor::CPUS)) {
-        return Err(Fatal::Missing(format!("arm {}: a guest has one CPU, number 0", arm.name)));
+    if !["", "0"].contains(&variant.level(factor::CPUS)) {
+        return Err(Fatal::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name)));
     }
-    let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
-    let further = further_modules(arm, &stack, &options.mount);
+    let further = further_modules(variant, &stack, &options.mount);
     match further.iter().find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
         None => Ok(()),
         Some(module) => Err(Fatal::Missing(format!(
-            "arm {}: the guest kernel {} has no module {module}",
-            arm.name,
+            "variant {}: the guest kernel {} has no module {module}",
+            variant.name,
             kernel.name()
         ))),
     }
 }
 
-/// What lies between the disks of a guest and the filesystem of an arm.
+/// What lies between the disks of a guest and the filesystem of a variant.
 ///
 /// # Errors
 /// A level that is none.
-pub fn stack(arm: &Arm, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fatal> {
-    let faults = faults::parse(arm.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fatal> {
+    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
     Ok(Stack { more, journal, array: raid.map(Array::of), faults })
 }
 
-/// The modules that an arm takes besides those of its filesystem, which is mounted with these options.
-pub fn further_modules(arm: &Arm, stack: &Stack, mount: &str) -> Vec<String> {
-    let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == arm.level(factor::SCHEDULER));
+/// The modules that a variant takes besides those of its filesystem, which is mounted with these options.
+pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
+    let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
     fixed.map(String::from).chain(charsets::modules(mount)).collect()
 }
@@ -273,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn character_sets_of_mount_options_are_modules_of_the_arm() {
+    fn character_sets_of_mount_options_are_modules_of_the_variant() {
         let levels = [(factor::SCHEDULER.to_string(), "bfq".to_string())].into();
-        let arm = Arm { name: "vfat".into(), levels };
-        let further = further_modules(&arm, &Stack::default(), "codepage=850,flush");
+        let variant = Variant { name: "vfat".into(), levels };
+        let further = further_modules(&variant, &Stack::default(), "codepage=850,flush");
         assert_eq!(further, ["bfq", "nls_cp850"]);
     }
 

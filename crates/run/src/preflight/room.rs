@@ -14,15 +14,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
-const SIZE_STEP: u64 = 256 << 20;
+const SIZE_TASK: u64 = 256 << 20;
 /// The same for the other disk.
-const OTHER_STEP: u64 = 64 << 20;
+const OTHER_TASK: u64 = 64 << 20;
 /// Files on the other disk: archives, and copies of them.
 const OTHER_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM: &str = "/dev/shm";
 
-/// The size that the filesystem which needs most needs for the work: all arms get the same.
+/// The size that the filesystem which needs most needs for the work: all variants get the same.
 pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
     defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
 }
@@ -45,7 +45,7 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
 pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
     match plan.device.size {
-        None => Ok(needed.next_multiple_of(SIZE_STEP)),
+        None => Ok(needed.next_multiple_of(SIZE_TASK)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
         Some(size) => Err(Fatal::Missing(format!(
             "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
@@ -134,5 +134,5 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
 
 pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
-    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_STEP)
+    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_TASK)
 }

@@ -14,10 +14,10 @@ use fsarena_report::html::fragment;
 use fsarena_report::plot::svg;
 use std::sync::Arc;
 
-/// What stands in place of the name of a reference where there is to be none.
+/// What stands instead of the name of a reference where there is to be none.
 const NONE: &str = "none";
 
-/// `?study=S&arm=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
+/// `?study=S&variant=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
     let shared = state.0.clone();
     let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
@@ -26,20 +26,20 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| can_be_followed(run, &study)).take(MOST).cloned().collect();
-    let arms = arms(&runs);
-    let arm = given("arm").or_else(|| arms.first().cloned()).ok_or_else(none)?;
+    let variants = variants(&runs);
+    let variant = given("variant").or_else(|| variants.first().cloned()).ok_or_else(none)?;
     let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
     let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
-    let chosen = || reference(&arm, runs.iter().map(|run| run.summary.arms.as_slice()));
+    let chosen = || reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
     let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
-    let asked = Asked { study, metric, arm, reference };
+    let asked = Asked { study, metric, variant, reference };
     let studies = studies(&listed);
     let states: Vec<_> = runs.iter().map(|run| (&run.found.id, run.stamp())).collect();
     let shows = format!("history {asked:?} {studies:?} {states:?}");
     let largest = runs.iter().map(|run| run.stamp().bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
     let page =
-        state.renderer.page(&shows, largest, move || make(&shared, asked, &runs, (studies, arms))).await;
+        state.renderer.page(&shows, largest, move || make(&shared, asked, &runs, (studies, variants))).await;
     Ok(Html(page.map_err(impossible)?).into_response())
 }
 
@@ -61,11 +61,11 @@ fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
     names
 }
 
-fn arms(runs: &[Arc<Overview>]) -> Vec<String> {
+fn variants(runs: &[Arc<Overview>]) -> Vec<String> {
     let mut names: Vec<String> = vec![];
-    for arm in runs.iter().flat_map(|run| &run.summary.arms) {
-        if !names.contains(arm) {
-            names.push(arm.clone());
+    for variant in runs.iter().flat_map(|run| &run.summary.variants) {
+        if !names.contains(variant) {
+            names.push(variant.clone());
         }
     }
     names
@@ -87,7 +87,7 @@ fn make(
     shared: &Shared,
     asked: Asked,
     runs: &[Arc<Overview>],
-    (studies, arms): (Vec<String>, Vec<String>),
+    (studies, variants): (Vec<String>, Vec<String>),
 ) -> Made {
     let (mut points, mut unknown) = (vec![], None);
     for run in runs {
@@ -105,5 +105,5 @@ fn make(
     let body = fragment(history.page.document).map_err(|error| error.to_string())?;
     let about = history.chart.map_or(String::new(), |chart| chart.about);
     let metrics = templates::metrics(&asked.metric);
-    templates::render(&templates::History { asked, studies, arms, metrics, chart, about, body })
+    templates::render(&templates::History { asked, studies, variants, metrics, chart, about, body })
 }

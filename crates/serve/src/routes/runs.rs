@@ -20,8 +20,8 @@ pub const COLUMNS: [(&str, &str); 8] = [
     ("study", "Study"),
     ("state", "State"),
     ("answer", "Answer"),
-    ("blocks", "Blocks"),
-    ("arms", "Arms"),
+    ("rounds", "Rounds"),
+    ("variants", "Variants"),
     ("machine", "Machine"),
 ];
 
@@ -42,7 +42,7 @@ impl Wanted {
         let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| given("sort") == Some(id));
         let sort = column.unwrap_or("begun");
         // The newest and the largest first, words by the alphabet.
-        let descending = given("order").map_or(["begun", "blocks"].contains(&sort), |order| order == "down");
+        let descending = given("order").map_or(["begun", "rounds"].contains(&sort), |order| order == "down");
         let search = given("search").unwrap_or_default().chars().take(200).collect();
         Wanted { search, sort, descending }
     }
@@ -50,7 +50,7 @@ impl Wanted {
     /// The address of the list sorted by a column; the other way round where it is already.
     pub fn sorted_by(&self, column: &str) -> String {
         let turned = self.sort == column && !self.descending;
-        let first = self.sort != column && ["begun", "blocks"].contains(&column);
+        let first = self.sort != column && ["begun", "rounds"].contains(&column);
         let order = if turned || first { "down" } else { "up" };
         format!("/?search={}&sort={column}&order={order}", templates::in_query(&self.search))
     }
@@ -83,8 +83,8 @@ fn compare(a: &Overview, b: &Overview, column: &str) -> Ordering {
         "study" => a.summary.study.cmp(&b.summary.study),
         "state" => a.state().cmp(b.state()),
         "answer" => verdict(a).cmp(&verdict(b)),
-        "blocks" => a.summary.blocks.cmp(&b.summary.blocks),
-        "arms" => a.summary.arms.cmp(&b.summary.arms),
+        "rounds" => a.summary.rounds.cmp(&b.summary.rounds),
+        "variants" => a.summary.variants.cmp(&b.summary.variants),
         "machine" => a.summary.machines.cmp(&b.summary.machines),
         _ => a.summary.started.cmp(&b.summary.started),
     }
@@ -115,7 +115,7 @@ pub async fn json(state: State, Query(query): Query<Vec<(String, String)>>) -> A
         let summary = &run.summary;
         json!({
             "run": summary.id, "study": summary.study, "started": summary.started, "state": run.state(),
-            "why": summary.status.why, "problem": run.problem, "blocks": summary.blocks, "arms": summary.arms,
+            "why": summary.status.why, "problem": run.problem, "rounds": summary.rounds, "variants": summary.variants,
             "machines": summary.machines, "answer": run.verdict.get(), "answer_pending": is_pending(run),
         })
     };
@@ -138,7 +138,7 @@ mod tests {
         let newest = wanted(&[]);
         assert_eq!((newest.sort, newest.descending, newest.aria("begun")), ("begun", true, "descending"));
         assert!(newest.sorted_by("begun").ends_with("sort=begun&order=up"));
-        assert!(newest.sorted_by("blocks").ends_with("sort=blocks&order=down"));
+        assert!(newest.sorted_by("rounds").ends_with("sort=rounds&order=down"));
         assert!(newest.sorted_by("study").ends_with("sort=study&order=up"));
         let study = wanted(&[("sort", "study"), ("search", " a&b ")]);
         assert_eq!((study.descending, study.aria("study"), study.aria("run")), (false, "ascending", "none"));

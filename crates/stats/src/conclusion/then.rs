@@ -2,7 +2,7 @@
 
 use crate::pairs::log_ratios;
 use crate::verdict::{self, Outcome, Region, Rival};
-use fsarena_core::cell::StepId;
+use fsarena_core::cell::TaskId;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::conclusion::Trust;
 use fsarena_core::metric;
@@ -10,10 +10,10 @@ use fsarena_core::plan::COMPOSITE;
 use fsarena_core::published::Published;
 use fsarena_core::sample::Direction;
 
-/// Judges a claim on the figures of `set`; arms of other sets are written `SET/ARM`. None where a figure is
+/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. None where a figure is
 /// missing.
 ///
-/// Where the author took samples, all arms at the same times, each sample is a block, and the claim is judged
+/// Where the author took samples, all variants at the same times, each sample is a round, and the claim is judged
 /// as on a run. Else there is one figure of each kind, and the claim is judged as far as it can be trusted.
 pub fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust) -> Option<Outcome> {
     let own = sets.iter().find(|known| known.set == set)?;
@@ -27,30 +27,31 @@ pub fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust) -> Opt
     }
 }
 
-/// Judges a claim by samples. What was watched is one step without a name: a claim leaves it out or calls it the
-/// composite, and its parameters, which tell steps of a run apart, say nothing here.
+/// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or calls it the
+/// composite, and its parameters, which tell tasks of a run apart, say nothing here.
 fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
-    let series = |quantity: &Quantity, arm: &str| -> Option<Vec<f64>> {
+    let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
         let value =
-            |sample: &&str| set.sampled(sample, arm, &quantity.metric).map_or(f64::NAN, |row| row.value);
+            |sample: &&str| set.sampled(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
         let values: Vec<f64> = set.samples().iter().map(value).collect();
-        let whole = quantity.step.as_deref().is_none_or(|step| step == COMPOSITE);
+        let whole = quantity.task.as_deref().is_none_or(|task| task == COMPOSITE);
         (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
     };
     match &claim.relation {
         Relation::Pair(pair) => {
             let left = series(&claim.subject, &pair.left)?;
             let right = match &pair.right {
-                Right::Arm(arm) => series(&claim.subject, arm)?,
+                Right::Variant(variant) => series(&claim.subject, variant)?,
                 Right::Quantity(other) => series(other, &pair.left)?,
             };
             verdict::judge(pair, &log_ratios(&right, &left).d, None).map(|verdict| verdict.outcome)
         }
         Relation::Extreme(extreme) => {
-            let own = series(&claim.subject, &extreme.arm)?;
-            let rivals = set.arms().into_iter().filter(|arm| *arm != extreme.arm);
-            let d: Vec<Vec<f64>> =
-                rivals.filter_map(|arm| Some(log_ratios(&series(&claim.subject, arm)?, &own).d)).collect();
+            let own = series(&claim.subject, &extreme.variant)?;
+            let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
+            let d: Vec<Vec<f64>> = rivals
+                .filter_map(|variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d))
+                .collect();
             let rivals: Vec<Rival> = d.iter().map(|d| Rival { d }).collect();
             let direction = metric::find(&claim.subject.metric)?.direction;
             verdict::judge_extreme(extreme, &rivals, direction, None).map(|verdict| verdict.outcome)
@@ -68,7 +69,7 @@ impl Figures<'_> {
     fn pair(&self, subject: &Quantity, pair: &Pair) -> Option<Outcome> {
         let left = self.value(subject, &pair.left)?;
         let right = match &pair.right {
-            Right::Arm(arm) => self.value(subject, arm)?,
+            Right::Variant(variant) => self.value(subject, variant)?,
             Right::Quantity(other) => {
                 self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
             }
@@ -77,21 +78,21 @@ impl Figures<'_> {
     }
 
     fn extreme(&self, subject: &Quantity, extreme: &Extreme) -> Option<Outcome> {
-        let own = self.value(subject, &extreme.arm)?;
+        let own = self.value(subject, &extreme.variant)?;
         let below =
             (metric::find(&subject.metric)?.direction == Direction::Lower) == (extreme.end == End::Best);
         let set = self.sets.iter().find(|set| set.set == self.set)?;
         let rivals: Vec<(f64, f64)> = set
-            .arms()
+            .variants()
             .into_iter()
-            .filter(|arm| *arm != extreme.arm)
-            .filter_map(|arm| Some(self.ratio(own, self.value(subject, arm)?)))
+            .filter(|variant| *variant != extreme.variant)
+            .filter_map(|variant| Some(self.ratio(own, self.value(subject, variant)?)))
             .map(|(low, high)| if below { (low, high) } else { (-high, -low) })
             .collect();
         let outcome = match () {
             () if rivals.iter().any(|(low, _)| *low > 0.0) => Outcome::Refuted,
             () if rivals.iter().all(|(_, high)| *high < 0.0) => Outcome::Held,
-            () => Outcome::Undecided,
+            () => Outcome::Inconclusive,
         };
         Some(match outcome {
             Outcome::Held if extreme.negated => Outcome::Refuted,
@@ -100,17 +101,17 @@ impl Figures<'_> {
         })
     }
 
-    /// Of the one step that fits, as a quantity without a step may name it by its parameters alone.
-    fn value(&self, quantity: &Quantity, arm: &str) -> Option<f64> {
-        let (set, arm) = arm.split_once('/').unwrap_or((self.set, arm));
+    /// Of the one task that fits, as a quantity without a task may name it by its parameters alone.
+    fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
+        let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
         let set = self.sets.iter().find(|known| known.set == set)?;
-        if quantity.step.as_deref() == Some(COMPOSITE) {
-            return set.total(arm, &quantity.metric);
+        if quantity.task.as_deref() == Some(COMPOSITE) {
+            return set.total(variant, &quantity.metric);
         }
-        let mut steps = set.tasks().into_iter().map(|task| task.step_id()).filter(|step| quantity.fits(step));
-        let has = |step: StepId| set.figure(&step, arm, &quantity.metric).map(|figure| figure.value);
-        let value = steps.by_ref().find_map(has)?;
-        steps.find_map(has).is_none().then_some(value)
+        let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
+        let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
+        let value = tasks.by_ref().find_map(has)?;
+        tasks.find_map(has).is_none().then_some(value)
     }
 
     /// Where ln(left/right) lies, as far as two printed figures tell: each was rounded, and repeated it would
@@ -129,7 +130,7 @@ fn judged(region: &Region, (low, high): (f64, f64)) -> Outcome {
     match () {
         () if high < region.low || low > region.high => outside,
         () if region.low <= low && high <= region.high => inside,
-        () => Outcome::Undecided,
+        () => Outcome::Inconclusive,
     }
 }
 
@@ -143,36 +144,37 @@ mod tests {
                    II,001,T,a,elapsed,1.00,s\nII,001,T,b,elapsed,1.02,s\nII,001,T,c,elapsed,2.00,s\n\
                    II,002,U,a,elapsed,0.03,s\nII,002,U,b,elapsed,0.04,s\nII,002,U,c,elapsed,0.09,s\n\
                    I,001,T,a,elapsed,1.50,s\n";
-        let steps = [("001", "one"), ("002", "two")].map(|(task, step)| (task.to_string(), step.to_string()));
-        let sets = parse("old", csv, &steps.into()).unwrap();
+        let tasks =
+            [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
+        let sets = parse("old", csv, &tasks.into()).unwrap();
         judge(&text.parse().unwrap(), "II", &sets, &Trust { tolerance: 0.01, resolution: 0.01 })
     }
 
     #[test]
     fn figures_decide_as_far_as_they_can_be_trusted() {
-        use Outcome::{Held, Refuted, Undecided};
+        use Outcome::{Held, Inconclusive, Refuted};
         for (text, expected) in [
             // ln(1/1.02) = −0.0198 ± 0.0198 ± 0.00995.
-            ("one.elapsed: a < b", Some(Undecided)),
+            ("one.elapsed: a < b", Some(Inconclusive)),
             ("one.elapsed: a < c", Some(Held)),
             ("one.elapsed: c < a", Some(Refuted)),
             ("one.elapsed: a < c by 40%", Some(Held)),
             ("one.elapsed: a < c by 60%", Some(Refuted)),
             ("one.elapsed: a == b within 5%", Some(Held)),
-            ("one.elapsed: a == b", Some(Undecided)),
+            ("one.elapsed: a == b", Some(Inconclusive)),
             // 0.03 and 0.04 may be 0.0349 and 0.0351.
-            ("two.elapsed: a < b", Some(Undecided)),
+            ("two.elapsed: a < b", Some(Inconclusive)),
             ("two.elapsed: a < c", Some(Held)),
             ("one.elapsed: worst is c", Some(Held)),
             ("one.elapsed: best is c", Some(Refuted)),
             ("one.elapsed: best is not c", Some(Held)),
-            ("one.elapsed: best is a", Some(Undecided)),
+            ("one.elapsed: best is a", Some(Inconclusive)),
             ("composite.elapsed: a < c", Some(Held)),
             ("one.elapsed: II/a < I/a", Some(Held)),
             ("two.elapsed: a < I/a", None),
             ("three.elapsed: a < b", None),
             ("one.elapsed: c > two.elapsed", Some(Held)),
-            // Two steps have it.
+            // Two tasks have it.
             ("elapsed: a < c", None),
         ] {
             assert_eq!(said(text), expected, "{text}");
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_alone_name_a_step() {
+    fn parameters_alone_name_a_task() {
         use Outcome::{Held, Refuted};
         let csv = "set,task,title,filesystem,metric,value,unit,clients\n\
                    ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
@@ -195,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_blocks() {
-        use Outcome::{Held, Refuted, Undecided};
+    fn samples_are_rounds() {
+        use Outcome::{Held, Inconclusive, Refuted};
         let csv = |samples: usize| {
             let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n", 10 + i, 20 + 2 * i);
             let lines: String = (0..samples).map(line).collect();
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(said("elapsed: best is a", 8), Some(Held));
         assert_eq!(said("composite.elapsed: best is a", 8), Some(Held));
         assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
-        assert_eq!(said("elapsed: a < b", 7), Some(Undecided), "under 8 nothing is decided");
+        assert_eq!(said("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
         assert_eq!(said("system: a < b", 8), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a claim is about, as values by arm and block.
+//! What a claim is about, as values by variant and round.
 
 use crate::grid::{Grid, grid, has_data};
 use fsarena_core::claim::Quantity;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of a quantity.
 pub struct Series {
     pub metric: MetricInfo,
-    /// `values[arm][block]`; NaN where there is none.
+    /// `values[variant][round]`; NaN where there is none.
     pub values: Vec<Vec<f64>>,
 }
 
@@ -31,27 +31,27 @@ impl<'a> Quantities<'a> {
         let record = self.record;
         let (metric, grid) = self.grid(&quantity.metric)?;
         let metric = metric.clone();
-        if quantity.step.as_deref() == Some(COMPOSITE) {
-            let wanted = Quantity { step: None, ..quantity.clone() };
-            let wanted = grid.tasks(record).filter(|(step, _)| wanted.fits(&step.id));
-            let steps: Vec<&Vec<Vec<f64>>> = wanted.map(|(_, values)| values).collect();
-            let values = composite(&steps, metric.unit).ok_or_else(|| no_step(&metric.id))?;
+        if quantity.task.as_deref() == Some(COMPOSITE) {
+            let wanted = Quantity { task: None, ..quantity.clone() };
+            let wanted = grid.tasks(record).filter(|(task, _)| wanted.fits(&task.id));
+            let tasks: Vec<&Vec<Vec<f64>>> = wanted.map(|(_, values)| values).collect();
+            let values = composite(&tasks, metric.unit).ok_or_else(|| no_task(&metric.id))?;
             return Ok(Series { metric, values });
         }
         let fitting: Vec<(usize, String)> = record
-            .steps
+            .tasks
             .iter()
             .enumerate()
-            .filter(|(at, step)| quantity.fits(&step.id) && has_data(&grid.values[*at]))
-            .map(|(at, step)| (at, step.id.to_string()))
+            .filter(|(at, task)| quantity.fits(&task.id) && has_data(&grid.values[*at]))
+            .map(|(at, task)| (at, task.id.to_string()))
             .collect();
         match &fitting[..] {
             [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
-            [] if quantity.step.is_none() => Err(no_step(&metric.id)),
+            [] if quantity.task.is_none() => Err(no_task(&metric.id)),
             [] => Err(format!("the run has no value of {quantity}")),
             several => {
                 let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
-                Err(format!("several steps have {}; say which: {}", metric.id, names.join(", ")))
+                Err(format!("several tasks have {}; say which: {}", metric.id, names.join(", ")))
             }
         }
     }
@@ -67,20 +67,21 @@ impl<'a> Quantities<'a> {
     }
 }
 
-/// The sum over steps where the unit can be summed, else the geometric mean; a block counts where it has all.
-fn composite(steps: &[&Vec<Vec<f64>>], unit: Unit) -> Option<Vec<Vec<f64>>> {
-    let first = steps.first()?;
-    let of = |arm: usize, block: usize| {
-        let values = steps.iter().map(|step| step[arm][block]);
+/// The sum over tasks where the unit can be summed, else the geometric mean; a round counts where it has all.
+fn composite(tasks: &[&Vec<Vec<f64>>], unit: Unit) -> Option<Vec<Vec<f64>>> {
+    let first = tasks.first()?;
+    let of = |variant: usize, round: usize| {
+        let values = tasks.iter().map(|task| task[variant][round]);
         match unit {
             Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count => values.sum(),
-            _ => (values.map(f64::ln).sum::<f64>() / steps.len() as f64).exp(),
+            _ => (values.map(f64::ln).sum::<f64>() / tasks.len() as f64).exp(),
         }
     };
-    let arm = |(arm, blocks): (usize, &Vec<f64>)| (0..blocks.len()).map(|block| of(arm, block)).collect();
-    Some(first.iter().enumerate().map(arm).collect())
+    let variant =
+        |(variant, rounds): (usize, &Vec<f64>)| (0..rounds.len()).map(|round| of(variant, round)).collect();
+    Some(first.iter().enumerate().map(variant).collect())
 }
 
-fn no_step(metric: &str) -> String {
-    format!("no step of the run has a value of {metric}")
+fn no_task(metric: &str) -> String {
+    format!("no task of the run has a value of {metric}")
 }

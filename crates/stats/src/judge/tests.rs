@@ -1,26 +1,26 @@
 use super::*;
-use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::{CellRecord, MetricInfo, RunStatus, SampleTable};
 use fsarena_core::sample::Unit;
 use fsarena_core::series::SeriesTable;
 
-const ARMS: [&str; 3] = ["a", "b", "c"];
-/// Step, parameter, seconds of `a`, and how many times as much `b` and `c` take.
-const STEPS: [(&str, &str, f64, [f64; 3]); 3] = [
+const VARIANTS: [&str; 3] = ["a", "b", "c"];
+/// Task, parameter, seconds of `a`, and how many times as much `b` and `c` take.
+const TASKS: [(&str, &str, f64, [f64; 3]); 3] = [
     ("one", "", 1.0, [1.0, 1.1, 1.2]),
     ("two", "4", 3.0, [1.0, 1.0, 2.0]),
     ("two", "8", 6.0, [1.0, 1.0, 1.0]),
 ];
 
-/// A run over so many blocks; each value moves by up to 0.7%, differently for each step, arm and block.
-fn record(blocks: u32) -> RunRecord {
+/// A run over so many rounds; each value moves by up to 0.7%, differently for each task, variant and round.
+fn record(rounds: u32) -> RunRecord {
     let plan = "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\n[factors]\n[device]\n\
                 direct_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n[stop]\n\
-                blocks = 8\n[settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+                rounds = 8\n[settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
                 [[workload]]\nuse = 'tasks'\n";
-    let step = |(name, bs, ..): &(&str, &str, f64, [f64; 3])| StepInfo {
-        id: StepId {
+    let task = |(name, bs, ..): &(&str, &str, f64, [f64; 3])| TaskInfo {
+        id: TaskId {
             name: name.to_string(),
             params: (!bs.is_empty()).then(|| ("bs".to_string(), bs.to_string())).into_iter().collect(),
         },
@@ -42,8 +42,11 @@ fn record(blocks: u32) -> RunRecord {
         status: RunStatus { complete: true, why: String::new() },
         plan: toml::from_str(plan).unwrap(),
         hosts: vec![],
-        arms: ARMS.iter().map(|name| Arm { name: name.to_string(), levels: Default::default() }).collect(),
-        steps: STEPS.iter().map(step).collect(),
+        variants: VARIANTS
+            .iter()
+            .map(|name| Variant { name: name.to_string(), levels: Default::default() })
+            .collect(),
+        tasks: TASKS.iter().map(task).collect(),
         readings: vec![
             reading("elapsed_ns", Direction::Lower),
             reading("only_once", Direction::Higher),
@@ -55,34 +58,34 @@ fn record(blocks: u32) -> RunRecord {
         notes: vec![],
         commands: 0,
     };
-    for block in 0..blocks {
-        for arm in 0..ARMS.len() {
-            add_cell(&mut record, block, arm);
+    for round in 0..rounds {
+        for variant in 0..VARIANTS.len() {
+            add_cell(&mut record, round, variant);
         }
     }
     record
 }
 
-fn add_cell(record: &mut RunRecord, block: u32, arm: usize) {
+fn add_cell(record: &mut RunRecord, round: u32, variant: usize) {
     let cell = record.cells.len() as u32;
     record.cells.push(CellRecord {
         id: cell.to_string(),
-        block,
-        position: arm as u32,
-        arm,
+        round,
+        position: variant as u32,
+        variant,
         workload: "tasks".into(),
         outcome: event::Outcome::Done,
         host: 0,
         started_at: 0.0,
         spent: vec![],
     });
-    for (step, (.., base, factors)) in STEPS.iter().enumerate() {
-        let noise = fsarena_core::schedule::mix(u64::from(block) * 3 + arm as u64, step as u64) % 15;
-        let seconds = base * factors[arm] * (1.0 + noise as f64 / 1000.0);
+    for (task, (.., base, factors)) in TASKS.iter().enumerate() {
+        let noise = fsarena_core::schedule::mix(u64::from(round) * 3 + variant as u64, task as u64) % 15;
+        let seconds = base * factors[variant] * (1.0 + noise as f64 / 1000.0);
         record.samples.cell.push(cell);
-        record.samples.step.push(step as u32);
+        record.samples.task.push(task as u32);
         record.samples.started_at.push(0.0);
-        let once = if step == 0 { 1.0 / seconds } else { f64::NAN };
+        let once = if task == 0 { 1.0 / seconds } else { f64::NAN };
         for (column, value) in record.samples.values.iter_mut().zip([seconds * 1e9, once, seconds]) {
             column.push(value);
         }
@@ -94,7 +97,7 @@ fn judged(record: &RunRecord, text: &str) -> Judged {
 }
 
 #[test]
-fn every_form_of_claim_finds_its_blocks() {
+fn every_form_of_claim_finds_its_rounds() {
     let record = record(15);
     for (text, outcome, theta) in [
         ("one.elapsed: a < b", Outcome::Held, -(1.1f64.ln())),
@@ -117,7 +120,7 @@ fn every_form_of_claim_finds_its_blocks() {
         let verdict = judged.verdict.unwrap_or_else(|| panic!("{text}: {judged:?}"));
         assert_eq!(verdict.outcome, outcome, "{text}: {verdict:?}");
         assert!((verdict.effect - theta.exp_m1()).abs() < 0.02, "{text}: {verdict:?}");
-        assert_eq!((verdict.blocks, judged.d.len()), (15, 15), "{text}");
+        assert_eq!((verdict.rounds, judged.d.len()), (15, 15), "{text}");
         assert!(judged.needs.is_empty() && judged.missing.is_none(), "{text}");
     }
 }
@@ -126,11 +129,11 @@ fn every_form_of_claim_finds_its_blocks() {
 fn what_cannot_be_judged_says_why() {
     let record = record(8);
     for (text, why) in [
-        ("one.elapsed: a < z", "the run has no arm `z`"),
+        ("one.elapsed: a < z", "the run has no variant `z`"),
         ("three.elapsed: a < b", "the run has no value of three.elapsed"),
         ("one.iops_of_sorts: a < b", "the run has no metric `iops_of_sorts`"),
-        ("two.elapsed: a < b", "several steps have elapsed; say which: two[bs=4], two[bs=8]"),
-        ("only_once[bs=4]: a < b", "no step of the run has a value of only_once"),
+        ("two.elapsed: a < b", "several tasks have elapsed; say which: two[bs=4], two[bs=8]"),
+        ("only_once[bs=4]: a < b", "no task of the run has a value of only_once"),
         ("one.neutral: best is a", "neither more nor less of neutral is better"),
     ] {
         let judged = judged(&record, text);
@@ -140,7 +143,7 @@ fn what_cannot_be_judged_says_why() {
 }
 
 #[test]
-fn an_open_claim_needs_only_the_arms_that_can_settle_it() {
+fn an_open_claim_needs_only_the_variants_that_can_settle_it() {
     let record = record(8);
     assert_eq!(judged(&record, "two.elapsed[bs=4]: a < b").needs, [0, 1]);
     // c takes twice as long: it is out of the race.
@@ -150,22 +153,22 @@ fn an_open_claim_needs_only_the_arms_that_can_settle_it() {
 }
 
 #[test]
-fn arms_outside_the_question_do_not_compete() {
+fn variants_outside_the_question_do_not_compete() {
     let mut record = record(8);
     let best = "one.elapsed: best is b".parse().unwrap();
     assert_eq!(judge(&record, &best).outcome(), Outcome::Refuted);
     assert_eq!(judge_among(&record, std::slice::from_ref(&best), &["b", "c"])[0].outcome(), Outcome::Held);
     record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into() };
-    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "an arm that failed is no rival");
+    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "a variant that failed is no rival");
 }
 
 #[test]
-fn dropped_blocks_are_left_out_and_told() {
+fn dropped_rounds_are_left_out_and_told() {
     let mut record = record(8);
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let judged = judged(&record, "one.elapsed: a < b");
-    assert_eq!(judged.verdict.unwrap().blocks, 7);
-    assert_eq!((judged.outcome(), judged.with_drops), (Outcome::Undecided, Some(Outcome::Held)));
+    assert_eq!(judged.verdict.unwrap().rounds, 7);
+    assert_eq!((judged.outcome(), judged.with_drops), (Outcome::Inconclusive, Some(Outcome::Held)));
 }
 
 #[test]
@@ -188,6 +191,9 @@ fn claims_as_understood() {
         said("x.elapsed: a >= y.elapsed"),
         "true where x.elapsed of a over y.elapsed is 0.9901 or more"
     );
-    assert_eq!(said("x.elapsed: best is a"), "a is best: true where every other arm is worse than a");
-    assert_eq!(said("x.elapsed: best is not a"), "a is not best: true where some other arm is better than a");
+    assert_eq!(said("x.elapsed: best is a"), "a is best: true where every other variant is worse than a");
+    assert_eq!(
+        said("x.elapsed: best is not a"),
+        "a is not best: true where some other variant is better than a"
+    );
 }

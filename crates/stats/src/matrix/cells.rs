@@ -1,4 +1,4 @@
-//! The matrix: operations a second by arm, mode, block size, threads and block.
+//! The matrix: operations a second by variant, mode, block size, threads and round.
 
 use crate::walsh::Walsh;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One line of input: a cell with its replicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What was measured: the name of an arm, or of the bare device.
-    pub arm: String,
+    /// What was measured: the name of a variant, or of the bare device.
+    pub variant: String,
     /// Whether it is the bare device: the yardstick, and no subject.
     pub raw: bool,
     /// The mode: `seqrd`, `rndwr` (see [`Mode`]).
@@ -17,7 +17,7 @@ pub struct Row {
     pub block_size: u64,
     /// Threads at work.
     pub threads: u32,
-    /// Operations a second, by block; None in a block that lacks the cell. One value for a published table.
+    /// Operations a second, by round; None in a round that lacks the cell. One value for a published table.
     pub iops: Vec<Option<f64>>,
     /// Whether the generator was in the way: then the storage can do more than the figure says.
     pub client_bound: bool,
@@ -25,7 +25,7 @@ pub struct Row {
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arm {
+pub struct Variant {
     /// Its name.
     pub name: String,
     /// Whether it is the bare device.
@@ -86,11 +86,11 @@ impl Mode {
     }
 }
 
-/// A place in the matrix: indices into its arms, modes, block sizes and thread counts.
+/// A place in the matrix: indices into its variants, modes, block sizes and thread counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
-    /// Into [`Matrix::arms`].
-    pub arm: usize,
+    /// Into [`Matrix::variants`].
+    pub variant: usize,
     /// Into [`Matrix::modes`].
     pub mode: usize,
     /// Into [`Matrix::sizes`].
@@ -103,14 +103,14 @@ pub struct At {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Matrix {
     /// What was measured, in the order of the input.
-    pub arms: Vec<Arm>,
+    pub variants: Vec<Variant>,
     /// The modes, in the order of the input.
     pub modes: Vec<Mode>,
     /// Block sizes in bytes, ascending.
     pub sizes: Vec<u64>,
     /// Thread counts, ascending.
     pub threads: Vec<u32>,
-    /// Operations a second by block; NaN in a block without the cell.
+    /// Operations a second by round; NaN in a round without the cell.
     cells: BTreeMap<At, Vec<f64>>,
     /// The centre of every cell that has a value.
     centres: BTreeMap<At, f64>,
@@ -122,10 +122,10 @@ pub struct Matrix {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A cell is given twice.
-    #[error("{arm} {mode} with {block_size}-byte blocks and {threads} threads is given twice")]
+    #[error("{variant} {mode} with {block_size}-byte blocks and {threads} threads is given twice")]
     Twice {
-        /// The arm.
-        arm: String,
+        /// The variant.
+        variant: String,
         /// The mode.
         mode: String,
         /// The block size in bytes.
@@ -134,10 +134,10 @@ pub enum Error {
         threads: u32,
     },
     /// A block size or a thread count of zero.
-    #[error("{arm} {mode}: a cell needs a block size and threads above zero")]
+    #[error("{variant} {mode}: a cell needs a block size and threads above zero")]
     Zero {
-        /// The arm.
-        arm: String,
+        /// The variant.
+        variant: String,
         /// The mode.
         mode: String,
     },
@@ -159,12 +159,12 @@ impl Matrix {
         let mut matrix = Matrix::default();
         for row in rows {
             if row.block_size == 0 || row.threads == 0 {
-                return Err(Error::Zero { arm: row.arm.clone(), mode: row.mode.clone() });
+                return Err(Error::Zero { variant: row.variant.clone(), mode: row.mode.clone() });
             }
             matrix.sizes.push(row.block_size);
             matrix.threads.push(row.threads);
-            if matrix.arms.iter().all(|arm| arm.name != row.arm) {
-                matrix.arms.push(Arm { name: row.arm.clone(), raw: row.raw });
+            if matrix.variants.iter().all(|variant| variant.name != row.variant) {
+                matrix.variants.push(Variant { name: row.variant.clone(), raw: row.raw });
             }
             if matrix.modes.iter().all(|mode| mode.name != row.mode) {
                 matrix.modes.push(Mode::named(&row.mode));
@@ -175,8 +175,9 @@ impl Matrix {
         matrix.threads.sort_unstable();
         matrix.threads.dedup();
         for row in rows {
-            let at =
-                matrix.find(&row.arm, &row.mode, row.block_size, row.threads).expect("its axes are there");
+            let at = matrix
+                .find(&row.variant, &row.mode, row.block_size, row.threads)
+                .expect("its axes are there");
             let usable = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0).unwrap_or(f64::NAN);
             let values: Vec<f64> = row.iops.iter().copied().map(usable).collect();
             if let Some(centre) = centre(&values) {
@@ -187,7 +188,7 @@ impl Matrix {
             }
             if matrix.cells.insert(at, values).is_some() {
                 return Err(Error::Twice {
-                    arm: row.arm.clone(),
+                    variant: row.variant.clone(),
                     mode: row.mode.clone(),
                     block_size: row.block_size,
                     threads: row.threads,
@@ -198,16 +199,16 @@ impl Matrix {
     }
 
     /// The place of a cell by names and numbers, where all of them occur in the matrix.
-    pub fn find(&self, arm: &str, mode: &str, block_size: u64, threads: u32) -> Option<At> {
+    pub fn find(&self, variant: &str, mode: &str, block_size: u64, threads: u32) -> Option<At> {
         Some(At {
-            arm: self.arms.iter().position(|a| a.name == arm)?,
+            variant: self.variants.iter().position(|a| a.name == variant)?,
             mode: self.modes.iter().position(|m| m.name == mode)?,
             size: self.sizes.binary_search(&block_size).ok()?,
             threads: self.threads.binary_search(&threads).ok()?,
         })
     }
 
-    /// Operations a second by block; empty for a hole.
+    /// Operations a second by round; empty for a hole.
     pub fn values(&self, at: At) -> &[f64] {
         self.cells.get(&at).map_or(&[], Vec::as_slice)
     }
@@ -228,7 +229,7 @@ impl Matrix {
     }
 
     /// The most replicates of a cell.
-    pub fn blocks(&self) -> usize {
+    pub fn rounds(&self) -> usize {
         self.cells.values().map(|values| values.iter().filter(|v| !v.is_nan()).count()).max().unwrap_or(0)
     }
 
@@ -245,20 +246,20 @@ impl Matrix {
 
     /// The bare device's cell in the same mode, with the same block size and threads.
     pub fn raw(&self, at: At) -> Option<At> {
-        let arm = self.arms.iter().position(|arm| arm.raw)?;
-        let raw = At { arm, ..at };
-        (arm != at.arm && self.iops(raw).is_some()).then_some(raw)
+        let variant = self.variants.iter().position(|variant| variant.raw)?;
+        let raw = At { variant, ..at };
+        (variant != at.variant && self.iops(raw).is_some()).then_some(raw)
     }
 
-    /// The cells of an arm and mode with a value at one thread count, by ascending block size.
-    pub fn along_size(&self, arm: usize, mode: usize, threads: usize) -> Vec<At> {
-        let cell = |size| At { arm, mode, size, threads };
+    /// The cells of a variant and mode with a value at one thread count, by ascending block size.
+    pub fn along_size(&self, variant: usize, mode: usize, threads: usize) -> Vec<At> {
+        let cell = |size| At { variant, mode, size, threads };
         (0..self.sizes.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
     }
 
-    /// The cells of an arm and mode with a value at one block size, by ascending threads.
-    pub fn along_threads(&self, arm: usize, mode: usize, size: usize) -> Vec<At> {
-        let cell = |threads| At { arm, mode, size, threads };
+    /// The cells of a variant and mode with a value at one block size, by ascending threads.
+    pub fn along_threads(&self, variant: usize, mode: usize, size: usize) -> Vec<At> {
+        let cell = |threads| At { variant, mode, size, threads };
         (0..self.threads.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
     }
 }
@@ -277,7 +278,7 @@ mod tests {
 
     fn row(block_size: u64, threads: u32, iops: &[Option<f64>]) -> Row {
         Row {
-            arm: "a".into(),
+            variant: "a".into(),
             raw: false,
             mode: "seqrd".into(),
             block_size,

@@ -1,4 +1,4 @@
-//! Fresh blocks: a finding was chosen because it stood out, so the blocks that suggested it cannot be the
+//! Fresh rounds: a finding was chosen because it stood out, so the rounds that suggested it cannot be the
 //! ones that prove it.
 
 use super::cells::{At, Matrix};
@@ -8,19 +8,19 @@ use crate::ebh::e_bh;
 use crate::table::FIRST_LOOK;
 use std::collections::BTreeSet;
 
-/// The cells to run again on fresh blocks: for every part of every finding its worst cell, and all that
+/// The cells to run again on fresh rounds: for every part of every finding its worst cell, and all that
 /// cell is held against.
 pub fn rerun(findings: &[Finding]) -> BTreeSet<At> {
     let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst());
     worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(at, _)| *at).collect()
 }
 
-/// Holds the findings against fresh blocks of the cells of [`rerun`]. `fresh` names arms, modes and axes as
+/// Holds the findings against fresh rounds of the cells of [`rerun`]. `fresh` names variants, modes and axes as
 /// `matrix` does, and may lack everything else.
 ///
 /// A finding is confirmed where for its first part's worst cell every test's interval breaks the rule
 /// again, and e-BH over all findings tried selects it; it is refuted where an interval does not. It keeps
-/// its standing where the fresh blocks are under eight, lack a cell, or are too few for e-BH.
+/// its standing where the fresh rounds are under eight, lack a cell, or are too few for e-BH.
 pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
     let tried: Vec<(usize, bool, f64)> = findings
         .iter()
@@ -42,7 +42,7 @@ fn again(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f6
     let mut all = (true, f64::INFINITY);
     for test in &finding.first().worst().tests {
         let outcome = test.moved(matrix, fresh)?.outcome(fresh)?;
-        if outcome.ratio.blocks < FIRST_LOOK {
+        if outcome.ratio.rounds < FIRST_LOOK {
             return None;
         }
         all = (all.0 && outcome.beyond, all.1.min(outcome.e));

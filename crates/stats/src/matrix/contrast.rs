@@ -1,4 +1,4 @@
-//! A comparison of cells: a weighted sum of log throughputs, held against a limit block by block.
+//! A comparison of cells: a weighted sum of log throughputs, held against a limit round by round.
 
 use super::cells::{At, Matrix};
 use crate::evalue::e_value;
@@ -26,12 +26,12 @@ pub struct Contrast {
     pub side: Side,
 }
 
-/// What the blocks say to a contrast.
+/// What the rounds say to a contrast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// exp of the contrast, with its interval.
     pub ratio: Ratio,
-    /// Whether the whole interval breaks the rule. Under eight blocks: whether every block does.
+    /// Whether the whole interval breaks the rule. Under eight rounds: whether every round does.
     pub beyond: bool,
     /// The e-value against "the contrast is at its limit", 0 where the estimate keeps the rule: the two-sided
     /// e-value of [`e_value`] would else also count evidence for the rule.
@@ -50,12 +50,12 @@ impl Contrast {
         Contrast { offset, ..Contrast::ratio(b, a, side, limit) }
     }
 
-    /// Its value in each block that has all the cells, in the order of the blocks.
+    /// Its value in each round that has all the cells, in the order of the rounds.
     pub fn differences(&self, matrix: &Matrix) -> Vec<f64> {
-        let blocks = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
-        let term = |block: usize| move |(at, weight): &(At, f64)| weight * matrix.values(*at)[block].ln();
-        (0..blocks)
-            .map(|block| self.terms.iter().map(term(block)).sum::<f64>() + self.offset)
+        let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
+        let term = |round: usize| move |(at, weight): &(At, f64)| weight * matrix.values(*at)[round].ln();
+        (0..rounds)
+            .map(|round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset)
             .filter(|value| value.is_finite())
             .collect()
     }
@@ -67,7 +67,7 @@ impl Contrast {
         self.terms.iter().any(|(at, weight)| blamed(*weight) && matrix.client_bound(*at))
     }
 
-    /// What the blocks of a matrix say. None where no block has all the cells, or where the generator may be
+    /// What the rounds of a matrix say. None where no round has all the cells, or where the generator may be
     /// what breaks the rule.
     pub fn outcome(&self, matrix: &Matrix) -> Option<Outcome> {
         if self.by_the_client(matrix) {
@@ -87,8 +87,8 @@ impl Contrast {
     /// The same contrast in another matrix with the same names. None where it lacks a cell.
     pub fn moved(&self, from: &Matrix, to: &Matrix) -> Option<Contrast> {
         let there = |(at, weight): &(At, f64)| {
-            let (arm, mode) = (&from.arms[at.arm].name, &from.modes[at.mode].name);
-            Some((to.find(arm, mode, from.sizes[at.size], from.threads[at.threads])?, *weight))
+            let (variant, mode) = (&from.variants[at.variant].name, &from.modes[at.mode].name);
+            Some((to.find(variant, mode, from.sizes[at.size], from.threads[at.threads])?, *weight))
         };
         Some(Contrast { terms: self.terms.iter().map(there).collect::<Option<_>>()?, ..self.clone() })
     }
@@ -101,7 +101,7 @@ mod tests {
 
     fn two(a: &[Option<f64>], b: &[Option<f64>]) -> (Matrix, At, At) {
         let row = |threads, iops: &[Option<f64>]| Row {
-            arm: "x".into(),
+            variant: "x".into(),
             raw: false,
             mode: "seqrd".into(),
             block_size: 512,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_blocks_must_all_be_beyond_and_pair_within_blocks() {
+    fn eight_rounds_must_all_be_beyond_and_pair_within_rounds() {
         let a: Vec<Option<f64>> = (1..=8).map(|i| Some(100.0 * f64::from(i))).collect();
         let share = |share: f64| a.iter().map(|v| v.map(|v| v * share)).collect::<Vec<_>>();
         let (matrix, a0, b0) = two(&a, &share(0.9));
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_generator_is_not_blamed_on_the_cell() {
         let row = |threads, iops: f64, client_bound| Row {
-            arm: "x".into(),
+            variant: "x".into(),
             raw: false,
             mode: "seqrd".into(),
             block_size: 512,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_one_of_the_cells_does_not_count() {
+    fn a_round_without_one_of_the_cells_does_not_count() {
         let (matrix, a, b) = two(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
         let d = Contrast::ratio(b, a, Side::Below, 0.95).differences(&matrix);
         assert_eq!(d.len(), 2);

@@ -19,21 +19,21 @@ pub struct Part {
 pub enum Standing {
     /// Single values against a tolerance: nothing is known of their spread.
     Table,
-    /// Fewer than eight blocks: no interval is exact.
+    /// Fewer than eight rounds: no interval is exact.
     Provisional,
-    /// Intervals of the run that suggested it; fresh blocks have not been asked.
+    /// Intervals of the run that suggested it; fresh rounds have not been asked.
     Unconfirmed,
-    /// Fresh blocks say the same.
+    /// Fresh rounds say the same.
     Confirmed,
-    /// Fresh blocks do not say the same.
+    /// Fresh rounds do not say the same.
     NotConfirmed,
 }
 
-/// One anomaly: cells of one arm and mode that have one cause as far as the matrix can tell.
+/// One anomaly: cells of one variant and mode that have one cause as far as the matrix can tell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The arm, by index.
-    pub arm: usize,
+    /// The variant, by index.
+    pub variant: usize,
     /// The mode, by index.
     pub mode: usize,
     /// What the rules say of it; the one that describes it best comes first.
@@ -95,7 +95,7 @@ impl Finding {
 pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> Vec<Finding> {
     let mut tables: BTreeMap<(usize, usize), BTreeMap<Rule, Vec<Flag>>> = BTreeMap::new();
     for flag in flags {
-        tables.entry((flag.at.arm, flag.at.mode)).or_default().entry(flag.rule).or_default().push(flag);
+        tables.entry((flag.at.variant, flag.at.mode)).or_default().entry(flag.rule).or_default().push(flag);
     }
     let mut findings = Vec::new();
     for by_rule in tables.into_values() {
@@ -116,13 +116,13 @@ fn finding(mut parts: Vec<Part>, chosen: &[usize]) -> Finding {
     let bounds = |part: &Part| part.rule.bounds() && 3 * part.flags.len() >= 2 * all.len();
     parts.sort_by(|a, b| bounds(b).cmp(&bounds(a)).then(b.weight().total_cmp(&a.weight())));
     let worst = parts[0].worst();
-    let standing = match (worst.ratio.blocks, worst.ratio.provisional) {
+    let standing = match (worst.ratio.rounds, worst.ratio.provisional) {
         (1, _) => Standing::Table,
         (_, true) => Standing::Provisional,
         (_, false) => Standing::Unconfirmed,
     };
     let selected = chosen.contains(&worst.trial);
-    Finding { arm: worst.at.arm, mode: worst.at.mode, standing, selected, parts }
+    Finding { variant: worst.at.variant, mode: worst.at.mode, standing, selected, parts }
 }
 
 /// Parts that describe the same cells, together. The heaviest come first, and a part joins only one group, of
@@ -147,7 +147,7 @@ fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
     groups
 }
 
-/// Whether two regions of one arm and mode describe one thing.
+/// Whether two regions of one variant and mode describe one thing.
 ///
 /// Two rules of a kind do where half of the smaller region lies in the larger. A break and a level do where
 /// two thirds of their cells are the same, or where one is a detail: inside the other, and under a third
@@ -173,9 +173,9 @@ mod tests {
     fn part(rule: Rule, ratio: f64, places: &[(usize, usize)]) -> Part {
         let flag = |(size, threads): &(usize, usize)| Flag {
             rule,
-            at: At { arm: 0, mode: 0, size: *size, threads: *threads },
+            at: At { variant: 0, mode: 0, size: *size, threads: *threads },
             against: None,
-            ratio: Ratio { value: ratio, low: ratio, high: ratio, blocks: 1, provisional: true },
+            ratio: Ratio { value: ratio, low: ratio, high: ratio, rounds: 1, provisional: true },
             tests: vec![],
             trial: 0,
         };

@@ -16,10 +16,10 @@ pub const GAIN: f64 = 1.25;
 pub const RANGE: f64 = 4.0;
 /// The device has more to give: something else moves at least this much more.
 pub const HEADROOM: f64 = 1.25;
-/// Far behind: below this times every other arm.
+/// Far behind: below this times every other variant.
 pub const BEHIND: f64 = 0.5;
-/// A cliff: from one block size to the next smaller one the share of every other arm's throughput falls
-/// below this times the quotient of the block sizes. A mere limit on operations a second, against arms
+/// A cliff: from one block size to the next smaller one the share of every other variant's throughput falls
+/// below this times the quotient of the block sizes. A mere limit on operations a second, against variants
 /// that are limited by bandwidth, halves the share with the block size.
 pub const CLIFF: f64 = 0.8;
 /// Residuals of the median polish that stand out, in standard deviations of the bulk: 1.4826·MAD.

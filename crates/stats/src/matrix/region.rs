@@ -4,7 +4,7 @@ use super::cells::At;
 use super::rule::Flag;
 use std::collections::BTreeSet;
 
-/// Parts flags of one arm and mode into regions: cells that are neighbours along one axis belong together,
+/// Parts flags of one variant and mode into regions: cells that are neighbours along one axis belong together,
 /// unless a border runs between them (between a cell of `borders` and the next larger block size).
 pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
     let mut rest = flags;
@@ -28,7 +28,7 @@ pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
 }
 
 fn touch(a: At, b: At, borders: &BTreeSet<At>) -> bool {
-    if (a.arm, a.mode) != (b.arm, b.mode) {
+    if (a.variant, a.mode) != (b.variant, b.mode) {
         return false;
     }
     let (sizes, threads) = (a.size.abs_diff(b.size), a.threads.abs_diff(b.threads));
@@ -42,8 +42,8 @@ mod tests {
     use crate::ratio::Ratio;
 
     fn flag(size: usize, threads: usize) -> Flag {
-        let ratio = Ratio { value: 0.5, low: 0.5, high: 0.5, blocks: 1, provisional: true };
-        let at = At { arm: 0, mode: 0, size, threads };
+        let ratio = Ratio { value: 0.5, low: 0.5, high: 0.5, rounds: 1, provisional: true };
+        let at = At { variant: 0, mode: 0, size, threads };
         Flag { rule: Rule::Cliff, at, against: None, ratio, tests: vec![], trial: 0 }
     }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_border_parts_neighbours_at_its_thread_count_only() {
-        let border = At { arm: 0, mode: 0, size: 0, threads: 0 };
+        let border = At { variant: 0, mode: 0, size: 0, threads: 0 };
         let column = vec![flag(0, 0), flag(1, 0)];
         assert_eq!(regions(column.clone(), &[border].into()).len(), 2);
         let around = [column, vec![flag(0, 1), flag(1, 1)]].concat();

@@ -21,9 +21,9 @@ pub enum Rule {
     ScalingCollapse,
     /// More threads gain, as long as the device has more to give.
     Serialised,
-    /// No arm far behind all others in the same mode.
+    /// No variant far behind all others in the same mode.
     FarBehind,
-    /// No arm falls behind from one block size to the next.
+    /// No variant falls behind from one block size to the next.
     Cliff,
     /// No cell far below what its row and its column explain (median polish).
     Interaction,
@@ -91,7 +91,7 @@ pub struct Flag {
     /// The cell's throughput over the other's: bandwidth where block sizes differ under a rule about
     /// bandwidth, operations a second otherwise.
     pub ratio: Ratio,
-    /// All that must hold for the flag, for fresh blocks to try again.
+    /// All that must hold for the flag, for fresh rounds to try again.
     pub tests: Vec<Contrast>,
     /// Which of the screen's comparisons raised it.
     pub trial: usize,

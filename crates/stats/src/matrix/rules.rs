@@ -10,7 +10,7 @@ mod serialised;
 
 use super::screen::Screen;
 
-/// The rules that look at one arm (and the bare device).
+/// The rules that look at one variant (and the bare device).
 pub fn within(screen: &mut Screen) {
     roofline::apply(screen);
     sequential::apply(screen);
@@ -18,7 +18,7 @@ pub fn within(screen: &mut Screen) {
     scaling::apply(screen);
 }
 
-/// The rules that hold an arm against others. They come second: a cell that breaks a rule by itself is no
+/// The rules that hold a variant against others. They come second: a cell that breaks a rule by itself is no
 /// yardstick.
 pub fn between(screen: &mut Screen) {
     serialised::apply(screen);

@@ -30,15 +30,18 @@ impl<'a> Screen<'a> {
         Screen { matrix, device, measured, flags: Vec::new(), e: Vec::new(), breaks: BTreeSet::new() }
     }
 
-    /// The arms that are subjects, by index.
+    /// The variants that are subjects, by index.
     pub fn subjects(&self) -> Vec<usize> {
-        (0..self.matrix.arms.len()).filter(|arm| !self.matrix.arms[*arm].raw).collect()
+        (0..self.matrix.variants.len()).filter(|variant| !self.matrix.variants[*variant].raw).collect()
     }
 
-    /// Every arm and mode of the subjects.
+    /// Every variant and mode of the subjects.
     pub fn tables(&self) -> Vec<(usize, usize)> {
         let modes = 0..self.matrix.modes.len();
-        self.subjects().into_iter().flat_map(|arm| modes.clone().map(move |mode| (arm, mode))).collect()
+        self.subjects()
+            .into_iter()
+            .flat_map(|variant| modes.clone().map(move |mode| (variant, mode)))
+            .collect()
     }
 
     /// The stated throughput of the device, in bytes a second.
@@ -52,7 +55,7 @@ impl<'a> Screen<'a> {
         ceiling.is_some_and(|most| self.matrix.bandwidth(at).is_some_and(|moved| moved >= CEILING * most))
     }
 
-    /// A contrast within one arm, and where the bare device was measured in the same cells, the same
+    /// A contrast within one variant, and where the bare device was measured in the same cells, the same
     /// contrast relative to it: what the device does by itself is not the filesystem's doing.
     pub fn beside_device(&self, contrast: Contrast) -> Vec<Contrast> {
         let raw = |(at, weight): &(At, f64)| Some((self.matrix.raw(*at)?, -weight));
@@ -111,7 +114,7 @@ impl<'a> Screen<'a> {
     pub fn keep_company(&mut self) {
         let mut groups: BTreeMap<(Rule, usize, usize), Vec<Flag>> = BTreeMap::new();
         for flag in self.flags.drain(..) {
-            groups.entry((flag.rule, flag.at.arm, flag.at.mode)).or_default().push(flag);
+            groups.entry((flag.rule, flag.at.variant, flag.at.mode)).or_default().push(flag);
         }
         let counts = |region: &Vec<Flag>| {
             region.len() > 1 || region.iter().any(|flag| !flag.ratio.provisional || flag.size() > -ALONE.ln())
@@ -122,7 +125,7 @@ impl<'a> Screen<'a> {
         self.breaks = self.flags.iter().filter_map(border).collect();
     }
 
-    /// Cells that their own arm's other cells show to be no yardstick for anyone else: too high at all, or
+    /// Cells that their own variant's other cells show to be no yardstick for anyone else: too high at all, or
     /// much too low.
     pub fn suspects(&self) -> BTreeSet<At> {
         let low = |flag: &&Flag| flag.rule.bounds() && flag.size() > -ALONE.ln();
@@ -143,7 +146,7 @@ fn measured(matrix: &Matrix, mode: &Mode) -> Option<f64> {
     let alike = |other: &Mode| {
         other.name == mode.name || (mode.kind.is_some() && other.direction() == mode.direction())
     };
-    let same = |at: &At| matrix.arms[at.arm].raw && alike(&matrix.modes[at.mode]);
+    let same = |at: &At| matrix.variants[at.variant].raw && alike(&matrix.modes[at.mode]);
     matrix.places().filter(same).filter_map(|at| matrix.bandwidth(at)).max_by(f64::total_cmp)
 }
 

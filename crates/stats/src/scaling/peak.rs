@@ -7,7 +7,7 @@ use crate::ratio::Ratio;
 use crate::simulate::stream;
 use rand::RngExt;
 
-/// Resamples of blocks: 2.5% of them are 25, enough for ends among a few numbers of clients.
+/// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.
 const RESAMPLES: usize = 1_000;
 /// Resamples of a fit, which takes longer.
 const REFITS: usize = 200;
@@ -26,18 +26,18 @@ pub struct Interval {
 /// The number of clients with the highest throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peak {
-    /// The number of clients; the interval is that of block bootstrap, none under two blocks.
+    /// The number of clients; the interval is that of round bootstrap, none under two rounds.
     pub at: f64,
-    /// Where it is in 95% of resamples of blocks.
+    /// Where it is in 95% of resamples of rounds.
     pub interval: Option<(f64, f64)>,
-    /// The geometric mean of its throughput over blocks.
+    /// The geometric mean of its throughput over rounds.
     pub throughput: f64,
     /// The throughput at the most clients, as a share of it. None where that is the peak.
     pub at_end: Option<Ratio>,
 }
 
 impl Peak {
-    /// Finds it by the geometric mean over blocks.
+    /// Finds it by the geometric mean over rounds.
     pub fn of(series: &Series, seed: u64) -> Peak {
         let means = series.means();
         let top = top(&means);
@@ -45,19 +45,19 @@ impl Peak {
         let draws = draws(series, seed, RESAMPLES, |drawn| Some(drawn.n[self::top(&drawn.means())]));
         Peak {
             at: series.n[top],
-            interval: middle(draws).filter(|_| series.blocks() > 1),
+            interval: middle(draws).filter(|_| series.rounds() > 1),
             throughput: means[top].exp(),
             at_end: (top != last).then(|| Ratio::of(log_ratios(&series.x[top], &series.x[last]).d)).flatten(),
         }
     }
 }
 
-/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by block bootstrap. None where it
+/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by round bootstrap. None where it
 /// has no peak. Resamples that have none count as peaks behind everything measured.
 pub fn modelled(series: &Series, seed: u64) -> Option<Interval> {
     let peak = |series: &Series| laws::usl(&series.points()).and_then(|fit| fit.law.peak());
     let value = peak(series)?;
-    if series.blocks() < 2 {
+    if series.rounds() < 2 {
         return Some(Interval { value, low: f64::NAN, high: f64::NAN });
     }
     let draws = draws(series, seed, REFITS, |drawn| Some(peak(drawn).unwrap_or(f64::INFINITY)));
@@ -69,12 +69,12 @@ fn top(means: &[f64]) -> usize {
     (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0)
 }
 
-/// A statistic of series whose blocks are drawn again.
+/// A statistic of series whose rounds are drawn again.
 fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> Option<f64>) -> Vec<f64> {
-    let blocks = series.blocks();
+    let rounds = series.rounds();
     let mut rng = stream(seed, 0);
     let mut one = || {
-        let drawn: Vec<usize> = (0..blocks).map(|_| rng.random_range(0..blocks)).collect();
+        let drawn: Vec<usize> = (0..rounds).map(|_| rng.random_range(0..rounds)).collect();
         of(&series.drawn(&drawn)?)
     };
     (0..times).filter_map(|_| one()).collect()
@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_disagree_widen_the_interval() {
-        // 4 clients win in five of eight blocks, 2 clients in three, by the same ratio.
+    fn rounds_that_disagree_widen_the_interval() {
+        // 4 clients win in five of eight rounds, 2 clients in three, by the same ratio.
         let mut rows = vec![];
-        for block in 0..8u32 {
-            let (two, four) = if block < 5 { (100.0, 120.0) } else { (120.0, 100.0) };
-            rows.extend([(1.0, block, 60.0), (2.0, block, two), (4.0, block, four)]);
+        for round in 0..8u32 {
+            let (two, four) = if round < 5 { (100.0, 120.0) } else { (120.0, 100.0) };
+            rows.extend([(1.0, round, 60.0), (2.0, round, two), (4.0, round, four)]);
         }
         let peak = Peak::of(&Series::new("s", &rows).unwrap(), 1);
         assert_eq!((peak.at, peak.interval), (4.0, Some((2.0, 4.0))));
@@ -123,9 +123,9 @@ mod tests {
         // λ = 100, σ = 0.05, κ = 0.002: √(0.95/0.002) = 21.79.
         let usl = |n: f64| 100.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0));
         let mut rows = vec![];
-        for block in 0..8u32 {
-            let noise = 1.0 + 0.002 * (f64::from(block) - 3.5);
-            rows.extend([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(|n| (n, block, usl(n) * noise)));
+        for round in 0..8u32 {
+            let noise = 1.0 + 0.002 * (f64::from(round) - 3.5);
+            rows.extend([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(|n| (n, round, usl(n) * noise)));
         }
         let peak = modelled(&Series::new("s", &rows).unwrap(), 1).unwrap();
         assert!((peak.value - 21.794).abs() < 0.01, "{peak:?}");

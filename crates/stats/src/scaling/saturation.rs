@@ -12,7 +12,7 @@ pub const GAIN: f64 = 1.05;
 pub struct Doubling {
     /// The number of clients.
     pub n: f64,
-    /// X(2N)/X(N) within blocks.
+    /// X(2N)/X(N) within rounds.
     pub gain: Ratio,
 }
 
@@ -45,7 +45,7 @@ impl Saturation {
         Some(Saturation { at: first(|gain| gain.high), from: first(|gain| gain.low), doublings })
     }
 
-    /// Whether its intervals are the extremes of too few blocks.
+    /// Whether its intervals are the extremes of too few rounds.
     pub fn provisional(&self) -> bool {
         self.doublings.iter().any(|doubling| doubling.gain.provisional)
     }
@@ -69,15 +69,15 @@ mod tests {
     fn the_interval_goes_from_what_may_to_what_must_be() {
         // At 2 clients the eight gains reach from 1.01 to 1.08: it may be saturated. At 4 all are under 1.05.
         let mut rows = vec![];
-        for block in 0..8u32 {
-            let step = f64::from(block) / 7.0;
+        for round in 0..8u32 {
+            let step = f64::from(round) / 7.0;
             let two = 190.0;
             let four = two * (1.01 + 0.07 * step);
             rows.extend([
-                (1.0, block, 100.0),
-                (2.0, block, two),
-                (4.0, block, four),
-                (8.0, block, four * 1.01),
+                (1.0, round, 100.0),
+                (2.0, round, two),
+                (4.0, round, four),
+                (8.0, round, four * 1.01),
             ]);
         }
         let saturation = Saturation::of(&Series::new("s", &rows).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Throughput by the number of clients, block by block.
+//! Throughput by the number of clients, round by round.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 /// The throughput of one thing at several numbers of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What was measured: an arm, a filesystem.
+    /// What was measured: a variant, a filesystem.
     pub name: String,
     /// The numbers of clients, ascending, each once.
     pub n: Vec<f64>,
-    /// `x[number][block]`: its throughput in each block; NaN where there is none. A table without replicates has
-    /// one block.
+    /// `x[number][round]`: its throughput in each round; NaN where there is none. A table without replicates has
+    /// one round.
     pub x: Vec<Vec<f64>>,
 }
 
-/// A number of clients, a block, a throughput.
+/// A number of clients, a round, a throughput.
 pub type Row = (f64, u32, f64);
 
 /// Why some rows are no series.
@@ -46,7 +46,7 @@ impl Exits for Error {
 }
 
 impl Series {
-    /// Sorts rows of (clients, block, throughput). Several rows of one block and number are one observation:
+    /// Sorts rows of (clients, round, throughput). Several rows of one round and number are one observation:
     /// their mean.
     ///
     /// # Errors
@@ -65,22 +65,22 @@ impl Series {
         if numbers.len() < 2 {
             return Err(Error::OneNumber { name: name.into() });
         }
-        let mut blocks: Vec<u32> = rows.iter().map(|row| row.1).collect();
-        blocks.sort_unstable();
-        blocks.dedup();
+        let mut rounds: Vec<u32> = rows.iter().map(|row| row.1).collect();
+        rounds.sort_unstable();
+        rounds.dedup();
         let mut sums: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
-        for (n, block, x) in rows {
-            let at = (numbers.partition_point(|m| m < n), blocks.partition_point(|b| b < block));
+        for (n, round, x) in rows {
+            let at = (numbers.partition_point(|m| m < n), rounds.partition_point(|b| b < round));
             let sum = sums.entry(at).or_default();
             *sum = (sum.0 + x, sum.1 + 1.0);
         }
-        let mut x = vec![vec![f64::NAN; blocks.len()]; numbers.len()];
-        sums.into_iter().for_each(|((number, block), (sum, count))| x[number][block] = sum / count);
+        let mut x = vec![vec![f64::NAN; rounds.len()]; numbers.len()];
+        sums.into_iter().for_each(|((number, round), (sum, count))| x[number][round] = sum / count);
         Ok(Series { name: name.into(), n: numbers, x })
     }
 
-    /// The number of blocks.
-    pub fn blocks(&self) -> usize {
+    /// The number of rounds.
+    pub fn rounds(&self) -> usize {
         self.x.first().map_or(0, Vec::len)
     }
 
@@ -92,7 +92,7 @@ impl Series {
         self.n.iter().zip(&self.x).flat_map(of).collect()
     }
 
-    /// The mean of ln X at each number of clients, over the blocks that have it.
+    /// The mean of ln X at each number of clients, over the rounds that have it.
     pub fn means(&self) -> Vec<f64> {
         let mean = |x: &Vec<f64>| {
             let known: Vec<f64> = x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()).collect();
@@ -101,11 +101,11 @@ impl Series {
         self.x.iter().map(mean).collect()
     }
 
-    /// The same with these blocks, which may repeat: one draw of a bootstrap. None where a number of clients
+    /// The same with these rounds, which may repeat: one draw of a bootstrap. None where a number of clients
     /// would have no value.
-    pub(super) fn drawn(&self, blocks: &[usize]) -> Option<Series> {
+    pub(super) fn drawn(&self, rounds: &[usize]) -> Option<Series> {
         let x: Vec<Vec<f64>> =
-            self.x.iter().map(|row| blocks.iter().map(|block| row[*block]).collect()).collect();
+            self.x.iter().map(|row| rounds.iter().map(|round| row[*round]).collect()).collect();
         let known = |row: &Vec<f64>| row.iter().any(|x| !x.is_nan());
         x.iter().all(known).then(|| Series { x, ..self.clone() })
     }
@@ -128,7 +128,7 @@ pub(super) mod tests {
     #[test]
     fn rows_come_in_any_order_and_repeats_are_means() {
         let series = Series::new("s", &[(4.0, 7, 8.0), (1.0, 2, 2.0), (1.0, 7, 3.0), (1.0, 7, 5.0)]).unwrap();
-        assert_eq!((series.n.as_slice(), series.blocks()), ([1.0, 4.0].as_slice(), 2));
+        assert_eq!((series.n.as_slice(), series.rounds()), ([1.0, 4.0].as_slice(), 2));
         assert_eq!(series.x[0], [2.0, 4.0]);
         assert!(series.x[1][0].is_nan() && series.x[1][1] == 8.0);
         assert_eq!(series.points().len(), 3);
@@ -144,7 +144,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_draw_repeats_blocks() {
+    fn a_draw_repeats_rounds() {
         let series = Series::new("s", &[(1.0, 0, 1.0), (1.0, 1, 2.0), (2.0, 0, 3.0), (2.0, 1, 4.0)]).unwrap();
         assert_eq!(series.drawn(&[1, 1]).unwrap().x, [[2.0, 2.0], [4.0, 4.0]]);
     }

@@ -9,17 +9,17 @@ use super::{parallel, stream};
 use crate::table::LOOKS;
 use rand::{Rng, RngExt};
 
-/// Blocks of a path: those of the last look.
-const BLOCKS: usize = LOOKS[LOOKS.len() - 1].n;
+/// Rounds of a path: those of the last look.
+const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
 /// Words of 64 bits that hold a bit for every rank.
-const WORDS: usize = BLOCKS.div_ceil(64);
+const WORDS: usize = ROUNDS.div_ceil(64);
 
 /// min(V, M − V) of one path at every look.
 pub type Path = [u32; LOOKS.len()];
 
-/// The share of the error α that may be spent by the look at `n` blocks.
+/// The share of the error α that may be spent by the look at `n` rounds.
 pub fn spent(alpha: f64, n: usize) -> f64 {
-    alpha * (n as f64 / 3.8).ln() / (BLOCKS as f64 / 3.8).ln()
+    alpha * (n as f64 / 3.8).ln() / (ROUNDS as f64 / 3.8).ln()
 }
 
 /// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic of n values: the sum over ranks of independent
@@ -47,14 +47,14 @@ pub fn paths(count: usize, seed: u64) -> Vec<Path> {
     const CHUNK: usize = 1 << 12;
     let chunk = |number: u64| {
         let mut rng = stream(seed, number);
-        let mut ranks: Vec<u16> = (0..BLOCKS as u16).collect();
+        let mut ranks: Vec<u16> = (0..ROUNDS as u16).collect();
         let here = CHUNK.min(count - number as usize * CHUNK);
         (0..here).map(|_| path(&mut ranks, &mut rng)).collect::<Vec<Path>>()
     };
     parallel(count.div_ceil(CHUNK), chunk).into_iter().flatten().collect()
 }
 
-/// V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so that each block adds the pairs that
+/// V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so that each round adds the pairs that
 /// it makes with those before. Only the order of the sizes matters: `ranks` is put into a random one.
 fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
     let (mut above, mut below) = ([0u64; WORDS], [0u64; WORDS]);

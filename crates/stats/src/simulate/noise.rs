@@ -5,14 +5,14 @@ use rand_distr::{Distribution, Exp1, StandardNormal, StudentT};
 
 /// Size of the noise of one measurement: 1% of the value, on the logarithmic scale.
 pub const SD: f64 = 0.01;
-/// How much of its drift a machine keeps from one block to the next.
+/// How much of its drift a machine keeps from one round to the next.
 const MEMORY: f64 = 0.95;
 /// How often a measurement is hit by a spike.
 const SPIKE: f64 = 0.05;
 /// The mean size of a spike.
 const SPIKE_SIZE: f64 = 0.2;
 
-/// What a machine does to two measurements of one block.
+/// What a machine does to two measurements of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noise {
     /// Normal, 1% each.
@@ -23,9 +23,9 @@ pub enum Noise {
     Spikes,
     /// Student's t with 2 degrees of freedom: no variance at all.
     StudentT2,
-    /// Normal with spikes, and the second place in a block drifts against the first: an AR(.95) of 1%.
+    /// Normal with spikes, and the second place in a round drifts against the first: an AR(.95) of 1%.
     Drift,
-    /// Normal, in bursts ten times as large that last twenty blocks in the mean.
+    /// Normal, in bursts ten times as large that last twenty rounds in the mean.
     Bursts,
 }
 
@@ -47,7 +47,7 @@ impl Noise {
     }
 }
 
-/// In which order a block runs its two arms.
+/// In which order a round runs its two variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// By the toss of a coin, as fsarena does.
@@ -56,12 +56,12 @@ pub enum Order {
     Fixed,
 }
 
-/// The log ratios d of `blocks` blocks in which two identical arms are measured.
-pub fn differences(noise: Noise, order: Order, blocks: usize, rng: &mut impl Rng) -> Vec<f64> {
+/// The log ratios d of `rounds` rounds in which two identical variants are measured.
+pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut machine = Machine::new(noise, rng);
-    (0..blocks)
+    (0..rounds)
         .map(|_| {
-            let d = machine.block(rng);
+            let d = machine.round(rng);
             if order == Order::Random && rng.random() { -d } else { d }
         })
         .collect()
@@ -79,8 +79,8 @@ impl Machine {
         Machine { noise, drift: SD * normal(rng), burst: rng.random_bool(0.2) }
     }
 
-    /// The log ratio of the second place of a block over the first.
-    fn block(&mut self, rng: &mut impl Rng) -> f64 {
+    /// The log ratio of the second place of a round over the first.
+    fn round(&mut self, rng: &mut impl Rng) -> f64 {
         match self.noise {
             Noise::Normal => SD * (normal(rng) - normal(rng)),
             Noise::Exponential => SD * (exponential(rng) - exponential(rng)),
@@ -94,7 +94,7 @@ impl Machine {
                 self.drift + spiky(rng) - spiky(rng)
             }
             Noise::Bursts => {
-                // On for 20 blocks, off for 80, in the mean.
+                // On for 20 rounds, off for 80, in the mean.
                 if rng.random_bool(if self.burst { 0.05 } else { 0.0125 }) {
                     self.burst = !self.burst;
                 }
@@ -105,7 +105,7 @@ impl Machine {
     }
 }
 
-/// `runs` measurements one after the other, on the logarithmic scale, without blocks: 1% noise, and an
+/// `runs` measurements one after the other, on the logarithmic scale, without rounds: 1% noise, and an
 /// AR(.95) drift of 1% where `drifts`.
 pub fn series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut drift = SD * normal(rng);

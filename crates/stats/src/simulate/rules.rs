@@ -1,6 +1,6 @@
-//! What the rules of other tools are worth: false verdicts, and blocks needed at equal error.
+//! What the rules of other tools are worth: false verdicts, and rounds needed at equal error.
 //!
-//! Other tools measure all of A and then all of B. A block here is one measurement of each.
+//! Other tools measure all of A and then all of B. A round here is one measurement of each.
 
 mod tools;
 
@@ -19,46 +19,46 @@ use rand::{Rng, RngExt};
 pub struct ErrorRate {
     /// The tool.
     pub tool: Tool,
-    /// Measurements of each arm.
-    pub blocks: usize,
+    /// Measurements of each variant.
+    pub rounds: usize,
     /// The share on a machine with 1% white noise.
     pub white: f64,
     /// The share where the machine drifts too: AR(.95) of 1%.
     pub drift: f64,
 }
 
-/// How often each tool's own rule tells identical arms apart.
+/// How often each tool's own rule tells identical variants apart.
 pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
-    let rate = |tool: Tool, blocks: usize, drifts: bool| {
+    let rate = |tool: Tool, rounds: usize, drifts: bool| {
         let wrong = parallel(runs, |run| {
-            let mut rng = stream(mix(seed, (blocks * 2 + usize::from(drifts)) as u64), run);
-            let x = series(drifts, 2 * blocks, &mut rng);
-            tool.tells_apart(&x[..blocks], &x[blocks..], &mut rng)
+            let mut rng = stream(mix(seed, (rounds * 2 + usize::from(drifts)) as u64), run);
+            let x = series(drifts, 2 * rounds, &mut rng);
+            tool.tells_apart(&x[..rounds], &x[rounds..], &mut rng)
         });
         wrong.into_iter().filter(|wrong| *wrong).count() as f64 / runs as f64
     };
     let cases = Tool::ALL.into_iter().map(|tool| (tool, 10)).chain([(Tool::Hyperfine, 100)]);
     cases
-        .map(|(tool, blocks)| ErrorRate {
+        .map(|(tool, rounds)| ErrorRate {
             tool,
-            blocks,
-            white: rate(tool, blocks, false),
-            drift: rate(tool, blocks, true),
+            rounds,
+            white: rate(tool, rounds, false),
+            drift: rate(tool, rounds, true),
         })
         .collect()
 }
 
-/// Blocks that a rule needs to see an effect in four of five runs, its threshold moved so that it errs in 5%.
+/// Rounds that a rule needs to see an effect in four of five runs, its threshold moved so that it errs in 5%.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BlocksNeeded {
+pub struct RoundsNeeded {
     /// The tool; None for fsarena's rule.
     pub tool: Option<Tool>,
     /// Whether the machine drifts.
     pub drifts: bool,
     /// The true effect, as a fraction.
     pub effect: f64,
-    /// Blocks; None where 400 are not enough.
-    pub blocks: Option<usize>,
+    /// Rounds; None where 400 are not enough.
+    pub rounds: Option<usize>,
 }
 
 /// The probability with which an effect is to be seen.
@@ -66,31 +66,31 @@ const POWER: f64 = 0.8;
 /// The error that each rule is allowed.
 const ALPHA: f64 = 0.05;
 
-/// How many blocks each rule needs at equal error.
+/// How many rounds each rule needs at equal error.
 ///
-/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical arms, so
+/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical variants, so
 /// that none gains by erring more often. fsarena's rule needs no such help.
-pub fn blocks_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<BlocksNeeded> {
+pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeeded> {
     let mut all = Vec::new();
     for drifts in [false, true] {
         for effect in effects {
-            let blocks = sequential(drifts, *effect, runs, seed);
-            all.push(BlocksNeeded { tool: None, drifts, effect: *effect, blocks });
+            let rounds = sequential(drifts, *effect, runs, seed);
+            all.push(RoundsNeeded { tool: None, drifts, effect: *effect, rounds });
         }
         for tool in Tool::ALL {
             let found = tool_needs(tool, drifts, effects, runs, seed);
-            all.extend(effects.iter().zip(found).map(|(effect, blocks)| BlocksNeeded {
+            all.extend(effects.iter().zip(found).map(|(effect, rounds)| RoundsNeeded {
                 tool: Some(tool),
                 drifts,
                 effect: *effect,
-                blocks,
+                rounds,
             }));
         }
     }
     all
 }
 
-/// The look by which four of five runs of fsarena's rule have told the arms apart.
+/// The look by which four of five runs of fsarena's rule have told the variants apart.
 fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize> {
     let mut stopped = parallel(runs, |run| {
         let mut rng = stream(seed, run);
@@ -104,7 +104,7 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)
 }
 
-/// d of as many blocks as there may be: two neighbouring measurements, in random order.
+/// d of as many rounds as there may be: two neighbouring measurements, in random order.
 fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
     let x = series(drifts, 2 * LOOKS[LOOKS.len() - 1].n, rng);
     x.chunks_exact(2)
@@ -112,7 +112,7 @@ fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
         .collect()
 }
 
-/// For each effect the smallest number of blocks with which the tool sees it in four of five runs.
+/// For each effect the smallest number of rounds with which the tool sees it in four of five runs.
 fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64) -> Vec<Option<usize>> {
     let mut needed = vec![None; effects.len()];
     for look in LOOKS {
@@ -139,17 +139,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_ruins_what_measures_one_arm_after_the_other() {
+    fn drift_ruins_what_measures_one_variant_after_the_other() {
         let rates = error_rates(200, 1);
         for rate in &rates {
             assert!(rate.white < 0.2 && rate.drift >= rate.white, "{rate:?}");
         }
-        let long = rates.iter().find(|rate| rate.blocks == 100).unwrap();
+        let long = rates.iter().find(|rate| rate.rounds == 100).unwrap();
         assert!(long.drift > 0.5, "{long:?}");
     }
 
     #[test]
-    fn drift_does_not_make_fsarena_need_more_blocks() {
+    fn drift_does_not_make_fsarena_need_more_rounds() {
         let needed = |drifts| sequential(drifts, 0.02, 100, 1).unwrap();
         assert!(needed(true) <= needed(false) * 2, "{} {}", needed(true), needed(false));
         assert_eq!(sequential(false, 0.000_1, 20, 1), None);

@@ -16,22 +16,22 @@ const CONCEDED: f64 = 0.01;
 const MARGIN: f64 = 0.01;
 /// The true effect under which coverage is counted: 5%.
 const EFFECT: f64 = 0.05;
-/// Blocks of a run.
-const BLOCKS: usize = LOOKS[LOOKS.len() - 1].n;
+/// Rounds of a run.
+const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
 
 /// Runs enough for a verdict on the rules: see [`selftest`].
 pub const RUNS: usize = 20_000;
 
-/// A rule, and what counts as its error in a run of up to 400 blocks.
+/// A rule, and what counts as its error in a run of up to 400 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The group-sequential signed-rank test tells identical arms apart at some look.
+    /// The group-sequential signed-rank test tells identical variants apart at some look.
     Sequential,
-    /// The e-value of identical arms reaches 20 after some block.
+    /// The e-value of identical variants reaches 20 after some round.
     EValue,
-    /// Arms that differ by just the margin are called equivalent at some look.
+    /// Variants that differ by just the margin are called equivalent at some look.
     Equivalence,
-    /// The 95% interval of arms that differ by 5% misses that at some look.
+    /// The 95% interval of variants that differ by 5% misses that at some look.
     Coverage,
 }
 
@@ -42,14 +42,14 @@ impl Rule {
     /// What people read.
     pub fn name(self) -> &'static str {
         match self {
-            Rule::Sequential => "group-sequential, identical arms",
-            Rule::EValue => "e-value after every block, identical arms",
+            Rule::Sequential => "group-sequential, identical variants",
+            Rule::EValue => "e-value after every round, identical variants",
             Rule::Equivalence => "equivalence at its margin",
             Rule::Coverage => "interval misses the effect at some look",
         }
     }
 
-    /// Whether the rule errs on a run of identical arms with these log ratios.
+    /// Whether the rule errs on a run of identical variants with these log ratios.
     fn errs(self, d: &[f64]) -> bool {
         match self {
             Rule::Sequential => at_some_look(d, |walsh, look| misses(walsh, look, 0.0)),
@@ -95,7 +95,7 @@ pub struct Check {
     pub noise: Noise,
     /// The rule.
     pub rule: Rule,
-    /// In which order blocks ran their arms.
+    /// In which order rounds ran their variants.
     pub order: Order,
     /// Runs in which the rule erred.
     pub wrong: usize,
@@ -145,14 +145,14 @@ impl Report {
     }
 }
 
-/// Simulates `runs` runs of 400 blocks for each rule and noise; see [`RUNS`]. A rule that errs in exactly
+/// Simulates `runs` runs of 400 rounds for each rule and noise; see [`RUNS`]. A rule that errs in exactly
 /// 5% of all runs fails by chance in four of ten such tests of 2,000 runs (P(B > 102), B ~ Binomial(2000,
 /// 0.05)), and in two of a million of 20,000.
 pub fn selftest(runs: usize, seed: u64) -> Report {
     let check = |number: usize, noise: Noise, rule: Rule, order: Order| {
         let wrong = parallel(runs, |run| {
             let mut rng = stream(mix(seed, number as u64), run);
-            rule.errs(&differences(noise, order, BLOCKS, &mut rng))
+            rule.errs(&differences(noise, order, ROUNDS, &mut rng))
         });
         Check { noise, rule, order, wrong: wrong.into_iter().filter(|wrong| *wrong).count(), runs }
     };

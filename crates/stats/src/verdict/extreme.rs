@@ -7,14 +7,14 @@ use crate::sequential::Centre;
 use fsarena_core::claim::{End, Extreme};
 use fsarena_core::sample::Direction;
 
-/// Another arm, in the blocks that it shares with the arm of the claim.
+/// Another variant, in the rounds that it shares with the variant of the claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Rival<'a> {
-    /// ln(arm/rival), one a block.
+    /// ln(variant/rival), one a round.
     pub d: &'a [f64],
 }
 
-/// One rival, with signs such that below 0 the claimed arm is ahead.
+/// One rival, with signs such that below 0 the claimed variant is ahead.
 struct Race {
     rival: usize,
     centre: Centre,
@@ -22,7 +22,7 @@ struct Race {
     e_value: f64,
 }
 
-/// Judges a claim about all arms; `rivals` are all the other arms, and [`Verdict::rival`] is an index into
+/// Judges a claim about all variants; `rivals` are all the other variants, and [`Verdict::rival`] is an index into
 /// them.
 ///
 /// - **held**: ahead of every rival, each at 95%. The claim is an intersection, so each part is tested at
@@ -31,7 +31,7 @@ struct Race {
 ///   the evidence is an e-value of k/0.05 (Bonferroni).
 /// - **equivalent**: neither, but within `margin` of or ahead of each.
 ///
-/// None where no rival shares a block with the arm, or where neither way is better.
+/// None where no rival shares a round with the variant, or where neither way is better.
 pub fn judge_extreme(
     claim: &Extreme,
     rivals: &[Rival],
@@ -60,7 +60,7 @@ pub fn judge_extreme(
     };
     // Back to the signs of the claim, for people.
     let centre = Centre::of(rivals[decisive.rival].d)?;
-    let provisional = centre.provisional || (!complete && outcome == Outcome::Undecided);
+    let provisional = centre.provisional || (!complete && outcome == Outcome::Inconclusive);
     Some(Verdict {
         provisional,
         e_value: decisive.e_value,
@@ -82,7 +82,7 @@ fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcom
     }
     let closest = nearest(races.iter(), |race| race.centre.wide.1)?;
     if !complete {
-        return Some((Outcome::Undecided, thinnest(races)?));
+        return Some((Outcome::Inconclusive, thinnest(races)?));
     }
     if ahead(closest) {
         return Some((Outcome::Held, closest));
@@ -91,7 +91,7 @@ fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcom
         let within = |x| Region::around(0.0, x).covers(race.centre.narrow);
         ahead(race) || margin.is_some_and(within)
     };
-    let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Undecided };
+    let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 
@@ -100,9 +100,9 @@ fn nearest<'a>(races: impl Iterator<Item = &'a Race>, of: impl Fn(&Race) -> f64)
     races.max_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
-/// The race with the fewest blocks.
+/// The race with the fewest rounds.
 fn thinnest(races: &[Race]) -> Option<&Race> {
-    races.iter().min_by_key(|race| race.centre.blocks)
+    races.iter().min_by_key(|race| race.centre.rounds)
 }
 
 fn negligible(centre: &Centre, margin: Option<f64>) -> bool {

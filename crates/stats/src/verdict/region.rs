@@ -66,7 +66,7 @@ impl Region {
         } else if self.covers(if self.margin { centre.narrow } else { centre.wide }) {
             inside
         } else {
-            Outcome::Undecided
+            Outcome::Inconclusive
         }
     }
 }

@@ -16,7 +16,7 @@ fn extreme(text: &str) -> Extreme {
     }
 }
 
-/// 24 blocks around `centre`, evenly spread by ±0.0115: c(.05) = 55 of 300 averages.
+/// 24 rounds around `centre`, evenly spread by ±0.0115: c(.05) = 55 of 300 averages.
 fn around(centre: f64) -> Vec<f64> {
     (0..24).map(|i| centre + f64::from(i * 7 % 24) / 1000.0 - 0.0115).collect()
 }
@@ -36,7 +36,7 @@ fn the_numbers_of_a_verdict() {
     assert!((verdict.interval.0 - ends[0]).abs() < 1e-12 && (verdict.interval.1 - ends[1]).abs() < 1e-12);
     assert!((verdict.excludes() + ends[0]).abs() < 1e-12);
     assert!(!verdict.provisional && !verdict.shapes_differ && !verdict.negligible);
-    assert_eq!((verdict.blocks, verdict.rival), (24, None));
+    assert_eq!((verdict.rounds, verdict.rival), (24, None));
     assert!(verdict.e_value > 20.0);
 }
 
@@ -48,7 +48,7 @@ fn strict_claims_both_ways() {
     assert_eq!(outcome("x: a > b", &around(0.05)), Outcome::Held);
     assert_eq!(outcome("x: a != b", &around(0.05)), Outcome::Held);
     for text in ["x: a < b", "x: a > b", "x: a != b"] {
-        assert_eq!(outcome(text, &around(0.001)), Outcome::Undecided);
+        assert_eq!(outcome(text, &around(0.001)), Outcome::Inconclusive);
     }
 }
 
@@ -56,7 +56,7 @@ fn strict_claims_both_ways() {
 fn by_asks_for_more() {
     // −0.05 is 4.9% below; the interval ends at −0.0550 and −0.0450: 5.35% and 4.40% below.
     assert_eq!(outcome("x: a < b by 4%", &around(-0.05)), Outcome::Held);
-    assert_eq!(outcome("x: a < b by 5%", &around(-0.05)), Outcome::Undecided);
+    assert_eq!(outcome("x: a < b by 5%", &around(-0.05)), Outcome::Inconclusive);
     assert_eq!(outcome("x: a < b by 6%", &around(-0.05)), Outcome::Refuted);
     assert_eq!(outcome("x: a > b by 4%", &around(0.05)), Outcome::Held);
     assert_eq!(outcome("x: a != b by 4%", &around(0.05)), Outcome::Held);
@@ -66,7 +66,7 @@ fn by_asks_for_more() {
 #[test]
 fn within_tolerates() {
     assert_eq!(outcome("x: a == b within 1%", &around(0.001)), Outcome::Held);
-    assert_eq!(outcome("x: a == b within 0.4%", &around(0.001)), Outcome::Undecided);
+    assert_eq!(outcome("x: a == b within 0.4%", &around(0.001)), Outcome::Inconclusive);
     assert_eq!(outcome("x: a == b within 1%", &around(0.05)), Outcome::Refuted);
     assert_eq!(outcome("x: a <= b within 1%", &around(0.001)), Outcome::Held);
     assert_eq!(outcome("x: a <= b within 1%", &around(-0.05)), Outcome::Held);
@@ -82,7 +82,7 @@ fn the_margin_of_the_run() {
     let judged = |text, centre, margin| judge(&pair(text), &around(centre), Some(margin)).unwrap();
     assert_eq!(judged("x: a < b", 0.001, 0.01).outcome, Outcome::Equivalent);
     assert_eq!(judged("x: a == b", 0.001, 0.01).outcome, Outcome::Held);
-    assert_eq!(judged("x: a == b within 0.4%", 0.001, 0.01).outcome, Outcome::Undecided);
+    assert_eq!(judged("x: a == b within 0.4%", 0.001, 0.01).outcome, Outcome::Inconclusive);
     let small = judged("x: a > b", 0.01, 0.02);
     assert!(small.outcome == Outcome::Held && small.negligible, "real, but smaller than what matters");
     let small = judged("x: a == b", 0.01, 0.02);
@@ -90,9 +90,9 @@ fn the_margin_of_the_run() {
 }
 
 #[test]
-fn few_blocks_decide_nothing() {
+fn few_rounds_decide_nothing() {
     let verdict = judge(&pair("x: a < b"), &[-1.0; 7], None).unwrap();
-    assert_eq!((verdict.outcome, verdict.provisional, verdict.blocks), (Outcome::Undecided, true, 7));
+    assert_eq!((verdict.outcome, verdict.provisional, verdict.rounds), (Outcome::Inconclusive, true, 7));
     assert_eq!(outcome("x: a < b", &[-1.0; 8]), Outcome::Held);
     assert_eq!(judge(&pair("x: a < b"), &[], None), None);
 }
@@ -120,7 +120,7 @@ fn best_needs_to_beat_every_other() {
     let (ahead, far, level, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
     let judged = |rivals: &[&[f64]]| best("x: best is a", rivals, Direction::Lower, None).unwrap();
     assert_eq!(judged(&[&far, &ahead]), (Outcome::Held, 1));
-    assert_eq!(judged(&[&far, &level]), (Outcome::Undecided, 1));
+    assert_eq!(judged(&[&far, &level]), (Outcome::Inconclusive, 1));
     assert_eq!(judged(&[&far, &behind, &level]), (Outcome::Refuted, 1));
     assert_eq!(judged(&[&behind]), (Outcome::Refuted, 0));
     assert_eq!(best("x: best is a", &[&far], Direction::Neutral, None), None);
@@ -146,7 +146,7 @@ fn as_good_as_the_best() {
     let (ahead, level) = (around(-0.05), around(0.001));
     let judged = |margin| best("x: best is a", &[&ahead, &level], Direction::Lower, Some(margin)).unwrap();
     assert_eq!(judged(0.01), (Outcome::Equivalent, 1));
-    assert_eq!(judged(0.004), (Outcome::Undecided, 1));
+    assert_eq!(judged(0.004), (Outcome::Inconclusive, 1));
 }
 
 #[test]
@@ -154,23 +154,23 @@ fn a_rival_that_left_early_keeps_it_open() {
     let (ahead, thin) = (around(-0.05), vec![-0.2; 3]);
     let rivals = [Rival { d: &ahead }, Rival { d: &thin }];
     let verdict = judge_extreme(&extreme("x: best is a"), &rivals, Direction::Lower, None).unwrap();
-    assert_eq!((verdict.outcome, verdict.provisional, verdict.rival), (Outcome::Undecided, true, Some(1)));
+    assert_eq!((verdict.outcome, verdict.provisional, verdict.rival), (Outcome::Inconclusive, true, Some(1)));
 }
 
 #[test]
 fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
-    // n = 8 and every block ahead: 95% for one rival, not for the best of six.
+    // n = 8 and every round ahead: 95% for one rival, not for the best of six.
     let (behind, level) = (vec![0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08], around(0.0)[..8].to_vec());
     let six: Vec<&[f64]> = vec![&behind, &level, &level, &level, &level, &level];
     assert_eq!(best("x: best is a", &[&behind], Direction::Lower, None).unwrap().0, Outcome::Refuted);
-    assert_eq!(best("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Undecided);
+    assert_eq!(best("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Inconclusive);
 }
 
 #[test]
 fn what_is_refuted_counts_before_what_is_open() {
-    use Outcome::{Equivalent, Held, Refuted, Undecided};
-    assert_eq!(exit_code(&[Undecided, Refuted, Held]), ExitCode::Refuted);
-    assert_eq!(exit_code(&[Held, Undecided, Equivalent]), ExitCode::Undecided);
+    use Outcome::{Equivalent, Held, Inconclusive, Refuted};
+    assert_eq!(exit_code(&[Inconclusive, Refuted, Held]), ExitCode::Refuted);
+    assert_eq!(exit_code(&[Held, Inconclusive, Equivalent]), ExitCode::Inconclusive);
     assert_eq!(exit_code(&[Held, Equivalent]), ExitCode::Done);
     assert_eq!(exit_code(&[]), ExitCode::Done);
 }

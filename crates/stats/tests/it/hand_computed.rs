@@ -1,6 +1,6 @@
 //! A whole run whose analysis was computed by hand.
 
-use fsarena_core::cell::{Arm, StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
@@ -12,9 +12,9 @@ use fsarena_stats::analyse::analyse;
 use fsarena_stats::grid;
 use std::collections::BTreeSet;
 
-const BLOCKS: u32 = 8;
-/// Elapsed seconds of "untar", "tar" and "mkfs" in block b for arm a.
-/// The machine drifts: block b takes (1 + b) times as long as block 0, for every arm.
+const ROUNDS: u32 = 8;
+/// Elapsed seconds of "untar", "tar" and "mkfs" in round b for variant a.
+/// The machine drifts: round b takes (1 + b) times as long as round 0, for every variant.
 const UNTAR: [f64; 3] = [2.0, 3.0, 2.5];
 const TAR: [f64; 3] = [4.0, 2.0, 4.0];
 const MKFS: [f64; 3] = [0.5, 0.5, 0.25];
@@ -27,7 +27,7 @@ fn plan() -> Plan {
         scale: Scale::Tiny,
         seed: 1,
         claims: vec![],
-        round: None,
+        stage: None,
         factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),
         device: DevicePlan {
             backing: Backing::Loop { path: None },
@@ -37,41 +37,41 @@ fn plan() -> Plan {
             other_fs: "ext4".into(),
             other_dir: None,
         },
-        stop: StopPlan { blocks: BLOCKS, ..StopPlan::default() },
+        stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         settle: SettlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },
-        arms: vec![],
+        variants: vec![],
         workloads: vec![],
     }
 }
 
-/// In block 1 arm 2 (btrfs) fails before "tar", and it never runs again.
+/// In round 1 variant 2 (btrfs) fails before "tar", and it never runs again.
 fn record() -> RunRecord {
-    let step = |name: &str, in_composite| StepInfo {
-        id: StepId::new(name),
+    let task = |name: &str, in_composite| TaskInfo {
+        id: TaskId::new(name),
         title: name.into(),
         number: None,
         in_composite,
     };
-    let steps = vec![step("mkfs", false), step("untar", true), step("tar", true)];
+    let tasks = vec![task("mkfs", false), task("untar", true), task("tar", true)];
     let (mut cells, mut samples) = (Vec::new(), SampleTable { values: vec![vec![]], ..Default::default() });
-    for block in 0..BLOCKS {
-        for arm in 0..3 {
-            let failed = arm == 2 && block == 1;
-            if arm == 2 && block > 1 {
+    for round in 0..ROUNDS {
+        for variant in 0..3 {
+            let failed = variant == 2 && round == 1;
+            if variant == 2 && round > 1 {
                 continue;
             }
             let outcome = if failed { Outcome::Failed { why: "no space".into() } } else { Outcome::Done };
-            for (step, seconds) in [MKFS, UNTAR, TAR].iter().enumerate().take(if failed { 2 } else { 3 }) {
+            for (task, seconds) in [MKFS, UNTAR, TAR].iter().enumerate().take(if failed { 2 } else { 3 }) {
                 samples.cell.push(cells.len() as u32);
-                samples.step.push(step as u32);
+                samples.task.push(task as u32);
                 samples.started_at.push(0.0);
-                samples.values[0].push(seconds[arm] * f64::from(1 + block) * 1e9);
+                samples.values[0].push(seconds[variant] * f64::from(1 + round) * 1e9);
             }
             cells.push(CellRecord {
-                id: format!("{block}-{arm}"),
-                block,
-                position: arm as u32,
-                arm,
+                id: format!("{round}-{variant}"),
+                round,
+                position: variant as u32,
+                variant,
                 workload: "tasks".into(),
                 outcome,
                 host: 0,
@@ -80,7 +80,7 @@ fn record() -> RunRecord {
             });
         }
     }
-    let arm = |name: &str| Arm { name: name.into(), levels: Default::default() };
+    let variant = |name: &str| Variant { name: name.into(), levels: Default::default() };
     RunRecord {
         id: "r1".into(),
         version: "0".into(),
@@ -89,8 +89,8 @@ fn record() -> RunRecord {
         status: RunStatus { complete: true, why: "done".into() },
         plan: plan(),
         hosts: vec![Host::default()],
-        arms: vec![arm("ext4"), arm("xfs"), arm("btrfs")],
-        steps,
+        variants: vec![variant("ext4"), variant("xfs"), variant("btrfs")],
+        tasks,
         readings: vec![MetricInfo {
             id: "elapsed_ns".into(),
             unit: Unit::Nanoseconds,
@@ -110,53 +110,56 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn steps_totals_and_winners() {
+fn tasks_totals_and_winners() {
     let analysis = analyse(&record(), "elapsed").unwrap();
     assert!(!analysis.provisional());
-    assert_eq!(analysis.grid.blocks, (0..8).collect::<Vec<_>>());
-    let untar = &analysis.steps[1].comparison;
+    assert_eq!(analysis.grid.rounds, (0..8).collect::<Vec<_>>());
+    let untar = &analysis.tasks[1].comparison;
     // 2(1+b) over b = 0…7 has the median 2 × 4.5.
-    near(untar.arms[0].median.unwrap(), 9.0);
-    // Within each block xfs takes 3/2 of ext4, whatever the drift.
-    let ratio = untar.arms[1].ratio.unwrap();
+    near(untar.variants[0].median.unwrap(), 9.0);
+    // Within each round xfs takes 3/2 of ext4, whatever the drift.
+    let ratio = untar.variants[1].ratio.unwrap();
     near(ratio.value, 1.5);
     near(ratio.low, 1.5);
     near(ratio.high, 1.5);
     assert_eq!(untar.winner(), Some(0));
-    // btrfs has two blocks: 1.25 of ext4 in both, but nothing is decided about it.
-    near(untar.arms[2].ratio.unwrap().value, 1.25);
-    assert!(untar.arms[2].ratio.unwrap().provisional);
+    // btrfs has two rounds: 1.25 of ext4 in both, but nothing is decided about it.
+    near(untar.variants[2].ratio.unwrap().value, 1.25);
+    assert!(untar.variants[2].ratio.unwrap().provisional);
     assert_eq!(untar.thin(), [2]);
     // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
-    assert_eq!(untar.arms.iter().map(|arm| arm.letters.as_str()).collect::<Vec<_>>(), ["a", "b", "ab"]);
+    assert_eq!(
+        untar.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(),
+        ["a", "b", "ab"]
+    );
 }
 
 #[test]
-fn the_composite_needs_every_step() {
+fn the_composite_needs_every_task() {
     let analysis = analyse(&record(), "elapsed").unwrap();
     let overall = analysis.overall.unwrap();
-    assert_eq!(overall.steps, 2);
+    assert_eq!(overall.tasks, 2);
     let total = overall.total.as_ref().unwrap();
-    // (3+2)/(2+4) = 5/6 in each block: xfs wins the sum.
+    // (3+2)/(2+4) = 5/6 in each round: xfs wins the sum.
     assert_eq!(total.comparison.winner(), Some(1));
-    near(total.comparison.arms[0].ratio.unwrap().value, 6.0 / 5.0);
-    near(total.comparison.arms[0].median.unwrap(), 6.0 * 4.5);
-    // btrfs has one whole block and one that lacks "tar".
+    near(total.comparison.variants[0].ratio.unwrap().value, 6.0 / 5.0);
+    near(total.comparison.variants[0].median.unwrap(), 6.0 * 4.5);
+    // btrfs has one whole round and one that lacks "tar".
     assert_eq!(total.left_out, [0, 0, 1]);
-    assert_eq!(total.comparison.arms[2].blocks, 1);
-    near(total.comparison.arms[2].ratio.unwrap().value, 6.5 / 5.0);
+    assert_eq!(total.comparison.variants[2].rounds, 1);
+    near(total.comparison.variants[2].ratio.unwrap().value, 6.5 / 5.0);
     // Geometric: √(2·4) against √(3·2).
-    near(overall.geometric.comparison.arms[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
+    near(overall.geometric.comparison.variants[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
     assert!(overall.without_drops.is_none());
 }
 
 #[test]
-fn a_dropped_block_is_out_and_its_effect_is_told() {
+fn a_dropped_round_is_out_and_its_effect_is_told() {
     let mut record = record();
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analyse(&record, "elapsed").unwrap();
-    assert_eq!((analysis.grid.blocks.len(), analysis.dropped.as_slice()), (7, &[3][..]));
-    // Seven blocks decide nothing; with the dropped one there would be a verdict.
+    assert_eq!((analysis.grid.rounds.len(), analysis.dropped.as_slice()), (7, &[3][..]));
+    // Seven rounds decide nothing; with the dropped one there would be a verdict.
     assert!(analysis.provisional());
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.total.as_ref().unwrap().comparison.winner(), None);
@@ -164,49 +167,49 @@ fn a_dropped_block_is_out_and_its_effect_is_told() {
 }
 
 #[test]
-fn repeats_in_one_block_count_once() {
+fn repeats_in_one_round_count_once() {
     let mut record = record();
     let rows = record.samples.len();
     for row in 0..rows {
         record.samples.cell.push(record.samples.cell[row]);
-        record.samples.step.push(record.samples.step[row]);
+        record.samples.task.push(record.samples.task[row]);
         record.samples.started_at.push(0.0);
         let value = record.samples.values[0][row];
         record.samples.values[0].push(3.0 * value);
     }
     let analysis = analyse(&record, "elapsed").unwrap();
-    // The mean of 1 and 3 times the value; as many blocks as before.
-    near(analysis.steps[1].comparison.arms[0].median.unwrap(), 18.0);
-    assert_eq!(analysis.steps[1].comparison.arms[1].ratio.unwrap().blocks, 8);
+    // The mean of 1 and 3 times the value; as many rounds as before.
+    near(analysis.tasks[1].comparison.variants[0].median.unwrap(), 18.0);
+    assert_eq!(analysis.tasks[1].comparison.variants[1].ratio.unwrap().rounds, 8);
 }
 
 #[test]
 fn metrics_without_data_and_unknown_ones() {
     let analysis = analyse(&record(), "durable").unwrap();
-    assert!(analysis.steps.is_empty() && analysis.overall.is_none() && analysis.provisional());
+    assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = analyse(&record(), "speed").unwrap_err().to_string();
     assert_eq!(error, "run r1 has no metric `speed`; `fsarena list metrics` names them all");
 }
 
 #[test]
-fn by_block_is_the_grid_in_another_order() {
+fn by_round_is_the_grid_in_another_order() {
     let mut record = record();
-    // "untar" once more in the first block of ext4: one observation, the mean of both.
+    // "untar" once more in the first round of ext4: one observation, the mean of both.
     let samples = &mut record.samples;
     samples.cell.push(0);
-    samples.step.push(1);
+    samples.task.push(1);
     samples.started_at.push(0.0);
     samples.values[0].push(4e9);
     let (left_out, rows) = (BTreeSet::from([3]), &record.samples.values[0]);
     let grid = grid::grid(&record, rows, &left_out);
-    let arms = grid::by_block(&record, rows, &left_out);
-    assert_eq!((grid.blocks.len(), arms[0][1]), (7, 3e9));
-    let steps = record.steps.len();
-    for (step, of_step) in grid.values.iter().enumerate() {
-        for (arm, values) in of_step.iter().enumerate() {
-            let other: Vec<f64> = (0..7).map(|column| arms[arm][column * steps + step]).collect();
+    let variants = grid::by_round(&record, rows, &left_out);
+    assert_eq!((grid.rounds.len(), variants[0][1]), (7, 3e9));
+    let tasks = record.tasks.len();
+    for (task, of_task) in grid.values.iter().enumerate() {
+        for (variant, values) in of_task.iter().enumerate() {
+            let other: Vec<f64> = (0..7).map(|column| variants[variant][column * tasks + task]).collect();
             // NaN is not equal to itself.
-            assert_eq!(format!("{values:?}"), format!("{other:?}"), "step {step}, arm {arm}");
+            assert_eq!(format!("{values:?}"), format!("{other:?}"), "task {task}, variant {variant}");
         }
     }
 }

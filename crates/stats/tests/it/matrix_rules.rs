@@ -21,23 +21,23 @@ fn sound(size: u64, threads: u32) -> f64 {
     (waits.powi(-4) + moving.powi(4)).powf(-0.25)
 }
 
-/// One planted cell: which arm, mode, size and threads have what share of the sound value.
+/// One planted cell: which variant, mode, size and threads have what share of the sound value.
 type Share = fn(&str, &str, u64, u32) -> f64;
 
-fn rows(arms: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, blocks: u32) -> Vec<Row> {
+fn rows(variants: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, rounds: u32) -> Vec<Row> {
     let mut rows = Vec::new();
-    for arm in arms {
+    for variant in variants {
         for mode in MODES {
             for size in SIZES {
                 for threads in THREADS {
-                    let value = sound(size, threads) * share(arm, mode, size, threads);
+                    let value = sound(size, threads) * share(variant, mode, size, threads);
                     rows.push(Row {
-                        arm: arm.to_string(),
-                        raw: *arm == "device",
+                        variant: variant.to_string(),
+                        raw: *variant == "device",
                         mode: mode.to_string(),
                         block_size: size,
                         threads,
-                        iops: (0..blocks).map(|block| Some(value * noise(block))).collect(),
+                        iops: (0..rounds).map(|round| Some(value * noise(round))).collect(),
                         client_bound: false,
                     });
                 }
@@ -48,8 +48,8 @@ fn rows(arms: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, blocks:
 }
 
 /// One value a cell, without noise.
-fn table(arms: &[&str], share: Share) -> Matrix {
-    Matrix::new(&rows(arms, share, &mut |_| 1.0, 1)).unwrap()
+fn table(variants: &[&str], share: Share) -> Matrix {
+    Matrix::new(&rows(variants, share, &mut |_| 1.0, 1)).unwrap()
 }
 
 fn rules(finding: &Finding) -> Vec<Rule> {
@@ -72,10 +72,10 @@ fn grid(sizes: &[u64], threads: &[u32]) -> BTreeSet<(u64, u32)> {
 
 #[test]
 fn a_sound_matrix_gives_nothing() {
-    for arms in [vec!["a"], vec!["a", "b", "c"], vec!["a", "b", "device"]] {
-        let matrix = table(&arms, |arm, _, _, _| if arm == "b" { 0.9 } else { 1.0 });
+    for variants in [vec!["a"], vec!["a", "b", "c"], vec!["a", "b", "device"]] {
+        let matrix = table(&variants, |variant, _, _, _| if variant == "b" { 0.9 } else { 1.0 });
         for device in [None, Some(DEVICE)] {
-            assert_eq!(analyse(&matrix, device).findings, [], "{arms:?} {device:?}");
+            assert_eq!(analyse(&matrix, device).findings, [], "{variants:?} {device:?}");
         }
     }
 }
@@ -93,8 +93,8 @@ fn a_saturated_matrix_gives_nothing() {
 
 #[test]
 fn sequential_below_random_is_one_region() {
-    let matrix = table(&["a", "b"], |arm, mode, size, threads| {
-        if (arm, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
+    let matrix = table(&["a", "b"], |variant, mode, size, threads| {
+        if (variant, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
     });
     let analysis = analyse(&matrix, Some(DEVICE));
     let finding = only(&analysis);
@@ -107,8 +107,8 @@ fn sequential_below_random_is_one_region() {
 #[test]
 fn a_collapse_reaches_as_far_as_the_loss_lasts() {
     // 512 B to 2 KiB lose 60% from 8 to 16 threads, and gain nothing further; random is as bad.
-    let matrix = table(&["a", "b", "c"], |arm, mode, size, threads| {
-        let hit = arm == "a" && mode.ends_with("rd") && size <= 2048 && threads >= 16;
+    let matrix = table(&["a", "b", "c"], |variant, mode, size, threads| {
+        let hit = variant == "a" && mode.ends_with("rd") && size <= 2048 && threads >= 16;
         if hit { 0.4 * sound(size, 8) / sound(size, threads) } else { 1.0 }
     });
     let analysis = analyse(&matrix, Some(DEVICE));
@@ -140,8 +140,8 @@ fn a_lone_dip_of_a_published_table_is_not_claimed_and_a_deep_one_is() {
 #[test]
 fn small_blocks_that_collapse_are_one_finding_with_its_border() {
     // Under 4 KiB every request costs what a 4 KiB one costs, tenfold.
-    let matrix = table(&["a", "b", "c"], |arm, mode, size, threads| {
-        let hit = arm == "c" && mode.ends_with("wr") && size < 4096;
+    let matrix = table(&["a", "b", "c"], |variant, mode, size, threads| {
+        let hit = variant == "c" && mode.ends_with("wr") && size < 4096;
         if hit { 0.1 * sound(4096, threads) / sound(size, threads) } else { 1.0 }
     });
     let analysis = analyse(&matrix, Some(DEVICE));
@@ -156,8 +156,8 @@ fn small_blocks_that_collapse_are_one_finding_with_its_border() {
 
 #[test]
 fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
-    let cached: Share = |arm, mode, size, threads| {
-        let hit = arm == "b" && mode == "rndrd" && size < 2048;
+    let cached: Share = |variant, mode, size, threads| {
+        let hit = variant == "b" && mode == "rndrd" && size < 2048;
         if hit { DEVICE / size as f64 / sound(size, threads) } else { 1.0 }
     };
     let matrix = table(&["a", "b"], cached);
@@ -169,19 +169,19 @@ fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
     };
     let analysis = analyse(&matrix, Some(DEVICE));
     high(&analysis);
-    // The other arm is not blamed for being slower than a cache.
+    // The other variant is not blamed for being slower than a cache.
     assert!(
         analysis
             .findings
             .iter()
-            .all(|f| matrix.arms[f.arm].name == "b" || !rules(f).contains(&Rule::FarBehind))
+            .all(|f| matrix.variants[f.variant].name == "b" || !rules(f).contains(&Rule::FarBehind))
     );
 }
 
 #[test]
 fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
-    let matrix = table(&["a", "b"], |arm, mode, size, threads| {
-        if (arm, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
+    let matrix = table(&["a", "b"], |variant, mode, size, threads| {
+        if (variant, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
     });
     let analysis = analyse(&matrix, Some(DEVICE));
     let finding = only(&analysis);
@@ -199,7 +199,7 @@ fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
 #[test]
 fn the_bare_device_is_ceiling_and_excuse() {
     // Reads above the device, and writes under 70% of it.
-    let matrix = table(&["a", "device"], |arm, mode, _, _| match (arm, mode) {
+    let matrix = table(&["a", "device"], |variant, mode, _, _| match (variant, mode) {
         ("a", "seqrd") => 1.2,
         ("a", "seqwr" | "rndwr") => 0.6,
         _ => 1.0,
@@ -242,40 +242,43 @@ fn clean_runs_with_noise_raise_no_flags() {
     let mut noise = Noise(7);
     let mut flagged = 0;
     for run in 0..200 {
-        // With another arm or the bare device beside it, with a stated ceiling and without.
-        let arms = if run % 2 == 0 { ["a", "b"] } else { ["a", "device"] };
+        // With another variant or the bare device beside it, with a stated ceiling and without.
+        let variants = if run % 2 == 0 { ["a", "b"] } else { ["a", "device"] };
         let device = (run % 4 < 2).then_some(DEVICE);
-        let matrix = Matrix::new(&rows(&arms, |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
+        let matrix = Matrix::new(&rows(&variants, |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
         flagged += usize::from(!analyse(&matrix, device).findings.is_empty());
     }
     assert!(flagged <= 20, "{flagged} of 200 clean runs");
 }
 
 #[test]
-fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_blocks() {
-    let locked: Share = |arm, mode, size, threads| {
-        let hit = (arm, mode) == ("a", "seqwr") && size <= 2048;
+fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
+    let locked: Share = |variant, mode, size, threads| {
+        let hit = (variant, mode) == ("a", "seqwr") && size <= 2048;
         if hit { sound(size, 1) / sound(size, threads) } else { 1.0 }
     };
     let mut noise = Noise(11);
-    // Blocks differ by up to three times: only differences within a block are sound.
-    let mut drift = |block: u32| noise.factor(0.02) * (1.0 + f64::from(block) / 4.0);
+    // Rounds differ by up to three times: only differences within a round are sound.
+    let mut drift = |round: u32| noise.factor(0.02) * (1.0 + f64::from(round) / 4.0);
     let first = Matrix::new(&rows(&["a", "b"], locked, &mut drift, 8)).unwrap();
     let mut analysis = analyse(&first, None);
     let finding = only(&analysis);
-    assert_eq!((finding.standing, first.arms[finding.arm].name.as_str()), (Standing::Unconfirmed, "a"));
+    assert_eq!(
+        (finding.standing, first.variants[finding.variant].name.as_str()),
+        (Standing::Unconfirmed, "a")
+    );
 
     let wanted = rerun(&analysis.findings);
     assert!(wanted.len() >= 2 && wanted.len() < 20, "{}", wanted.len());
-    let fresh = |share: Share, drift: &mut dyn FnMut(u32) -> f64, blocks| {
-        let mut rows = rows(&["b", "a"], share, &mut |block| drift(block), blocks);
+    let fresh = |share: Share, drift: &mut dyn FnMut(u32) -> f64, rounds| {
+        let mut rows = rows(&["b", "a"], share, &mut |round| drift(round), rounds);
         rows.retain(|r| {
-            first.find(&r.arm, &r.mode, r.block_size, r.threads).is_some_and(|at| wanted.contains(&at))
+            first.find(&r.variant, &r.mode, r.block_size, r.threads).is_some_and(|at| wanted.contains(&at))
         });
         Matrix::new(&rows).unwrap()
     };
     confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 7));
-    assert_eq!(analysis.findings[0].standing, Standing::Unconfirmed, "seven blocks decide nothing");
+    assert_eq!(analysis.findings[0].standing, Standing::Unconfirmed, "seven rounds decide nothing");
     confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 8));
     assert_eq!(analysis.findings[0].standing, Standing::Confirmed);
     confirm(&mut analysis.findings, &first, &fresh(|_, _, _, _| 1.0, &mut drift, 8));
@@ -286,7 +289,7 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_blocks() {
 fn holes_and_single_cells_do_no_harm() {
     let mut rows = rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| 1.0, 1);
     rows.retain(|r| {
-        !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.arm == "b"
+        !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.variant == "b"
     });
     rows[5].iops = vec![None];
     assert_eq!(analyse(&Matrix::new(&rows).unwrap(), None).findings, []);

@@ -14,9 +14,10 @@ fn engel() -> Matrix {
         .lines()
         .skip(1)
         .map(|line| {
-            let [arm, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
+            let [variant, mode, size, threads, iops] =
+                line.split(',').collect::<Vec<_>>().try_into().unwrap();
             Row {
-                arm: arm.to_string(),
+                variant: variant.to_string(),
                 raw: false,
                 mode: mode.to_string(),
                 block_size: size.parse().unwrap(),
@@ -29,7 +30,7 @@ fn engel() -> Matrix {
     Matrix::new(&rows).unwrap()
 }
 
-/// Arm, mode, the rule that comes first, the bytes of the smallest and the largest block, cells.
+/// Variant, mode, the rule that comes first, the bytes of the smallest and the largest round, cells.
 type Line<'a> = (&'a str, &'a str, Rule, u64, u64, usize);
 
 fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
@@ -37,7 +38,7 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
         let cells = finding.cells();
         let sizes: Vec<u64> = cells.iter().map(|at| matrix.sizes[at.size]).collect();
         (
-            matrix.arms[finding.arm].name.as_str(),
+            matrix.variants[finding.variant].name.as_str(),
             matrix.modes[finding.mode].name.as_str(),
             finding.first().rule,
             *sizes.iter().min().unwrap(),
@@ -76,7 +77,7 @@ fn the_tables_give_these_and_no_others() {
     ];
     assert_eq!(lines(&matrix, &analysis.findings), expected);
     assert!(analysis.findings.iter().all(|finding| finding.standing == Standing::Table));
-    assert_eq!(analysis.blocks, 1);
+    assert_eq!(analysis.rounds, 1);
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
         let analysis = analyse(&matrix, device);
         lines(&matrix, &analysis.findings)
             .into_iter()
-            .map(|(arm, mode, rule, ..)| (arm, mode, rule))
+            .map(|(variant, mode, rule, ..)| (variant, mode, rule))
             .collect()
     };
     let (with, without) = (names(Some(DEVICE)), names(None));
@@ -100,8 +101,9 @@ fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
 fn figures_that_a_reader_can_look_up() {
     let matrix = engel();
     let analysis = analyse(&matrix, Some(DEVICE));
-    let find = |arm: &str, mode: &str, rule| {
-        let named = |f: &&Finding| matrix.arms[f.arm].name == arm && matrix.modes[f.mode].name == mode;
+    let find = |variant: &str, mode: &str, rule| {
+        let named =
+            |f: &&Finding| matrix.variants[f.variant].name == variant && matrix.modes[f.mode].name == mode;
         let mut parts = analysis.findings.iter().filter(named).flat_map(|finding| &finding.parts);
         parts.find(|part| part.rule == rule).unwrap()
     };

@@ -6,11 +6,11 @@ use fsarena_core::event::Outcome;
 use fsarena_core::exit::{ExitCode, Exits};
 use proptest::prelude::*;
 
-/// A run of two blocks, closed.
+/// A run of two rounds, closed.
 fn stored(root: &std::path::Path) -> RunDir {
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = writer(root, &plan);
-    for cell in (0..2).flat_map(|block| cells(&plan, block)) {
+    for cell in (0..2).flat_map(|round| cells(&plan, round)) {
         run_cell(&mut writer, &cell, Outcome::Done);
     }
     run
@@ -28,7 +28,7 @@ fn columns_hold_what_was_measured() {
     let root = tempfile::tempdir().unwrap();
     let record = read(&stored(root.path())).unwrap();
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
-    assert_eq!(record.samples.step, [0, 1, 0, 1, 0, 1, 0, 1]);
+    assert_eq!(record.samples.task, [0, 1, 0, 1, 0, 1, 0, 1]);
     let (info, elapsed) = record.metric("elapsed_ns").unwrap();
     assert_eq!(
         (info.unit.suffix(), elapsed.into_owned()),
@@ -57,23 +57,24 @@ fn broken_rows_are_told_with_their_table() {
         )
     };
     let value = loose("value", "sample, metric, value");
-    let cell = loose("cell", "id, hash, block, position, arm, workload, outcome, host, started_at, spent");
+    let cell =
+        loose("cell", "id, hash, round, position, variant, workload, outcome, host, started_at, spent");
     let metric = loose("metric", "id, name, unit, direction, help");
     for (sql, words) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
         (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
         (value.clone(), "missing key in table value"),
-        (format!("{cell} UPDATE cell SET block = -1"), "out of range in table cell"),
+        (format!("{cell} UPDATE cell SET round = -1"), "out of range in table cell"),
         (format!("{cell} UPDATE cell SET hash = x'ff'"), "not text in table cell"),
         (format!("{cell} UPDATE cell SET hash = CAST(x'ff' AS TEXT)"), "not UTF-8 in table cell"),
         (format!("{metric} UPDATE metric SET help = NULL"), "missing text in table metric"),
-        ("UPDATE cell SET block = 5000000000".into(), "out of range in table cell"),
+        ("UPDATE cell SET round = 5000000000".into(), "out of range in table cell"),
         ("UPDATE cell SET outcome = '{'".into(), "JSON"),
         ("UPDATE metric SET unit = 'miles'".into(), "unknown word 'miles'"),
         ("UPDATE value SET sample = sample + 100".into(), "row that is not there in table value"),
         ("UPDATE value SET metric = metric + 100".into(), "row that is not there in table value"),
         ("UPDATE sample SET cell = 77".into(), "row that is not there in table sample"),
-        ("DELETE FROM arm".into(), "row that is not there in table cell"),
+        ("DELETE FROM variant".into(), "row that is not there in table cell"),
         ("DELETE FROM run".into(), "table run is empty"),
         ("ALTER TABLE value RENAME COLUMN metric TO m".into(), "no such column"),
         ("DROP TABLE note".into(), "no such table"),
@@ -133,7 +134,7 @@ proptest! {
             }
         }
         std::fs::write(run.database(), bytes).unwrap();
-        for outcome in [read(&run).map(drop), crate::done_cells(&run).map(drop), crate::dead_arms(&run).map(drop)] {
+        for outcome in [read(&run).map(drop), crate::done_cells(&run).map(drop), crate::dead_variants(&run).map(drop)] {
             if let Err(error) = outcome {
                 prop_assert_eq!(error.exit_code(), ExitCode::Usage);
                 prop_assert!(error.to_string().contains("run.db"));

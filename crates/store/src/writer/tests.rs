@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use crate::{dead_arms, done_cells, read};
+use crate::{dead_variants, done_cells, read};
 use fsarena_core::event::NoteKind;
 use fsarena_core::metric::TIMER;
 
@@ -28,20 +28,21 @@ fn every_event_comes_back() {
     let (run, mut writer) = writer(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
     let id = cell.id();
-    let arms = vec!["ext4".to_string(), "xfs".to_string()];
-    let note = Note::new(NoteKind::SettleTimeout, "slow").arm(&cell.arm.name).step("untar").fix("wait");
+    let variants = vec!["ext4".to_string(), "xfs".to_string()];
+    let note =
+        Note::new(NoteKind::SettleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
     let events = [
         Event::RunStarted {
-            blocks: 8,
-            arms: arms.clone(),
-            steps_per_cell: 1,
+            rounds: 8,
+            variants: variants.clone(),
+            tasks_per_cell: 1,
             already_done: 0,
             budget_s: None,
         },
         Event::Note(Note::new(NoteKind::Fairness, "unfair")),
         Event::Command(command("losetup")),
-        Event::BlockStarted { block: 0, order: arms },
-        Event::Note(Note::new(NoteKind::Remark, "in the block")),
+        Event::RoundStarted { round: 0, order: variants },
+        Event::Note(Note::new(NoteKind::Remark, "in the round")),
         Event::CellStarted { cell: cell.clone() },
         inside(&id, CellEvent::Phase { name: "mkfs".into() }),
         inside(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
@@ -51,8 +52,8 @@ fn every_event_comes_back() {
         inside(&id, CellEvent::Spent { what: "settle".into(), ns: 7 }),
         inside(&id, CellEvent::Spent { what: "timed".into(), ns: 6 }),
         Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
-        Event::BlockFinished { block: 0 },
-        Event::RunFinished { why: "all blocks done".into(), complete: true },
+        Event::RoundFinished { round: 0 },
+        Event::RunFinished { why: "all rounds done".into(), complete: true },
     ];
     for event in &events {
         writer.apply(event).unwrap();
@@ -61,21 +62,24 @@ fn every_event_comes_back() {
 
     let record = read(&run).unwrap();
     assert_eq!((record.id, record.version, record.plan), (run.id(), "0.1.0".into(), plan));
-    assert_eq!((record.status.complete, record.status.why.as_str()), (true, "all blocks done"));
+    assert_eq!((record.status.complete, record.status.why.as_str()), (true, "all rounds done"));
     assert!(record.started.ends_with('Z') && record.ended >= record.started);
     assert_eq!(record.commands, 4);
     assert_eq!(record.hosts, [host("b1")]);
-    assert_eq!(record.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
-    assert_eq!(record.steps, [sample("untar", 0.0).step]);
+    assert_eq!(
+        record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
+        ["ext4", "xfs"]
+    );
+    assert_eq!(record.tasks, [sample("untar", 0.0).task]);
     let stored = &record.cells[0];
-    assert_eq!((&stored.id, stored.block, stored.position), (&id.0, 0, 0));
-    assert_eq!(record.arms[stored.arm], cell.arm);
+    assert_eq!((&stored.id, stored.round, stored.position), (&id.0, 0, 0));
+    assert_eq!(record.variants[stored.variant], cell.variant);
     assert_eq!((stored.workload.as_str(), &stored.outcome, stored.host), ("tasks", &Outcome::Done, 0));
     assert!(stored.started_at > 1.7e9);
     assert_eq!(stored.spent[0].0, "total");
     assert_eq!(stored.spent[1..], [("timed".into(), 11), ("settle".into(), 7)]);
     assert_eq!(
-        (record.samples.cell, record.samples.step, record.samples.started_at),
+        (record.samples.cell, record.samples.task, record.samples.started_at),
         (vec![0], vec![0], vec![1e9])
     );
     let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
@@ -85,7 +89,7 @@ fn every_event_comes_back() {
     assert!(record.samples.values[1][0].is_nan(), "a reading that was not taken is NaN");
     let expected = [
         (None, Note::new(NoteKind::Fairness, "unfair")),
-        (Some(0), Note::new(NoteKind::Remark, "in the block")),
+        (Some(0), Note::new(NoteKind::Remark, "in the round")),
         (Some(0), note),
     ];
     assert_eq!(record.notes, expected);
@@ -131,9 +135,11 @@ fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
     assert_eq!(record.cells[0].outcome, Outcome::Failed { why: "cp said no".into() });
     assert_eq!(done_cells(&run).unwrap().len(), 0);
-    assert_eq!(dead_arms(&run).unwrap(), [(second.arm.name.clone(), 0)].into());
-    writer.apply(&Event::Note(Note::new(NoteKind::ArmFailed, "gone").arm(&first.arm.name))).unwrap();
-    assert_eq!(dead_arms(&run).unwrap().len(), 2);
+    assert_eq!(dead_variants(&run).unwrap(), [(second.variant.name.clone(), 0)].into());
+    writer
+        .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))
+        .unwrap();
+    assert_eq!(dead_variants(&run).unwrap().len(), 2);
 }
 
 #[test]
@@ -168,7 +174,7 @@ fn a_resumed_run_is_not_complete_any_more() {
     let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
     writer.apply(&Event::RunFinished { why: "time is up".into(), complete: false }).unwrap();
     let started =
-        Event::RunStarted { blocks: 1, arms: vec![], steps_per_cell: 0, already_done: 0, budget_s: None };
+        Event::RunStarted { rounds: 1, variants: vec![], tasks_per_cell: 0, already_done: 0, budget_s: None };
     writer.apply(&started).unwrap();
     drop(writer);
     assert_eq!(read(&run).unwrap().status.why, "interrupted");

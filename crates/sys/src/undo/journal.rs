@@ -16,7 +16,7 @@ pub(super) enum Line {
     /// Who keeps it. Always the first line.
     Owner(Owner),
     /// Something is about to be set up, or more is known of it.
-    Arm { id: u64, how: Undo },
+    Variant { id: u64, how: Undo },
     /// It is undone.
     Done { id: u64 },
 }
@@ -110,10 +110,10 @@ impl Journal {
     ///
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
-    pub fn arm(&self, how: Undo) -> Result<Armed, Error> {
+    pub fn variant(&self, how: Undo) -> Result<Armed, Error> {
         let mut open = self.open();
         let id = open.next;
-        open.append(&Line::Arm { id, how: how.clone() })?;
+        open.append(&Line::Variant { id, how: how.clone() })?;
         open.next += 1;
         open.left += 1;
         Ok(Armed { journal: self.clone(), id, how, live: true })
@@ -195,7 +195,7 @@ impl Armed {
     /// # Errors
     /// Where the journal cannot be written.
     pub fn refine(&mut self, how: Undo) -> Result<(), Error> {
-        self.journal.open().append(&Line::Arm { id: self.id, how: how.clone() })?;
+        self.journal.open().append(&Line::Variant { id: self.id, how: how.clone() })?;
         self.how = how;
         Ok(())
     }
@@ -232,7 +232,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
-        let armed = journal.arm(Undo::RemoveTree { path: tree.clone() }).unwrap();
+        let armed = journal.variant(Undo::RemoveTree { path: tree.clone() }).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
         armed.undo().unwrap();
@@ -248,7 +248,7 @@ mod tests {
         let journal = Journal::create(state.path(), "").unwrap();
         for kept in [false, true] {
             let path = state.path().join("dir");
-            let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+            let armed = journal.variant(Undo::RemoveTree { path: path.clone() }).unwrap();
             std::fs::create_dir(&path).unwrap();
             if kept {
                 armed.forget().unwrap();
@@ -267,7 +267,7 @@ mod tests {
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        drop(journal.arm(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal.variant(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
@@ -279,6 +279,6 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.arm(Undo::Unmount { target: path }).is_err());
+        assert!(journal.variant(Undo::Unmount { target: path }).is_err());
     }
 }

@@ -164,7 +164,7 @@ fn parse(bytes: &[u8]) -> (Option<Owner>, Vec<(u64, Undo)>) {
         match line {
             Line::Owner(found) => owner = Some(found),
             Line::Done { id } => left.retain(|(known, _)| *known != id),
-            Line::Arm { id, how } => match left.iter_mut().find(|(known, _)| *known == id) {
+            Line::Variant { id, how } => match left.iter_mut().find(|(known, _)| *known == id) {
                 Some(known) => known.1 = how,
                 None => left.push((id, how)),
             },
@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(&path, "data").unwrap();
         let meta = path.metadata().unwrap();
         let how = Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) };
-        (path, Line::Arm { id: 0, how })
+        (path, Line::Variant { id: 0, how })
     }
 
     fn here() -> String {
@@ -211,7 +211,7 @@ mod tests {
     fn what_a_dead_process_left_is_removed_even_after_a_cut_line() {
         let state = tempfile::tempdir().unwrap();
         let (image, line) = image(state.path());
-        let journal = dead(state.path(), &here(), &[line], "{\"arm\":{\"id\":1,\"ho");
+        let journal = dead(state.path(), &here(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut said = vec![];
         let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0 });
@@ -236,7 +236,7 @@ mod tests {
         dead(
             state.path(),
             "another boot",
-            &[Line::Arm { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
+            &[Line::Variant { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
             "",
         );
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
@@ -249,7 +249,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
-        let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+        let armed = journal.variant(Undo::RemoveTree { path: path.clone() }).unwrap();
         std::fs::create_dir(&path).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
@@ -259,16 +259,16 @@ mod tests {
 
     #[test]
     fn the_order_is_processes_first_then_backwards() {
-        let arm = |id, how| serde_json::to_string(&Line::Arm { id, how }).unwrap();
+        let variant = |id, how| serde_json::to_string(&Line::Variant { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (Undo::Detach { image: "/i".into() }, Undo::Unmount { target: "/m".into() });
         let text = [
-            arm(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
-            arm(0, Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) }),
-            arm(1, kill.clone()),
-            arm(2, detach.clone()),
-            arm(3, unmount.clone()),
-            arm(4, Undo::RemoveTree { path: "/t".into() }),
+            variant(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
+            variant(0, Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) }),
+            variant(1, kill.clone()),
+            variant(2, detach.clone()),
+            variant(3, unmount.clone()),
+            variant(4, Undo::RemoveTree { path: "/t".into() }),
             serde_json::to_string(&Line::Done { id: 4 }).unwrap(),
         ];
         let (_, left) = parse(text.join("\n").as_bytes());

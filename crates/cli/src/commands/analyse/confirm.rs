@@ -1,9 +1,9 @@
-//! The worst cells again, on fresh blocks.
+//! The worst cells again, on fresh rounds.
 
 use super::Args;
 use crate::commands::run;
 use crate::failure::Failure;
-use fsarena_core::cell::{Arm, WorkloadPlan};
+use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::matrix::expand;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
@@ -14,26 +14,27 @@ use fsarena_stats::matrix::confirm::rerun;
 use fsarena_stats::matrix::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the seed of a run is mixed with for its fresh blocks.
+/// What the seed of a run is mixed with for its fresh rounds.
 const FRESH: u64 = 0xF2E5;
 
-/// Runs the cells that decide over the findings on fresh blocks, as a run of its own.
+/// Runs the cells that decide over the findings on fresh rounds, as a run of its own.
 pub fn fresh(
     args: &Args,
     record: &RunRecord,
     matrix: &Matrix,
     findings: &[Finding],
 ) -> Result<RunRecord, Failure> {
-    let plan = plan(&record.plan, matrix, &rerun(findings), args.blocks);
+    let plan = plan(&record.plan, matrix, &rerun(findings), args.rounds);
     let run = run::keep(plan, &args.runs.runs, args.quiet)?;
     Ok(fsarena_store::read(&run)?)
 }
 
 /// The same plan with these cells only: one workload for each mode and block size, because the cells are
 /// rarely all combinations.
-fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, blocks: u32) -> Plan {
-    let names: BTreeSet<&str> = cells.iter().map(|at| matrix.arms[at.arm].name.as_str()).collect();
-    let of_cells = |arm: &Arm| names.iter().any(|name| *name == arm.name || is_by_tool(name, &arm.name));
+fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, rounds: u32) -> Plan {
+    let names: BTreeSet<&str> = cells.iter().map(|at| matrix.variants[at.variant].name.as_str()).collect();
+    let of_cells =
+        |variant: &Variant| names.iter().any(|name| *name == variant.name || is_by_tool(name, &variant.name));
     let mut rows: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
     for at in cells {
         let row = (matrix.modes[at.mode].name.as_str(), matrix.sizes[at.size]);
@@ -41,7 +42,7 @@ fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, blocks: u32) -> Plan
     }
     let mut fresh = plan.clone();
     fresh.title = format!("{}: the worst cells again", plan.title);
-    fresh.arms = expand(plan).into_iter().filter(of_cells).collect();
+    fresh.variants = expand(plan).into_iter().filter(of_cells).collect();
     fresh.workloads = plan
         .workloads
         .iter()
@@ -49,16 +50,16 @@ fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, blocks: u32) -> Plan
             rows.iter().map(|((mode, size), threads)| restricted(workload, mode, *size, threads))
         })
         .collect();
-    fresh.stop.blocks = blocks;
+    fresh.stop.rounds = rounds;
     fresh.stop.budget_s = None;
     // TOML's whole numbers end at 2^63 - 1.
     fresh.seed = mix(plan.seed, FRESH) & (u64::MAX >> 1);
     fresh
 }
 
-/// Whether a name of the matrix is an arm's with the tool behind it.
-fn is_by_tool(name: &str, arm: &str) -> bool {
-    name.strip_prefix(arm).is_some_and(|rest| rest.starts_with(" by "))
+/// Whether a name of the matrix is a variant's with the tool behind it.
+fn is_by_tool(name: &str, variant: &str) -> bool {
+    name.strip_prefix(variant).is_some_and(|rest| rest.starts_with(" by "))
 }
 
 /// A workload that does one mode and block size only.

@@ -1,12 +1,12 @@
 //! One cell again, under the lock tracepoints.
 
 use super::Args;
-use super::again::{self, no_step};
+use super::again::{self, no_task};
 use super::confirm::restricted;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::room::Room;
-use fsarena_core::cell::{Arm, StepId};
+use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::Event;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
@@ -30,35 +30,35 @@ const CALLERS: usize = 4;
 
 /// A cell to be explained.
 pub struct Choice {
-    arm: Arm,
-    step: StepId,
+    variant: Variant,
+    task: TaskId,
 }
 
 impl Choice {
-    /// A step of a run by its name, and an arm; the first that did the step where none is named.
-    pub fn named(record: &RunRecord, step: &str, arm: Option<&str>) -> Result<Choice, Failure> {
-        let found = record.steps.iter().find(|info| info.id.to_string() == step);
-        let found = found.ok_or_else(|| no_step(record, step))?;
-        let arm = match arm {
-            Some(name) => record.arms.iter().find(|arm| arm.name == name),
-            None => record.arms.first(),
+    /// A task of a run by its name, and a variant; the first that did the task where none is named.
+    pub fn named(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<Choice, Failure> {
+        let found = record.tasks.iter().find(|info| info.id.to_string() == task);
+        let found = found.ok_or_else(|| no_task(record, task))?;
+        let variant = match variant {
+            Some(name) => record.variants.iter().find(|variant| variant.name == name),
+            None => record.variants.first(),
         };
-        let arm = arm.cloned().ok_or_else(|| {
-            let known: Vec<&str> = record.arms.iter().map(|arm| arm.name.as_str()).collect();
-            let message = format!("run {} has no such arm; it has {}", record.id, known.join(", "));
+        let variant = variant.cloned().ok_or_else(|| {
+            let known: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
+            let message = format!("run {} has no such variant; it has {}", record.id, known.join(", "));
             Failure::new(ExitCode::Usage, message)
         })?;
-        Ok(Choice { arm, step: found.id.clone() })
+        Ok(Choice { variant, task: found.id.clone() })
     }
 
     /// The run's plan with nothing but this cell.
     fn plan(&self, plan: &Plan) -> Plan {
         let mut alone = plan.clone();
-        alone.arms = vec![self.arm.clone()];
-        alone.stop.blocks = 1;
-        let number = |name: &str| self.step.params.get(name)?.parse::<u64>().ok();
+        alone.variants = vec![self.variant.clone()];
+        alone.stop.rounds = 1;
+        let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let only = |workload| restricted(workload, &self.step.name, size, &[threads as u32].into());
+            let only = |workload| restricted(workload, &self.task.name, size, &[threads as u32].into());
             alone.workloads = plan.workloads.iter().map(only).collect();
         }
         alone
@@ -74,7 +74,7 @@ pub fn explain(args: &Args, record: &RunRecord, choice: &Choice) -> Result<Page,
     let kernel = Kernel::host();
     let plan = choice.plan(&record.plan);
     let mut progress = Progress::new(args.quiet);
-    progress.say(&format!("{} {} again, traced", choice.arm.name, choice.step));
+    progress.say(&format!("{} {} again, traced", choice.variant.name, choice.task));
     let profile = traced(&kernel, &plan, choice, &args.runs.runs, &mut progress)?;
     let elsewhere = record.hosts.iter().all(|host| host.boot_id != process::boot_id(&kernel));
     Ok(page(record, choice, &profile, elsewhere))
@@ -87,8 +87,8 @@ fn traced(
     runs: &Path,
     progress: &mut Progress,
 ) -> Result<Profile, Failure> {
-    let arms = matrix::expand(plan);
-    let check = preflight::check(kernel, plan, &arms, runs)?;
+    let variants = matrix::expand(plan);
+    let check = preflight::check(kernel, plan, &variants, runs)?;
     std::fs::create_dir_all(runs).map_err(Failure::file(runs))?;
     let room = Room::make(runs, "explain")?;
     let (journal, dir) = (room.journal(), room.dir());
@@ -97,7 +97,9 @@ fn traced(
         Ok(())
     };
     let mut executor: Box<dyn Executor> = match plan.device.backing {
-        Backing::Dir => Box::new(Directories::start(kernel, plan, &arms, journal, dir, &mut tell)?.tracing()),
+        Backing::Dir => {
+            Box::new(Directories::start(kernel, plan, &variants, journal, dir, &mut tell)?.tracing())
+        }
         Backing::Guest(_) => {
             let message = "a guest is not traced; explain a run of this kernel (--on loop)";
             return Err(Failure::new(ExitCode::Usage, message));
@@ -105,8 +107,8 @@ fn traced(
         _ => Box::new(Local::start(kernel, plan, &check, journal, dir, &mut tell)?.tracing()),
     };
     let mut profile = None;
-    for cell in matrix::cells(plan, &arms, &[0], 0) {
-        profile = again::run(&mut *executor, &cell, &choice.step)?;
+    for cell in matrix::cells(plan, &variants, &[0], 0) {
+        profile = again::run(&mut *executor, &cell, &choice.task)?;
         if profile.is_some() {
             break;
         }
@@ -114,14 +116,14 @@ fn traced(
     executor.finish(&mut tell)?;
     room.clear()?;
     profile.ok_or_else(|| {
-        let message = format!("{} did not come to {}", choice.arm.name, choice.step);
+        let message = format!("{} did not come to {}", choice.variant.name, choice.task);
         Failure::new(ExitCode::Internal, message)
     })
 }
 
 fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool) -> Page {
     let mut document = Document::default();
-    document.heading(1, format!("What {} waits for in {}", choice.arm.name, choice.step));
+    document.heading(1, format!("What {} waits for in {}", choice.variant.name, choice.task));
     match profile.locks.first() {
         Some(first) => document.text(format!(
             "{:.0}% of the time that all threads waited for locks: {} ← {}.",
@@ -142,8 +144,8 @@ fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool)
     let json = json!({
         "format": 1,
         "run": record.id,
-        "arm": choice.arm.name,
-        "step": choice.step.to_string(),
+        "variant": choice.variant.name,
+        "task": choice.task.to_string(),
         "measured_elsewhere": elsewhere,
         "profile": profile,
     });

@@ -64,7 +64,7 @@ pub struct Args {
     /// One cursor for all threads of a sequential load, as sysbench has it; else each has its own
     #[arg(long, help_heading = "Work")]
     pub shared_cursor: bool,
-    /// Write zeros in place of noise
+    /// Write zeros instead of noise
     #[arg(long, alias = "zero_buffers", help_heading = "Work")]
     pub zero_buffers: bool,
     /// Blocks carry their offset, generation and checksum, and reads check them
@@ -146,7 +146,7 @@ pub struct Args {
         help_heading = "Files"
     )]
     pub dir: PathBuf,
-    /// One file in place of those: made where it is not there, and kept. Writes change what is in it
+    /// One file instead of those: made where it is not there, and kept. Writes change what is in it
     #[arg(long, visible_alias = "filename", value_name = "PATH", conflicts_with_all = ["dir", "nrfiles"], help_heading = "Files")]
     pub file: Option<PathBuf>,
     /// Bytes of each file [default: 1g; of a file that is there, its own]
@@ -162,7 +162,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…", help_heading = "Files")]
     pub allow: Vec<Extents>,
 
-    /// Metadata operations in place of reads and writes, phase by phase: create, open, stat, readdir, rename,
+    /// Metadata operations instead of reads and writes, phase by phase: create, open, stat, readdir, rename,
     /// link, symlink, chmod, setxattr, getxattr, unlink, mkdir, rmdir
     #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = operation, conflicts_with_all = OF_DATA, help_heading = "Metadata")]
     pub meta: Vec<Operation>,

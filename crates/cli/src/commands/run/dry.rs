@@ -1,7 +1,7 @@
 //! `--dry-run`: nothing is made.
 
 use crate::failure::{Failure, Outcome, printing};
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
 use fsarena_run::preflight::Check;
@@ -9,12 +9,12 @@ use fsarena_stats::judge::meaning;
 use std::io::Write;
 
 /// The plan as resolved, and what it needs.
-pub fn print_plan(plan: &Plan, arms: &[Arm], check: &Check) -> Outcome {
+pub fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
     let mut out = std::io::stdout().lock();
-    let arms = if arms.len() == 1 { "arm" } else { "arms" };
-    writeln!(out, "# {} {arms}: {}", names.len(), names.join(", ")).map_err(printing)?;
+    let variants = if variants.len() == 1 { "variant" } else { "variants" };
+    writeln!(out, "# {} {variants}: {}", names.len(), names.join(", ")).map_err(printing)?;
     for claim in &plan.claims {
         let meaning = meaning(claim, plan.stop.margin());
         writeln!(out, "# claim: {claim}\n#   {meaning}").map_err(printing)?;

@@ -28,9 +28,9 @@ const FIXED: [&str; 29] = [
     "modes",
     "bs",
     "threads",
-    "blocks",
+    "rounds",
     "budget",
-    "max_blocks",
+    "max_rounds",
     "claim",
     "seed",
     "size",
@@ -47,7 +47,7 @@ const FIXED: [&str; 29] = [
 /// Run a study or a plan and answer its question
 ///
 /// Every filesystem is made on a loop image that fsarena creates and removes again; no other device is
-/// touched. Once a block each filesystem is made afresh and does the work, in random order. Blocks are the
+/// touched. Once a round each filesystem is made afresh and does the work, in random order. Rounds are the
 /// unit of replication: with 8 or more, differences come with exact 95% intervals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -59,7 +59,7 @@ pub struct Args {
     ///
     /// `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH` (an
     /// existing directory as it is, no root needed; repeat it to compare directories), `qemu` or `uml` (a guest kernel,
-    /// no root needed), `exact` (a guest that counts instructions in place of time)
+    /// no root needed), `exact` (a guest that counts instructions instead of time)
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
     pub on: Vec<On>,
     /// Filesystems to compare
@@ -98,7 +98,7 @@ pub struct Args {
     pub guest_timeout: Option<Duration>,
     /// Boot each guest by itself
     ///
-    /// Under translation guests begin with a machine that has booted once and is kept: in a second in place of four or
+    /// Under translation guests begin with a machine that has booted once and is kept: in a second instead of four or
     /// more. They are all alike then; guests that boot differ in where their kernels put things in memory.
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
@@ -106,10 +106,10 @@ pub struct Args {
     /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
     pub scale: Option<Scale>,
-    /// A real tree to work on, in place of the generated one
+    /// A real tree to work on, instead of the generated one
     #[arg(long, value_name = "DIR", help_heading = "How much work")]
     pub tree: Option<PathBuf>,
-    /// Another workload in place of the plan's: `dbench`, the real loadfile, in place of gus3's `dbench-like`
+    /// Another workload instead of the plan's: `dbench`, the real loadfile, instead of gus3's `dbench-like`
     #[arg(long, value_name = "WORKLOAD", help_heading = "How much work")]
     pub workload: Option<String>,
     /// A setting of the workload (`fsarena list workloads`)
@@ -127,14 +127,14 @@ pub struct Args {
     /// Numbers of threads of a load
     #[arg(long, value_name = "N,…", help_heading = "How much work")]
     pub threads: Option<String>,
-    /// Number of blocks; with claims the default is as many as it takes to decide them
+    /// Number of rounds; with claims the default is as many as it takes to decide them
     #[arg(long, value_name = "N", help_heading = "How much work")]
-    pub blocks: Option<u32>,
-    /// No more blocks than this, where claims or --budget decide how many it takes [default: 400]
-    #[arg(long, value_name = "N", conflicts_with = "blocks", help_heading = "How much work")]
-    pub max_blocks: Option<u32>,
-    /// Start no block that would end later than this: `150s`, `10m`. Without --blocks the time is used up;
-    /// after three blocks it is said what it can resolve
+    pub rounds: Option<u32>,
+    /// No more rounds than this, where claims or --budget decide how many it takes [default: 400]
+    #[arg(long, value_name = "N", conflicts_with = "rounds", help_heading = "How much work")]
+    pub max_rounds: Option<u32>,
+    /// Start no round that would end later than this: `150s`, `10m`. Without --rounds the time is used up;
+    /// after three rounds it is said what it can resolve
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much work")]
     pub budget: Option<Duration>,
     /// The seed of all that is random: orders, payload
@@ -161,7 +161,7 @@ pub struct Args {
     /// Go on with a run that was cut short
     #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "The run")]
     pub resume: Option<String>,
-    /// Go on with the rounds of a study that come after this run of one of them
+    /// Go on with the stages of a study that come after this run of one of them
     #[arg(long, value_name = "RUN", help_heading = "The run")]
     pub after: Option<String>,
     /// Say what would be run, and run nothing

@@ -45,9 +45,9 @@ impl Args {
         Ok(Overrides {
             scale: self.scale,
             seed: self.seed,
-            blocks: self.blocks,
+            rounds: self.rounds,
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
-            max_blocks: self.max_blocks,
+            max_rounds: self.max_rounds,
             margin: self.view.margin,
             claims: self.claim.clone(),
             factors,

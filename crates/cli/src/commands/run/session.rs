@@ -5,7 +5,7 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::vocabulary;
-use fsarena_core::cell::Arm;
+use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Event, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::Host;
@@ -27,7 +27,7 @@ use std::cell::RefCell;
 pub struct Session {
     pub kernel: Kernel,
     pub plan: Plan,
-    pub arms: Vec<Arm>,
+    pub variants: Vec<Variant>,
     pub check: Check,
     pub run: RunDir,
     pub progress: Progress,
@@ -50,7 +50,7 @@ impl Session {
         // What ended the run matters more than a report that could not be written.
         match ended? {
             End::Done | End::Interrupted => answered,
-            End::NothingLeft => Err(every_arm_failed(&failed)),
+            End::NothingLeft => Err(every_variant_failed(&failed)),
         }
     }
 
@@ -61,7 +61,7 @@ impl Session {
             End::Done | End::Interrupted => Ok(self.run),
             End::NothingLeft => {
                 let failed = failures(&fsarena_store::read(&self.run)?);
-                Err(every_arm_failed(&failed))
+                Err(every_variant_failed(&failed))
             }
         }
     }
@@ -94,7 +94,7 @@ impl Session {
         let (kernel, plan) = (&self.kernel, &self.plan);
         let mut executor: Box<dyn Executor> = match &plan.device.backing {
             Backing::Dir => {
-                Box::new(Directories::start(kernel, plan, &self.arms, &journal, &dir, &mut tell)?)
+                Box::new(Directories::start(kernel, plan, &self.variants, &journal, &dir, &mut tell)?)
             }
             Backing::Guest(guest) => {
                 Box::new(Guests::start(plan, guest, &self.check, &journal, &dir, &mut tell)?)
@@ -107,23 +107,24 @@ impl Session {
         let earlier = Earlier {
             record: Some(fsarena_store::read(&self.run)?),
             finished: fsarena_store::done_cells(&self.run)?,
-            failed: fsarena_store::dead_arms(&self.run)?,
+            failed: fsarena_store::dead_variants(&self.run)?,
         };
-        let steps = self.check.steps_per_cell();
-        let end = runner::run(plan, &self.arms, steps, earlier, &mut *executor, &mut |event| consume(event))?;
+        let tasks = self.check.tasks_per_cell();
+        let end =
+            runner::run(plan, &self.variants, tasks, earlier, &mut *executor, &mut |event| consume(event))?;
         executor.finish(&mut tell)?;
         Ok(end)
     }
 }
 
-fn every_arm_failed(why: &[String]) -> Failure {
-    Failure::new(ExitCode::Internal, format!("every arm has failed:\n  {}", why.join("\n  ")))
+fn every_variant_failed(why: &[String]) -> Failure {
+    Failure::new(ExitCode::Internal, format!("every variant has failed:\n  {}", why.join("\n  ")))
 }
 
-/// Why arms left the run.
+/// Why variants left the run.
 fn failures(record: &RunRecord) -> Vec<String> {
-    let left = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::ArmFailed);
-    left.map(|(_, note)| format!("{} {}", note.arm.as_deref().unwrap_or_default(), note.text)).collect()
+    let left = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::VariantFailed);
+    left.map(|(_, note)| format!("{} {}", note.variant.as_deref().unwrap_or_default(), note.text)).collect()
 }
 
 /// The machine, with the versions of all programs that this run uses, and the commands that told them.

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 
 const PLAN: &str = include_str!("exact.toml");
 
-/// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the steps.
+/// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
 const PROMISED: f64 = 0.05;
 
-/// Kernel instructions by filesystem and step, one number a repeat.
+/// Kernel instructions by filesystem and task, one number a repeat.
 type Counts = BTreeMap<(String, String), Vec<f64>>;
 
 /// Repeats cells, and says by how much they vary.
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Outcome {
     match args.format {
         ListFormat::Json => {
             let report = json!({
-                "repeats": args.repeats, "promised_percent": PROMISED, "median_percent": all, "steps": spreads,
+                "repeats": args.repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
             });
             super::print(&format!("{report:#}\n"))?;
         }
@@ -75,30 +75,30 @@ fn measure(
     repeats: u32,
     progress: &mut Progress,
 ) -> Result<Option<Counts>, Failure> {
-    let arms = matrix::expand(plan);
-    let check = preflight::check(kernel, plan, &arms, &std::env::temp_dir())?;
+    let variants = matrix::expand(plan);
+    let check = preflight::check(kernel, plan, &variants, &std::env::temp_dir())?;
     progress.say(&format!("{}: {}, {repeats} times", plan.title, check.describe()));
     let room = Room::make(&std::env::temp_dir(), "fsarena-selftest")?;
     let mut silent = |_: Event| Ok(());
     let mut executor = Guests::start(plan, guest, &check, room.journal(), room.dir(), &mut silent)?;
     let mut counts = Counts::new();
-    let all: Vec<usize> = (0..arms.len()).collect();
-    let cells = matrix::cells(plan, &arms, &all, 0);
+    let all: Vec<usize> = (0..variants.len()).collect();
+    let cells = matrix::cells(plan, &variants, &all, 0);
     for cell in cells.iter().flat_map(|cell| std::iter::repeat_n(cell, repeats as usize)) {
         let ended = executor.run(cell, &mut |event| {
             if let CellEvent::Sample(sample) = event
-                && sample.step.in_composite
+                && sample.task.in_composite
                 && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
             {
-                let key = (cell.arm.name.clone(), format!("{} {}", cell.workload.name, sample.step.id));
+                let key = (cell.variant.name.clone(), format!("{} {}", cell.workload.name, sample.task.id));
                 counts.entry(key).or_default().push(count);
             }
         })?;
         match ended {
-            Ended::Done => progress.say(&format!("{} {}", cell.arm.name, cell.workload.name)),
+            Ended::Done => progress.say(&format!("{} {}", cell.variant.name, cell.workload.name)),
             Ended::Interrupted => return Ok(None),
             Ended::Failed { why } => {
-                return Err(Failure::new(ExitCode::Internal, format!("{} failed: {why}", cell.arm.name)));
+                return Err(Failure::new(ExitCode::Internal, format!("{} failed: {why}", cell.variant.name)));
             }
         }
     }
@@ -107,22 +107,22 @@ fn measure(
     Ok(Some(counts))
 }
 
-/// By how much a step varies.
+/// By how much a task varies.
 #[derive(Debug, serde::Serialize)]
 struct Spread {
     filesystem: String,
-    step: String,
+    task: String,
     kernel_instructions: Vec<f64>,
     /// The largest less the smallest, of the median, in per cent.
     percent: f64,
 }
 
 impl Spread {
-    fn of((filesystem, step): &(String, String), counts: &[f64]) -> Option<Spread> {
+    fn of((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
         let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
         let percent = 100.0 * (most - least) / middle(counts.to_vec()).filter(|middle| *middle > 0.0)?;
-        let (filesystem, step) = (filesystem.clone(), step.clone());
-        Some(Spread { filesystem, step, kernel_instructions: counts.to_vec(), percent })
+        let (filesystem, task) = (filesystem.clone(), task.clone());
+        Some(Spread { filesystem, task, kernel_instructions: counts.to_vec(), percent })
     }
 }
 
@@ -136,10 +136,10 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 #[derive(serde::Serialize)]
 struct Line {
     filesystem: String,
-    steps: usize,
+    tasks: usize,
     median: String,
     worst: String,
-    worst_step: String,
+    worst_task: String,
 }
 
 fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
@@ -150,10 +150,10 @@ fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
         let worst = of.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         Some(Line {
             filesystem: name.clone(),
-            steps: of.len(),
+            tasks: of.len(),
             median: percent(middle(of.iter().map(|one| one.percent).collect())?),
             worst: percent(worst.percent),
-            worst_step: worst.step.clone(),
+            worst_task: worst.task.clone(),
         })
     };
     names.into_iter().filter_map(line).collect()
@@ -168,23 +168,23 @@ fn words(spreads: &[Spread], repeats: u32, all: Option<f64>) -> String {
     let same = spreads.iter().filter(|one| one.percent == 0.0).count();
     let end = if all <= PROMISED { "as promised" } else { "which is MORE than promised" };
     format!(
-        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} steps), {end} (at most {PROMISED}%); \
-         {same} steps took the very same number each time.\n",
+        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED}%); \
+         {same} tasks took the very same number each time.\n",
         percent(all),
         spreads.len(),
     )
 }
 
 impl Row for Line {
-    const HEADS: &'static [&'static str] = &["FILESYSTEM", "STEPS", "MEDIAN SPREAD", "WORST", "WORST STEP"];
+    const HEADS: &'static [&'static str] = &["FILESYSTEM", "TASKS", "MEDIAN SPREAD", "WORST", "WORST TASK"];
 
     fn columns(&self) -> Vec<String> {
         vec![
             self.filesystem.clone(),
-            self.steps.to_string(),
+            self.tasks.to_string(),
             self.median.clone(),
             self.worst.clone(),
-            self.worst_step.clone(),
+            self.worst_task.clone(),
         ]
     }
 }
@@ -205,12 +205,12 @@ mod tests {
     #[test]
     fn each_filesystem_is_a_line() {
         let of =
-            |fs: &str, step: &str, counts: &[f64]| Spread::of(&(fs.into(), step.into()), counts).unwrap();
+            |fs: &str, task: &str, counts: &[f64]| Spread::of(&(fs.into(), task.into()), counts).unwrap();
         let spreads =
             [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
         let lines = by_filesystem(&spreads);
-        assert_eq!((lines.len(), lines[0].worst_step.as_str(), lines[0].steps), (2, "b", 2));
-        assert!(words(&spreads, 2, Some(0.0)).contains("2 steps took the very same"));
+        assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
+        assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took the very same"));
         assert!(words(&spreads, 2, Some(1.0)).contains("MORE"));
     }
 }

@@ -1,4 +1,4 @@
-//! `fsarena selftest --here`: real identical arms, and arms with more work, on this machine.
+//! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine.
 
 mod measure;
 mod result;
@@ -26,7 +26,7 @@ use std::path::Path;
 
 const PLAN: &str = include_str!("plan.toml");
 
-/// How many files more, in per cent, the arms have; in the order of the plan.
+/// How many files more, in per cent, the variants have; in the order of the plan.
 const MORE: [(&str, u64); 5] =
     [("base", 0), ("same", 0), ("1% more files", 1), ("2% more files", 2), ("5% more files", 5)];
 
@@ -41,12 +41,12 @@ pub fn run(args: &Args) -> Outcome {
     }
     let room = Room::make(Path::new(RAM), "fsarena-selftest")?;
     let plan = plan(args, &kernel)?;
-    let arms = matrix::expand(&plan);
+    let variants = matrix::expand(&plan);
     let inputs = with_inputs_of_all(&plan);
-    let check = preflight::check(&kernel, &inputs, &arms, Path::new("."))?;
+    let check = preflight::check(&kernel, &inputs, &variants, Path::new("."))?;
     let mut progress = Progress::new(args.quiet);
-    progress.say(&format!("{}: {} arms, {}", plan.title, arms.len(), check.describe()));
-    let measured = measure::measure(&kernel, &plan, &inputs, &arms, &check, &room, &mut progress)?;
+    progress.say(&format!("{}: {} variants, {}", plan.title, variants.len(), check.describe()));
+    let measured = measure::measure(&kernel, &plan, &inputs, &variants, &check, &room, &mut progress)?;
     room.clear()?;
     let Some(measured) = measured else {
         return Err(Failure::new(ExitCode::Internal, "a signal ended the self-test; nothing is stored"));
@@ -72,7 +72,7 @@ fn plan(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
     Ok(resolve("the self-test's plan", &file, &over, &vocabulary::collect(kernel, &over)?)?)
 }
 
-/// The same plan with the work of each arm, for which inputs and room are made.
+/// The same plan with the work of each variant, for which inputs and room are made.
 fn with_inputs_of_all(plan: &Plan) -> Plan {
     let mut all = plan.clone();
     let mut amounts = MORE.map(|(_, more)| more).to_vec();
@@ -97,13 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_arm_of_the_plan_has_a_tree() {
+    fn every_variant_of_the_plan_has_a_tree() {
         let (file, _) = PlanFile::parse("plan", PLAN.as_bytes()).unwrap();
-        let name = |arm: &std::collections::BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>| {
-            let (_, name) = arm.iter().find(|(key, _)| key.get_ref() == "name").unwrap();
-            name.get_ref().as_str().unwrap().to_string()
-        };
-        let names: Vec<String> = file.arms.iter().map(name).collect();
+        let name =
+            |variant: &std::collections::BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>| {
+                let (_, name) = variant.iter().find(|(key, _)| key.get_ref() == "name").unwrap();
+                name.get_ref().as_str().unwrap().to_string()
+            };
+        let names: Vec<String> = file.variants.iter().map(name).collect();
         assert_eq!(names, MORE.map(|(name, _)| name));
     }
 }

@@ -68,7 +68,7 @@ pub struct Args {
     /// Watch the filesystem and the device behind this path
     #[arg(long, value_name = "PATH", help_heading = "What is watched")]
     path: Option<PathBuf>,
-    /// Watch this device, in place of the one behind the path
+    /// Watch this device, instead of the one behind the path
     #[arg(long, value_name = "DEVICE", help_heading = "What is watched")]
     device: Option<PathBuf>,
     /// The service's processes: a command's name, a process id, or a cgroup's directory; repeatable

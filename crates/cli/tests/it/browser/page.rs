@@ -29,10 +29,10 @@ pub fn is_whole(window: &Window, page: &Path, charts: &[&str]) {
     let plan = "return atob(document.querySelector('a[download]').href.split(',')[1])";
     assert!(window.ask(plan).as_str().unwrap().contains("seed = "), "{shown}: the plan that repeats it");
     let named = "return [...document.querySelectorAll('#samples tbody tr')].every(row => {
-                     const [arm, block, position] = [...row.cells].slice(1, 4).map(cell => cell.textContent);
-                     return arm && arm !== 'undefined' && Number(block) >= 1 && Number(position) >= 1;
+                     const [variant, round, position] = [...row.cells].slice(1, 4).map(cell => cell.textContent);
+                     return variant && variant !== 'undefined' && Number(round) >= 1 && Number(position) >= 1;
                  })";
-    assert_eq!(window.ask(named), json!(true), "{shown}: every sample has its arm and its place");
+    assert_eq!(window.ask(named), json!(true), "{shown}: every sample has its variant and its place");
     assert_no_wider_than_the_window(window, page);
 }
 
@@ -93,12 +93,12 @@ fn filters(window: &Window, table: &str) {
 
 /// A figure shows its samples, and where its commands are kept, those. Whether some figure of the page has commands.
 pub fn explains(window: &Window, page: &Path) -> bool {
-    window.ask("document.querySelector('td[data-step] button').click()");
+    window.ask("document.querySelector('td[data-task] button').click()");
     assert_eq!(window.ask("return document.getElementById('log').open"), json!(true));
     let told = window.ask("return document.getElementById('log-body').textContent.length");
     assert!(told.as_u64() > Some(0), "{}: what is behind a figure", page.display());
     let commands = "document.getElementById('log').close();
-                    return [...document.querySelectorAll('td[data-step] button')].slice(0, 50).some(button => {
+                    return [...document.querySelectorAll('td[data-task] button')].slice(0, 50).some(button => {
                         button.click();
                         const found = document.querySelectorAll('#log-body li code').length > 0;
                         document.getElementById('log').close();
@@ -107,19 +107,19 @@ pub fn explains(window: &Window, page: &Path) -> bool {
     window.ask(commands) == json!(true)
 }
 
-/// Every number of the tables of figures leads to commands by a button, and that of a total to those of all its arms.
+/// Every number of the tables of figures leads to commands by a button, and that of a total to those of all its variants.
 pub fn explains_every_figure(window: &Window, page: &Path) {
     let without = "return [...document.querySelectorAll('main table.figures td')]
         .filter(cell => /\\d/.test(cell.textContent) && !cell.closest('tr').querySelector(':scope > td > button.button') && !cell.querySelector('button'))
         .map(cell => cell.textContent)";
     assert_eq!(window.ask(without), json!([]), "{}: figures without a log", page.display());
-    let of_all = "return [...document.querySelectorAll('td[data-arm]:not([data-step]) button')].map(button => {
+    let of_all = "return [...document.querySelectorAll('td[data-variant]:not([data-task]) button')].map(button => {
                       button.click();
                       const head = document.getElementById('log-head').textContent;
-                      const blocks = document.querySelectorAll('#log-body :is(h3, h4)').length;
+                      const rounds = document.querySelectorAll('#log-body :is(h3, h4)').length;
                       document.getElementById('log').close();
-                      const arms = button.parentElement.dataset.arm.split(' ').map(arm => run.arms[arm]);
-                      return blocks > 0 && head.startsWith('All steps') && arms.every(arm => head.includes(arm));
+                      const variants = button.parentElement.dataset.variant.split(' ').map(variant => run.variants[variant]);
+                      return rounds > 0 && head.startsWith('All tasks') && variants.every(variant => head.includes(variant));
                   })";
     let told: Vec<bool> = serde_json::from_value(window.ask(of_all)).unwrap();
     assert!(!told.is_empty() && told.iter().all(|told| *told), "{}: {told:?}", page.display());
@@ -135,7 +135,7 @@ pub fn copies(window: &Window, page: &Path) {
     assert_eq!(window.ask(without), json!(0), "{shown}: tables that cannot be copied");
     let copied = "const clipboard = { writeText: async (text) => { window.copied = text; } };
                   Object.defineProperty(navigator, 'clipboard', { value: clipboard, configurable: true });
-                  const scroll = document.querySelector('#data .scroll:has(td[data-arm] .sub)');
+                  const scroll = document.querySelector('#data .scroll:has(td[data-variant] .sub)');
                   const bar = scroll.previousElementSibling;
                   [...bar.querySelectorAll('button')].find(button => button.textContent === 'Copy as CSV').click();
                   return window.copied";
@@ -209,14 +209,14 @@ pub fn turns_dark(window: &Window) {
 
 /// The switch shows one of two measures. Whether the page has one.
 pub fn switches_measure(window: &Window) -> bool {
-    let shown = "return [...document.querySelectorAll('figure:not([hidden])')].map(f => f.dataset.variant)";
+    let shown = "return [...document.querySelectorAll('figure:not([hidden])')].map(f => f.dataset.form)";
     if window.ask("return document.getElementById('measure')").is_null() {
         return false;
     }
     let before: Vec<String> = serde_json::from_value(window.ask(shown)).unwrap();
     window.ask("document.querySelector('#measure input[value=raw]').click()");
     let after: Vec<String> = serde_json::from_value(window.ask(shown)).unwrap();
-    let has = |list: &[String], variant: &str| list.iter().any(|one| one == variant);
+    let has = |list: &[String], form: &str| list.iter().any(|one| one == form);
     assert!(has(&before, "normalised") && !has(&before, "raw"), "{before:?}");
     assert!(has(&after, "raw") && !has(&after, "normalised"), "{after:?}");
     true

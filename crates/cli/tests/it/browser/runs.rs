@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 struct Study {
     name: &'static str,
     args: &'static [&'static str],
-    /// The charts that a page of each of its rounds has to have; one entry where it has no rounds.
+    /// The charts that a page of each of its stages has to have; one entry where it has no stages.
     charts: &'static [&'static [&'static str]],
 }
 
 const STUDIES: [Study; 5] = [
     Study {
         name: "piszcz",
-        args: &["--blocks", "2", "--fs", "ext4,xfs,btrfs", "--set", "driver=native"],
+        args: &["--rounds", "2", "--fs", "ext4,xfs,btrfs", "--set", "driver=native"],
         charts: &[&["ratios-elapsed", "raw-elapsed", "cpu", "spent", "timeline", "differences"]],
     },
     Study {
         name: "peiffer",
-        args: &["--blocks", "3", "--fs", "ext4,xfs", "--set", "driver=native"],
+        args: &["--rounds", "3", "--fs", "ext4,xfs", "--set", "driver=native"],
         charts: &[&["differences", "narrowing", "ratios-elapsed", "raw-elapsed", "cpu", "spent"]],
     },
     Study {
         name: "engel",
         args: &[
-            "--blocks",
+            "--rounds",
             "2",
             "--fs",
             "ext4,raw",
@@ -41,7 +41,7 @@ const STUDIES: [Study; 5] = [
     },
     Study {
         name: "gus3",
-        args: &["--blocks", "2", "--fs", "ext4,xfs", "--set", "seconds=0.1"],
+        args: &["--rounds", "2", "--fs", "ext4,xfs", "--set", "seconds=0.1"],
         charts: &[
             &[
                 "filesystems-throughput-dbench-like-clients-5",
@@ -54,7 +54,7 @@ const STUDIES: [Study; 5] = [
     },
     Study {
         name: "wilton",
-        args: &["--blocks", "2", "--fs", "ext4,xfs"],
+        args: &["--rounds", "2", "--fs", "ext4,xfs"],
         charts: &[&["requests", "requests-load", "latency-corrected", "spent"]],
     },
 ];
@@ -90,7 +90,7 @@ fn run(study: &'static Study) -> Made {
     std::fs::write(place.dir.join("study.toml"), plan).unwrap();
     let fixed = ["run", "study.toml", "--scale", "tiny", "--on", "ram", "--quiet"];
     let output = place.output(&[&fixed, study.args].concat());
-    // Claims may well be open after two blocks.
+    // Claims may well be open after two rounds.
     let code = output.status.code();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(code, Some(0 | 3 | 4)), "{}: {code:?} {said}", study.name);
@@ -98,7 +98,7 @@ fn run(study: &'static Study) -> Made {
 }
 
 impl Made {
-    /// The pages, in the order of the rounds, each with the charts that it has to have.
+    /// The pages, in the order of the stages, each with the charts that it has to have.
     pub fn pages(&self) -> Vec<(PathBuf, Vec<&'static str>)> {
         let mut runs: Vec<PathBuf> =
             std::fs::read_dir(self.place.runs()).unwrap().map(|run| run.unwrap().path()).collect();

@@ -84,7 +84,7 @@ impl Served {
         assert!(window.ask(named).to_string().contains("Answer"), "{}", window.ask(named));
     }
 
-    /// A run in progress: it is in the list, its blocks are told one by one until it ends, and its report opens.
+    /// A run in progress: it is in the list, its rounds are told one by one until it ends, and its report opens.
     pub fn watches(&self, window: &Window) {
         // The list keeps itself up to date only while something in it changes; this run may not have begun.
         let running = "return !!document.querySelector('#runs tr[data-state=running]')";
@@ -99,7 +99,7 @@ impl Served {
         let run = window.ask("return document.querySelector('#runs tr[data-state=running]').dataset.run");
         window.goto(&format!("{}/runs/{}/live", self.url, run.as_str().unwrap()));
         window.wait_for("#live[data-state=running]");
-        window.wait_for("#live:not([data-blocks='0'])");
+        window.wait_for("#live:not([data-rounds='0'])");
         window.wait_for("#live[data-state=ended]");
         assert_eq!(window.ask("return document.getElementById('ended').hidden"), json!(false));
         window.ask("document.getElementById('report').click()");

@@ -35,7 +35,7 @@ seed = 1
 [factors]
 fs = ["ext4"]
 [stop]
-blocks = 1
+rounds = 1
 [settle]
 timeout = "50ms"
 dirty = "1GiB"
@@ -141,17 +141,17 @@ impl Place {
         install(&written, &self.dir.join("shims").join(program));
     }
 
-    /// The rows of `fsarena report RUN --format csv`, without the head: (block, arm, step).
+    /// The rows of `fsarena report RUN --format csv`, without the head: (round, variant, task).
     #[track_caller]
     pub fn rows(&self, run: &str) -> Vec<(u32, String, String)> {
         let (csv, _) = self.expect(0, &["report", run, "--format", "csv"]);
         let mut lines = csv.lines();
         let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
         let column = |name| heads.iter().position(|head| *head == name).unwrap();
-        let (block, arm, step) = (column("block"), column("arm"), column("step"));
+        let (round, variant, task) = (column("round"), column("variant"), column("task"));
         lines
             .map(|line| line.split(',').collect::<Vec<_>>())
-            .map(|row| (row[block].parse().unwrap(), row[arm].to_string(), row[step].to_string()))
+            .map(|row| (row[round].parse().unwrap(), row[variant].to_string(), row[task].to_string()))
             .collect()
     }
 

@@ -1,6 +1,6 @@
 //! Runs put into the store by the store's own writer: the same figures every time, nothing measured.
 
-use fsarena_core::cell::{Cell, StepId, StepInfo};
+use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::matrix;
@@ -25,7 +25,7 @@ discard = false
 other_fs = "ext4"
 backing = { kind = "loop" }
 [stop]
-blocks = 8
+rounds = 8
 [settle]
 timeout_s = 5.0
 dirty = "4 MiB"
@@ -35,15 +35,15 @@ use = "coreutils"
 driver = "commands"
 "#;
 
-/// The steps: title, number, seconds on ext2.
-const STEPS: [(&str, &str, Option<&str>, f64); 4] = [
+/// The tasks: title, number, seconds on ext2.
+const TASKS: [(&str, &str, Option<&str>, f64); 4] = [
     ("mkfs", "Make the filesystem", None, 0.05),
     ("touch", "Touch 313 files", Some("001"), 0.4),
     ("untar", "Untar the tree of 625 files", Some("009"), 1.6),
     ("rm-tree", "Remove the tree of 625 files", Some("011"), 0.25),
 ];
 
-/// A run of three filesystems over eight blocks: each takes a tenth longer than the one before, but in
+/// A run of three filesystems over eight rounds: each takes a tenth longer than the one before, but in
 /// "Remove the tree", where all are alike. Noise is 1%.
 pub fn run(runs: &Path) -> RunDir {
     let plan: Plan = toml::from_str(PLAN).unwrap();
@@ -56,18 +56,19 @@ pub fn run(runs: &Path) -> RunDir {
         facts: facts.map(|(name, fact)| (name.to_string(), fact.to_string())).into(),
     };
     let mut writer = Writer::open(&run, &host, &readings()).unwrap();
-    let arms = matrix::expand(&plan);
-    for block in 0..plan.stop.blocks {
-        for cell in matrix::cells(&plan, &arms, &[0, 1, 2], block) {
-            let slower = arms.iter().position(|arm| arm.name == cell.arm.name).unwrap();
+    let variants = matrix::expand(&plan);
+    for round in 0..plan.stop.rounds {
+        for cell in matrix::cells(&plan, &variants, &[0, 1, 2], round) {
+            let slower = variants.iter().position(|variant| variant.name == cell.variant.name).unwrap();
             for event in events(&cell, slower as f64) {
                 writer.apply(&event).unwrap();
             }
         }
     }
-    let note = Note::new(NoteKind::Fairness, "keeps no journal").arm("ext2").fix("compare like with like");
+    let note =
+        Note::new(NoteKind::Fairness, "keeps no journal").variant("ext2").fix("compare like with like");
     writer.apply(&Event::Note(note)).unwrap();
-    writer.apply(&Event::RunFinished { why: "all 8 blocks are done".into(), complete: true }).unwrap();
+    writer.apply(&Event::RunFinished { why: "all 8 rounds are done".into(), complete: true }).unwrap();
     run
 }
 
@@ -79,23 +80,23 @@ pub fn readings() -> Vec<ReadingDef> {
 /// A run like it begins.
 pub fn begin(writer: &mut Writer, run: &RunDir) {
     let plan = run.plan().unwrap();
-    let arms = matrix::expand(&plan).into_iter().map(|arm| arm.name).collect();
-    let (blocks, steps_per_cell) = (plan.stop.blocks, STEPS.len() as u32);
-    let started = Event::RunStarted { blocks, arms, steps_per_cell, already_done: 0, budget_s: None };
+    let variants = matrix::expand(&plan).into_iter().map(|variant| variant.name).collect();
+    let (rounds, tasks_per_cell) = (plan.stop.rounds, TASKS.len() as u32);
+    let started = Event::RunStarted { rounds, variants, tasks_per_cell, already_done: 0, budget_s: None };
     writer.apply(&started).unwrap();
 }
 
-/// A block of a run like it, from its beginning to its end.
-pub fn block(writer: &mut Writer, run: &RunDir, block: u32) {
+/// A round of a run like it, from its beginning to its end.
+pub fn round(writer: &mut Writer, run: &RunDir, round: u32) {
     let plan = run.plan().unwrap();
-    let arms = matrix::expand(&plan);
-    let order = arms.iter().map(|arm| arm.name.clone()).collect();
-    writer.apply(&Event::BlockStarted { block, order }).unwrap();
-    for cell in matrix::cells(&plan, &arms, &[0, 1, 2], block) {
-        let slower = arms.iter().position(|arm| arm.name == cell.arm.name).unwrap();
+    let variants = matrix::expand(&plan);
+    let order = variants.iter().map(|variant| variant.name.clone()).collect();
+    writer.apply(&Event::RoundStarted { round, order }).unwrap();
+    for cell in matrix::cells(&plan, &variants, &[0, 1, 2], round) {
+        let slower = variants.iter().position(|variant| variant.name == cell.variant.name).unwrap();
         events(&cell, slower as f64).iter().for_each(|event| writer.apply(event).unwrap());
     }
-    writer.apply(&Event::BlockFinished { block }).unwrap();
+    writer.apply(&Event::RoundFinished { round }).unwrap();
 }
 
 /// A run whose every text is this one.
@@ -109,11 +110,11 @@ pub fn hostile(runs: &Path, text: &str) -> RunDir {
     let mut writer = Writer::open(&run, &host, &readings()).unwrap();
     begin(&mut writer, &run);
     for number in 0..3 {
-        block(&mut writer, &run, number);
+        round(&mut writer, &run, number);
     }
     for kind in [NoteKind::Fairness, NoteKind::Remark, NoteKind::Options] {
-        let note = Note { step: Some(text.into()), ..Note::new(kind, text) };
-        writer.apply(&Event::Note(note.arm(text).fix(text))).unwrap();
+        let note = Note { task: Some(text.into()), ..Note::new(kind, text) };
+        writer.apply(&Event::Note(note.variant(text).fix(text))).unwrap();
     }
     writer.apply(&Event::RunFinished { why: text.into(), complete: false }).unwrap();
     drop(writer);
@@ -123,21 +124,21 @@ pub fn hostile(runs: &Path, text: &str) -> RunDir {
 fn events(cell: &Cell, slower: f64) -> Vec<Event> {
     let inside = |what| Event::Cell { cell: cell.id(), what };
     let mut events = vec![Event::CellStarted { cell: cell.clone() }];
-    for (at, (id, title, number, seconds)) in STEPS.into_iter().enumerate() {
-        let noise = mix(u64::from(cell.block), at as u64 + 10 * slower as u64) % 2001;
+    for (at, (id, title, number, seconds)) in TASKS.into_iter().enumerate() {
+        let noise = mix(u64::from(cell.round), at as u64 + 10 * slower as u64) % 2001;
         let factor = if id == "rm-tree" { 1.0 } else { 1.0 + slower / 10.0 };
         let ns = (seconds * factor * (0.99 + noise as f64 / 100_000.0) * 1e9).round();
         let mut readings = Readings::default();
         readings.set(reading::ELAPSED, ns);
         readings.set(reading::DURABLE, 1.25 * ns);
-        let step = StepInfo {
-            id: StepId::new(id),
+        let task = TaskInfo {
+            id: TaskId::new(id),
             title: title.into(),
             number: number.map(String::from),
             in_composite: number.is_some(),
         };
         events.push(inside(CellEvent::Command(command(id))));
-        events.push(inside(CellEvent::Sample(Sample { step, started_at: 1.8e9, readings, series: vec![] })));
+        events.push(inside(CellEvent::Sample(Sample { task, started_at: 1.8e9, readings, series: vec![] })));
     }
     events.push(Event::CellFinished { cell: cell.id(), outcome: Outcome::Done });
     events

@@ -27,7 +27,7 @@ impl Resolver<'_> {
             // Directories are taken as they are: what would make a filesystem does not apply.
             let around = [factor::DIR, factor::CPUS, factor::CPU_SPEED, factor::MEMORY, factor::CLIENTS];
             factors.retain(|id, _| around.contains(&id.as_str()));
-        } else if file.arms.is_empty() {
+        } else if file.variants.is_empty() {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
             if factors.get(factor::FS) == Some(&self.words.available) {
@@ -89,7 +89,7 @@ impl Resolver<'_> {
         let mut seen = BTreeSet::new();
         for level in &levels {
             if !seen.insert(level) {
-                return bad(format!("`{level}` is there twice: an arm is not compared with itself"));
+                return bad(format!("`{level}` is there twice: a variant is not compared with itself"));
             }
             if let Some(message) = self.level_fault(id, level) {
                 return bad(message);

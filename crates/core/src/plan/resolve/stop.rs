@@ -3,46 +3,46 @@
 use super::Resolver;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
-use crate::plan::{Backing, Emulator, MOST_BLOCKS, StopPlan};
+use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
 use crate::scale::Scale;
 use toml::Spanned;
 
-/// Blocks where nothing is said.
-const BLOCKS: u32 = 8;
-const NO_BLOCK: &str = "a run has at least one block";
+/// Rounds where nothing is said.
+const ROUNDS: u32 = 8;
+const NO_ROUND: &str = "a run has at least one round";
 /// How a margin is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
 
-/// The seconds of eight blocks of two arms where instructions are counted: a boot takes ten or more on a busy core.
-const EIGHT_COUNTED_BLOCKS_S: f64 = 300.0;
+/// The seconds of eight rounds of two variants where instructions are counted: a boot takes ten or more on a busy core.
+const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
 
 impl Resolver<'_> {
-    /// With claims the run ends when they are decided, unless `--blocks` asks for a number. A budget that was
-    /// asked for is used up, and not cut short by the blocks of the plan.
+    /// With claims the run ends when they are decided, unless `--rounds` asks for a number. A budget that was
+    /// asked for is used up, and not cut short by the rounds of the plan.
     pub(super) fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
         let at_scale = file.scales.get(&scale);
-        let blocks = at_scale.and_then(|s| s.blocks.as_ref()).or(file.stop.blocks.as_ref());
-        let (blocks, most) = (self.at_least_one(blocks)?, self.at_least_one(file.stop.max_blocks.as_ref())?);
-        for (flag, number) in [("--blocks", self.over.blocks), ("--max-blocks", self.over.max_blocks)] {
+        let rounds = at_scale.and_then(|s| s.rounds.as_ref()).or(file.stop.rounds.as_ref());
+        let (rounds, most) = (self.at_least_one(rounds)?, self.at_least_one(file.stop.max_rounds.as_ref())?);
+        for (flag, number) in [("--rounds", self.over.rounds), ("--max-rounds", self.over.max_rounds)] {
             if number == Some(0) {
-                return Err(PlanError::flag(flag, NO_BLOCK));
+                return Err(PlanError::flag(flag, NO_ROUND));
             }
         }
         let claims = !file.claims.is_empty() || !self.over.claims.is_empty();
         // A stored plan says for itself whether its claims ended it.
         let may_decide = file.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
         let when_decided =
-            claims && self.over.blocks.is_none() && (may_decide || !self.over.claims.is_empty());
-        let most = self.over.max_blocks.or(most);
+            claims && self.over.rounds.is_none() && (may_decide || !self.over.claims.is_empty());
+        let most = self.over.max_rounds.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
-        let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.blocks.is_none());
+        let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.rounds.is_none());
         Ok(StopPlan {
-            blocks: match open_ended {
-                true => most.unwrap_or(MOST_BLOCKS),
-                false => self.over.blocks.or(blocks).unwrap_or(BLOCKS).min(most.unwrap_or(u32::MAX)),
+            rounds: match open_ended {
+                true => most.unwrap_or(MOST_ROUNDS),
+                false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
             },
-            // Whoever asks for a number of blocks gets it, however long that takes.
-            budget_s: match (self.over.budget_s, self.over.blocks) {
+            // Whoever asks for a number of rounds gets it, however long that takes.
+            budget_s: match (self.over.budget_s, self.over.rounds) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
@@ -52,18 +52,18 @@ impl Resolver<'_> {
         })
     }
 
-    /// Where instructions are counted the first eight blocks decide, so they get the time that they take.
+    /// Where instructions are counted the first eight rounds decide, so they get the time that they take.
     fn least_budget_s(&self) -> f64 {
         match &self.over.backing {
-            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_BLOCKS_S,
+            Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
             _ => 0.0,
         }
     }
 
-    fn at_least_one(&self, blocks: Option<&Spanned<u32>>) -> Result<Option<u32>, PlanError> {
-        match blocks {
-            Some(blocks) if *blocks.get_ref() == 0 => self.bad(blocks.span(), NO_BLOCK),
-            blocks => Ok(blocks.map(|blocks| *blocks.get_ref())),
+    fn at_least_one(&self, rounds: Option<&Spanned<u32>>) -> Result<Option<u32>, PlanError> {
+        match rounds {
+            Some(rounds) if *rounds.get_ref() == 0 => self.bad(rounds.span(), NO_ROUND),
+            rounds => Ok(rounds.map(|rounds| *rounds.get_ref())),
         }
     }
 

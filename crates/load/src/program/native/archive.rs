@@ -3,7 +3,7 @@
 use super::at;
 use super::dir::{Entry, c_path, list};
 use super::records::Writer;
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

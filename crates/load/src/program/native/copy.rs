@@ -4,7 +4,7 @@ use super::create::write_all;
 use super::dir::{c_path, list};
 use super::{BUFFER, at};
 use crate::program::Reflink;
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, copy_file_range, fadvise, fstat, ioctl_ficlone, mkdirat,
     openat, readlinkat, statat, symlinkat,

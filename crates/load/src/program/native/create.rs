@@ -2,7 +2,7 @@
 
 use super::at;
 use crate::program::nth;
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, futimens, mkdirat, openat};
 use std::os::fd::AsFd;
 use std::path::Path;

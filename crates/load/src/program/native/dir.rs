@@ -1,7 +1,7 @@
 //! Reading directories, and `find`.
 
 use super::at;
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
 use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;

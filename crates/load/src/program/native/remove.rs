@@ -2,7 +2,7 @@
 
 use super::at;
 use super::dir::{c_path, list, open, reopen};
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{AtFlags, CWD, FileType, RawDir, statat, unlinkat};
 use std::ffi::CString;
 use std::mem::MaybeUninit;

@@ -3,7 +3,7 @@
 use super::create::write_all;
 use super::{BUFFER, at};
 use crate::program::SPLIT_LETTERS;
-use crate::step::Error;
+use crate::task::Error;
 use rustix::fs::{CWD, Mode, OFlags, fstat, ftruncate, openat};
 use rustix::io::read;
 use std::os::fd::OwnedFd;

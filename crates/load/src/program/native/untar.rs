@@ -4,8 +4,8 @@ use super::at;
 use super::create::write_all;
 use super::dir::c_path;
 use super::records::Reader;
-use crate::step::Error;
 use crate::tarball::RECORD;
+use crate::task::Error;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
     futimens, mkdirat, openat, symlinkat, utimensat,

@@ -1,7 +1,7 @@
 //! The room that the tasks need, at their fullest moment.
 
 use super::layout::Sizes;
-use super::tasks::{Task, Thing, maker_of};
+use super::tasks::{TaskDef, Thing, maker_of};
 use crate::source::Contents;
 use crate::workload::Room;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Sub for Usage {
 }
 
 /// Goes through the tasks and keeps the fullest moment.
-pub fn needed(tasks: &[&'static Task], sizes: &Sizes, contents: &Contents) -> Room {
+pub fn needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) -> Room {
     let of = |made| usage(made, sizes, contents);
     let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
     // The root directory.

@@ -1,6 +1,6 @@
 //! The settings of the workload.
 
-use super::tasks::{TASKS, Task};
+use super::tasks::{TASKS, TaskDef};
 use crate::program::{DRIVER, Driver, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
 use crate::workload::Job;
@@ -40,7 +40,7 @@ pub struct Chosen {
     pub cold: bool,
     pub source: Source,
     /// In the order in which they run.
-    pub tasks: Vec<&'static Task>,
+    pub tasks: Vec<&'static TaskDef>,
 }
 
 impl Chosen {

@@ -26,10 +26,10 @@ pub enum Thing {
 }
 
 /// One of the 21.
-pub struct Task {
+pub struct TaskDef {
     /// Its published number.
     pub number: i64,
-    /// The name of its step.
+    /// The name of its task.
     pub id: &'static str,
     /// What must be there.
     pub needs: Thing,
@@ -44,7 +44,7 @@ pub struct Task {
 }
 
 /// A task that makes nothing another needs, to be changed in what is different.
-const PLAIN: Task = Task {
+const PLAIN: TaskDef = TaskDef {
     number: 0,
     id: "",
     needs: Thing::Nothing,
@@ -56,8 +56,8 @@ const PLAIN: Task = Task {
 
 /// All tasks in the order in which they run: by number, but that the tree is copied (020) before it is
 /// removed (011). The author had to unpack it a second time for that, untimed.
-pub const TASKS: &[Task] = &[
-    Task {
+pub const TASKS: &[TaskDef] = &[
+    TaskDef {
         number: 1,
         id: "touch",
         makes: Thing::Files,
@@ -65,7 +65,7 @@ pub const TASKS: &[Task] = &[
         op: |at, sizes| Op::Touch { dir: at.named("files"), count: sizes.files },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 2,
         id: "find-files",
         needs: Thing::Files,
@@ -73,7 +73,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Find { dir: at.named("files") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 3,
         id: "rm-files",
         needs: Thing::Files,
@@ -82,7 +82,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Remove { dir: at.named("files") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 4,
         id: "mkdir",
         makes: Thing::Dirs,
@@ -90,7 +90,7 @@ pub const TASKS: &[Task] = &[
         op: |at, sizes| Op::MakeDirs { dir: at.named("dirs"), count: sizes.directories },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 5,
         id: "find-dirs",
         needs: Thing::Dirs,
@@ -98,7 +98,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Find { dir: at.named("dirs") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 6,
         id: "rm-dirs",
         needs: Thing::Dirs,
@@ -107,7 +107,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Remove { dir: at.named("dirs") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 7,
         id: "copy-in",
         needs: Thing::Input,
@@ -116,7 +116,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Copy { from: at.input(), to: at.tarball() },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 8,
         id: "copy-out",
         needs: Thing::Tarball,
@@ -124,7 +124,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Copy { from: at.tarball(), to: at.copied_out() },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 9,
         id: "untar",
         needs: Thing::Tarball,
@@ -133,7 +133,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Untar { archive: at.tarball(), into: at.root() },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 10,
         id: "tar",
         needs: Thing::Tree,
@@ -141,7 +141,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Tar { archive: at.named("tree-again.tar"), within: at.root(), name: TOP },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 20,
         id: "copy-tree",
         needs: Thing::Tree,
@@ -149,7 +149,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::CopyTree { from: at.tree(), to: at.named("tree-copy") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 11,
         id: "rm-tree",
         needs: Thing::Tree,
@@ -158,7 +158,7 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Remove { dir: at.tree() },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 12,
         id: "copy-10",
         needs: Thing::Tarball,
@@ -166,7 +166,7 @@ pub const TASKS: &[Task] = &[
         op: |at, sizes| Op::CopyInto { from: at.tarball(), into: at.named("copies"), count: sizes.copies },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 13,
         id: "create",
         makes: Thing::Big,
@@ -174,7 +174,7 @@ pub const TASKS: &[Task] = &[
         op: |at, sizes| Op::Create { file: at.big(), mebibytes: sizes.big_mebibytes },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 14,
         id: "copy-file",
         needs: Thing::Big,
@@ -182,42 +182,42 @@ pub const TASKS: &[Task] = &[
         op: |at, _| Op::Copy { from: at.big(), to: at.named("big-copy") },
         ..PLAIN
     },
-    Task {
+    TaskDef {
         number: 15,
         id: "split-1000",
         title: |sizes| split_title(sizes, 1000),
         op: |at, _| split(at, 1000),
         ..SPLIT
     },
-    Task {
+    TaskDef {
         number: 16,
         id: "split-1024",
         title: |sizes| split_title(sizes, 1024),
         op: |at, _| split(at, 1024),
         ..SPLIT
     },
-    Task {
+    TaskDef {
         number: 17,
         id: "split-2048",
         title: |sizes| split_title(sizes, 2048),
         op: |at, _| split(at, 2048),
         ..SPLIT
     },
-    Task {
+    TaskDef {
         number: 18,
         id: "split-4096",
         title: |sizes| split_title(sizes, 4096),
         op: |at, _| split(at, 4096),
         ..SPLIT
     },
-    Task {
+    TaskDef {
         number: 19,
         id: "split-8192",
         title: |sizes| split_title(sizes, 8192),
         op: |at, _| split(at, 8192),
         ..SPLIT
     },
-    Task {
+    TaskDef {
         number: 21,
         id: "cat",
         needs: Thing::Big,
@@ -228,7 +228,7 @@ pub const TASKS: &[Task] = &[
 ];
 
 /// What all splits share.
-const SPLIT: Task = Task { needs: Thing::Small, ..PLAIN };
+const SPLIT: TaskDef = TaskDef { needs: Thing::Small, ..PLAIN };
 
 fn split(at: &Layout, piece: u64) -> Op {
     Op::Split { file: at.small(), piece, into: at.named(&format!("split-{piece}")) }
@@ -239,12 +239,12 @@ fn split_title(sizes: &Sizes, piece: u64) -> String {
 }
 
 /// The task that makes a thing; none for what is there or made untimed.
-pub fn maker_of(thing: Thing) -> Option<&'static Task> {
+pub fn maker_of(thing: Thing) -> Option<&'static TaskDef> {
     TASKS.iter().find(|task| task.makes == thing && thing != Thing::Nothing)
 }
 
 /// These tasks and those that make what they need.
-pub fn with_suppliers(tasks: &[&'static Task]) -> Vec<&'static Task> {
+pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     let mut all = tasks.to_vec();
     let mut next = 0;
     while let Some(task) = all.get(next) {

@@ -12,7 +12,7 @@ const CLIENTS: SettingDef = SettingDef {
     id: "clients",
     kind: Kind::Ints { min: 1, max: 1024 },
     default: Default::Ints(&[4]),
-    help: "numbers of clients, each a step",
+    help: "numbers of clients, each a task",
 };
 /// What they are.
 const BY: SettingDef = SettingDef {
@@ -120,7 +120,7 @@ impl Chosen {
         }
     }
 
-    /// The most clients of any step.
+    /// The most clients of any task.
     pub fn most_clients(&self) -> u32 {
         self.clients.iter().copied().max().unwrap_or(1)
     }

@@ -1,4 +1,4 @@
-//! Which steps there are, what they need, and what the real dbench is asked and says.
+//! Which tasks there are, what they need, and what the real dbench is asked and says.
 
 use super::super::dbench_like::DBENCH_LIKE;
 use super::super::dbench_tool::DBENCH_TOOL;
@@ -33,7 +33,7 @@ fn loadfile() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn each_number_of_clients_is_a_step_that_begins_with_nothing() {
+fn each_number_of_clients_is_a_task_that_begins_with_nothing() {
     let (dir, path) = loadfile();
     let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", "0.05")]);
     let place = Place { root: dir.path().into(), other: dir.path().into() };
@@ -42,14 +42,14 @@ fn each_number_of_clients_is_a_step_that_begins_with_nothing() {
     DBENCH.inputs(&job, &place).unwrap();
     // From here on the loadfile is not needed: a guest has none.
     std::fs::remove_file(&path).unwrap();
-    let steps = DBENCH.steps(&job, &place).unwrap();
-    assert_eq!(steps.len(), 3);
-    for step in steps {
-        let clients: usize = step.info.id.params["clients"].parse().unwrap();
-        for action in step.prepare {
+    let tasks = DBENCH.steps(&job, &place).unwrap();
+    assert_eq!(tasks.len(), 3);
+    for task in tasks {
+        let clients: usize = task.info.id.params["clients"].parse().unwrap();
+        for action in task.prepare {
             action.perform(&mut |_| {}).unwrap();
         }
-        for action in step.work {
+        for action in task.work {
             let readings = action.perform(&mut |_| {}).unwrap().readings;
             assert!(readings.get("served_bytes_per_s").unwrap() > 0.0);
         }

@@ -1,4 +1,4 @@
-//! Which steps there are, in which order, and what is made for them.
+//! Which tasks there are, in which order, and what is made for them.
 
 use super::*;
 use fsarena_core::scale::Scale;
@@ -17,17 +17,17 @@ fn place(dir: &tempfile::TempDir) -> Place {
     Place { root: dir.path().into(), other: dir.path().into() }
 }
 
-fn names(steps: &[Step]) -> Vec<String> {
-    steps.iter().map(|step| step.info.id.to_string()).collect()
+fn names(tasks: &[Task]) -> Vec<String> {
+    tasks.iter().map(|task| task.info.id.to_string()).collect()
 }
 
 #[test]
-fn every_cell_is_a_step_and_their_order_is_the_seeds() {
+fn every_cell_is_a_task_and_their_order_is_the_seeds() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
-    let steps = FILEIO.steps(&job, &place(&dir)).unwrap();
-    assert_eq!(names(&steps), names(&FILEIO.steps(&job, &place(&dir)).unwrap()));
-    let mut all = names(&steps);
+    let tasks = FILEIO.steps(&job, &place(&dir)).unwrap();
+    assert_eq!(names(&tasks), names(&FILEIO.steps(&job, &place(&dir)).unwrap()));
+    let mut all = names(&tasks);
     let mut outline: Vec<String> = FILEIO.outline(&job).iter().map(|info| info.id.to_string()).collect();
     assert_ne!(all, outline);
     all.sort();
@@ -36,7 +36,7 @@ fn every_cell_is_a_step_and_their_order_is_the_seeds() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(names(&steps), names(&FILEIO.steps(&other, &place(&dir)).unwrap()));
+    assert_ne!(names(&tasks), names(&FILEIO.steps(&other, &place(&dir)).unwrap()));
 }
 
 #[test]
@@ -48,26 +48,26 @@ fn sizes_follow_the_scale_and_are_whole_blocks() {
     assert_eq!(Chosen::of(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
 }
 
-fn prepares(steps: &[Step]) -> Vec<(String, usize)> {
-    steps.iter().map(|step| (step.info.id.name.clone(), step.prepare.len())).collect()
+fn prepares(tasks: &[Task]) -> Vec<(String, usize)> {
+    tasks.iter().map(|task| (task.info.id.name.clone(), task.prepare.len())).collect()
 }
 
-/// The words of the preparation of each step.
-fn preparations(steps: Vec<Step>) -> Vec<(String, Option<String>)> {
+/// The words of the preparation of each task.
+fn preparations(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
     let word = |action: Action| match action {
         Action::Call(call) => call.words[0].clone(),
         _ => panic!("only calls prepare"),
     };
-    steps.into_iter().map(|step| (step.info.id.name, step.prepare.into_iter().next().map(word))).collect()
+    tasks.into_iter().map(|task| (task.info.id.name, task.prepare.into_iter().next().map(word))).collect()
 }
 
 #[test]
 fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
     let dir = tempfile::tempdir().unwrap();
-    let steps = FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(&dir)).unwrap();
-    assert!(prepares(&steps).iter().all(|(_, count)| *count <= 1));
+    let tasks = FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(&dir)).unwrap();
+    assert!(prepares(&tasks).iter().all(|(_, count)| *count <= 1));
     let mut whole = false;
-    for (mode, prepared) in preparations(steps) {
+    for (mode, prepared) in preparations(tasks) {
         let expected = match (mode.as_str(), whole) {
             ("seqwr", _) => Some("remove"),
             (_, false) => Some("fill"),
@@ -82,9 +82,9 @@ fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
 fn verified_reads_find_files_with_blocks_of_their_size() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
-    let steps = FILEIO.steps(&job(&set), &place(&dir)).unwrap();
-    for step in steps {
-        for action in step.prepare.into_iter().chain(step.work) {
+    let tasks = FILEIO.steps(&job(&set), &place(&dir)).unwrap();
+    for task in tasks {
+        for action in task.prepare.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();
         }
     }
@@ -105,7 +105,7 @@ fn blocks_below_the_alignment_are_left_out_with_the_reason() {
 }
 
 #[test]
-fn a_step_that_is_left_out_says_so_and_does_nothing() {
+fn a_task_that_is_left_out_says_so_and_does_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut maker = Maker {
         chosen: Chosen::of(&job(&[("bs", "512"), ("modes", "rndrd")])),
@@ -113,9 +113,9 @@ fn a_step_that_is_left_out_says_so_and_does_nothing() {
         whole: None,
     };
     let cell = maker.chosen.cells[0];
-    let step = maker.step(cell);
-    assert!(step.work.is_empty());
-    let error = step.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
+    let task = maker.task(cell);
+    assert!(task.work.is_empty());
+    let error = task.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::LeftOut(_)));
 }
 
@@ -123,12 +123,12 @@ fn a_step_that_is_left_out_says_so_and_does_nothing() {
 fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
-    for step in FILEIO.steps(&job(&set), &place(&dir)).unwrap() {
-        for action in step.prepare {
+    for task in FILEIO.steps(&job(&set), &place(&dir)).unwrap() {
+        for action in task.prepare {
             action.perform(&mut |_| {}).unwrap();
         }
-        let mode = step.info.id.name;
-        let found = step.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
+        let mode = task.info.id.name;
+        let found = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
         let readings = found.readings;
         assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
         // Rounds of 100 writes and 8 syncs: nine whole ones and 28 writes of the tenth.

@@ -29,7 +29,7 @@ pub struct Cache {
     world: u64,
     demand: Demand,
     index: Mutex<Index>,
-    /// Whether there is a log, and the file while a step appends to it.
+    /// Whether there is a log, and the file while a task appends to it.
     log: Option<Mutex<Option<File>>>,
     noise: Vec<u8>,
     /// The number of the next object that the filling stores.
@@ -157,7 +157,7 @@ impl Cache {
         }
     }
 
-    /// Opens the log for a step. Between steps it is closed, so that the filesystem can be remounted.
+    /// Opens the log for a task. Between tasks it is closed, so that the filesystem can be remounted.
     ///
     /// # Errors
     /// Where it cannot be opened.

@@ -4,7 +4,7 @@
 //! undo journal like every other command.
 
 use super::settings::Chosen;
-use crate::step::Error;
+use crate::task::Error;
 use fsarena_sys::argv;
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;

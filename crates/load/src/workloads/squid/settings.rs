@@ -2,7 +2,7 @@
 
 use crate::web::settings;
 use crate::workload::Job;
-use fsarena_core::cell::{StepId, StepInfo};
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{Default, Kind, SettingDef};
 
 /// The settings.
@@ -17,13 +17,13 @@ pub const SETTINGS: &[SettingDef] = &[
         id: "rates",
         kind: Kind::Ints { min: 0, max: 100_000 },
         default: Default::Ints(&[50, 100, 200]),
-        help: "requests a second, Poisson, one step each; 0 for as many as the clients can ask",
+        help: "requests a second, Poisson, one task each; 0 for as many as the clients can ask",
     },
     SettingDef {
         id: "seconds",
         kind: Kind::Float { min: 0.1, max: 86_400.0 },
         default: Default::Float(5.0),
-        help: "how long each step asks",
+        help: "how long each task asks",
     },
     SettingDef {
         id: "clients",
@@ -48,9 +48,9 @@ pub const SETTINGS: &[SettingDef] = &[
 pub struct Chosen {
     /// `aufs`, `ufs`, `rock`.
     pub store: String,
-    /// Seconds of each step.
+    /// Seconds of each task.
     pub seconds: f64,
-    /// Connections of fill and unpaced steps.
+    /// Connections of fill and unpaced tasks.
     pub clients: usize,
     /// Size of the cache in MiB.
     pub cache_mib: u64,
@@ -86,7 +86,7 @@ impl Chosen {
     }
 }
 
-/// One step that asks.
+/// One task that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Whether it comes right after a remount and a restart.
@@ -97,14 +97,14 @@ pub struct Load {
 
 impl Load {
     /// How reports name it.
-    pub fn info(self) -> StepInfo {
+    pub fn info(self) -> TaskInfo {
         let (name, title) = match self.cold {
             true => ("cold", "Serve after a restart, from a cold page cache"),
             false => ("serve", "Serve"),
         };
         let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
-        StepInfo {
-            id: StepId { name: name.into(), params: [("rate".to_string(), rate)].into() },
+        TaskInfo {
+            id: TaskId { name: name.into(), params: [("rate".to_string(), rate)].into() },
             title: title.into(),
             number: None,
             in_composite: true,
@@ -112,7 +112,7 @@ impl Load {
     }
 }
 
-/// The steps that ask, in their order; the first rate also comes cold.
+/// The tasks that ask, in their order; the first rate also comes cold.
 pub fn loads(job: &Job) -> Vec<Load> {
     let rates = job.settings.ints("rates");
     let cold = rates.first().map(|rate| Load { cold: true, rate: *rate });

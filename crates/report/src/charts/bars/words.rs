@@ -8,20 +8,20 @@ use fsarena_stats::comparison::Comparison;
 use fsarena_stats::table::FIRST_LOOK;
 
 /// What the whiskers of these comparisons are.
-pub fn whiskers<'c>(comparisons: impl Iterator<Item = &'c Comparison>, blocks: usize) -> &'static str {
+pub fn whiskers<'c>(comparisons: impl Iterator<Item = &'c Comparison>, rounds: usize) -> &'static str {
     let ratios: Vec<_> = comparisons
-        .flat_map(|c| &c.arms)
-        .filter_map(|arm| arm.ratio)
-        .filter(|ratio| ratio.blocks > 1)
+        .flat_map(|c| &c.variants)
+        .filter_map(|variant| variant.ratio)
+        .filter(|ratio| ratio.rounds > 1)
         .collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
-    match (provisional, blocks < FIRST_LOOK) {
-        _ if ratios.is_empty() => "not there: each would rest on one block",
-        (0, _) => "95% intervals, within blocks",
-        (_, true) => "the extremes seen: under 8 blocks nothing is exact",
-        (some, _) if some == ratios.len() => "the extremes seen: under 8 blocks have a ratio",
+    match (provisional, rounds < FIRST_LOOK) {
+        _ if ratios.is_empty() => "not there: each would rest on one round",
+        (0, _) => "95% intervals, within rounds",
+        (_, true) => "the extremes seen: under 8 rounds nothing is exact",
+        (some, _) if some == ratios.len() => "the extremes seen: under 8 rounds have a ratio",
         _ => {
-            "95% intervals, within blocks, or, at figures with a ?, the extremes seen: under 8 blocks have a ratio"
+            "95% intervals, within rounds, or, at figures with a ?, the extremes seen: under 8 rounds have a ratio"
         }
     }
 }
@@ -29,7 +29,7 @@ pub fn whiskers<'c>(comparisons: impl Iterator<Item = &'c Comparison>, blocks: u
 /// Whether something is so of a comparison.
 type Is<'a> = &'a dyn Fn(&Comparison) -> bool;
 
-/// Sentences, each with a space before it, on every arm, task and interval that is not drawn.
+/// Sentences, each with a space before it, on every variant, task and interval that is not drawn.
 pub fn left_out(
     seen: &Seen,
     analysis: &Analysis,
@@ -37,25 +37,25 @@ pub fn left_out(
     without: &[(String, &Comparison)],
 ) -> String {
     let names: Vec<String> = without.iter().map(|(name, _)| name.clone()).collect();
-    let mut words = not_drawn(&names, "no two arms are above zero in one block, and zero has no ratio");
+    let mut words = not_drawn(&names, "no two variants are above zero in one round, and zero has no ratio");
     let tasks = analysis.tasks().count();
     if tasks > MOST {
         words.push_str(&format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task")));
     }
-    for (arm, name) in seen.record().arms.iter().map(|arm| &arm.name).enumerate() {
+    for (variant, name) in seen.record().variants.iter().map(|variant| &variant.name).enumerate() {
         let of = |is: Is| -> Vec<String> {
             groups.iter().filter(|(_, c)| is(c)).map(|(name, _)| name.clone()).collect()
         };
-        let missing = |c: &Comparison| c.best() != Some(arm) && c.arms[arm].ratio.is_none();
+        let missing = |c: &Comparison| c.best() != Some(variant) && c.variants[variant].ratio.is_none();
         let reasons: [(&str, Is); 3] = [
-            ("no block has a value of it, and a geometric mean takes values above zero of all tasks", &|c| {
-                missing(c) && c.arms[arm].blocks == 0
+            ("no round has a value of it, and a geometric mean takes values above zero of all tasks", &|c| {
+                missing(c) && c.variants[variant].rounds == 0
             }),
-            ("in every block either it or the best arm is zero, and zero has no ratio", &|c| {
-                missing(c) && c.arms[arm].excluded > 0
+            ("in every round either it or the best variant is zero, and zero has no ratio", &|c| {
+                missing(c) && c.variants[variant].excluded > 0
             }),
-            ("it shares no block with the best arm", &|c| {
-                missing(c) && c.arms[arm].excluded == 0 && c.arms[arm].blocks > 0
+            ("it shares no round with the best variant", &|c| {
+                missing(c) && c.variants[variant].excluded == 0 && c.variants[variant].rounds > 0
             }),
         ];
         for (why, is) in reasons {
@@ -64,28 +64,28 @@ pub fn left_out(
                 words.push_str(&format!(" {name} is not drawn{}: {why}.", within(&tasks, groups.len())));
             }
         }
-        words.push_str(&thin(arm, name, groups));
+        words.push_str(&thin(variant, name, groups));
     }
     words
 }
 
-/// Where an interval rests on fewer blocks than were run, or is none.
-fn thin(arm: usize, name: &str, groups: &[(String, &Comparison)]) -> String {
+/// Where an interval rests on fewer rounds than were run, or is none.
+fn thin(variant: usize, name: &str, groups: &[(String, &Comparison)]) -> String {
     let mut words = String::new();
     for (task, comparison) in groups {
-        let result = &comparison.arms[arm];
-        let Some(ratio) = result.ratio.filter(|_| comparison.best() != Some(arm)) else { continue };
-        let shared = ratio.blocks + result.excluded;
-        match (ratio.blocks, result.excluded) {
-            (1, 0) => words.push_str(&format!(" {name} has no interval in {task}: it takes two blocks.")),
+        let result = &comparison.variants[variant];
+        let Some(ratio) = result.ratio.filter(|_| comparison.best() != Some(variant)) else { continue };
+        let shared = ratio.rounds + result.excluded;
+        match (ratio.rounds, result.excluded) {
+            (1, 0) => words.push_str(&format!(" {name} has no interval in {task}: it takes two rounds.")),
             (1, _) => words.push_str(&format!(
-                " {name} has no interval in {task}: in {} of {shared} blocks it or the best arm is zero, zero has no \
+                " {name} has no interval in {task}: in {} of {shared} rounds it or the best variant is zero, zero has no \
                  ratio, and an interval takes two.",
                 result.excluded
             )),
             (_, 0) => {}
             (_, zeros) => words.push_str(&format!(
-                " {name} in {task}: {zeros} of {shared} blocks are left out, for zero has no ratio."
+                " {name} in {task}: {zeros} of {shared} rounds are left out, for zero has no ratio."
             )),
         }
     }

@@ -40,7 +40,7 @@ pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[
 /// Facts of each run.
 fn machines(sides: &[&Side], letters: &[String]) -> Table {
     let names =
-        ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "blocks", "ended", "fsarena"];
+        ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "rounds", "ended", "fsarena"];
     let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
     for (side, letter) in sides.iter().zip(letters) {
         let record = side.record;
@@ -57,7 +57,7 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
             hosts(|host| &host.kernel).into(),
             head::backing(&record.plan.device.backing).into(),
             record.plan.scale.name().into(),
-            side.analysis.grid.blocks.len().to_string().into(),
+            side.analysis.grid.rounds.len().to_string().into(),
             ended.into(),
             record.version.as_str().into(),
         ]);
@@ -72,12 +72,12 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
 
 /// What a reader of a run should know.
 fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
-    let mut items = notes::gathered(record, NoteKind::ArmFailed);
+    let mut items = notes::gathered(record, NoteKind::VariantFailed);
     items.extend(notes::gathered(record, NoteKind::Fairness));
     let count = |kind: NoteKind| record.notes.iter().filter(|(_, note)| note.kind == kind).count();
     let counted = [
-        (count(NoteKind::Dropped), "block", "dropped because something disturbed them"),
-        (count(NoteKind::SettleTimeout), "step", "begun before the machine had settled"),
+        (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
+        (count(NoteKind::SettleTimeout), "task", "begun before the machine had settled"),
     ];
     let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
     items.extend(counted.map(|(count, what, why)| format!("{} {why}", plural(count, what))));
@@ -86,9 +86,10 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 
 /// What is in one of two runs only, and so is not compared.
 pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
-    let arms = |record: &RunRecord| record.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
+    let variants =
+        |record: &RunRecord| record.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>();
     let tasks = |side: &Side| {
-        side.analysis.steps.iter().map(|step| crate::sections::label(&step.step)).collect::<Vec<_>>()
+        side.analysis.tasks.iter().map(|task| crate::sections::label(&task.task)).collect::<Vec<_>>()
     };
     let mut items = vec![];
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
@@ -105,8 +106,8 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
-        only("arm", arms(these.record), arms(others.record), letter);
-        only("step", tasks(these), tasks(others), letter);
+        only("variant", variants(these.record), variants(others.record), letter);
+        only("task", tasks(these), tasks(others), letter);
     }
     items
 }

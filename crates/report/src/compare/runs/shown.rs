@@ -40,7 +40,7 @@ pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
             .iter()
             .zip(&letters)
             .map(|(side, letter)| {
-                format!("{letter}: {}, {}", side.record.id, plural(side.analysis.grid.blocks.len(), "block"))
+                format!("{letter}: {}, {}", side.record.id, plural(side.analysis.grid.rounds.len(), "round"))
             })
             .collect(),
         chart,
@@ -48,7 +48,7 @@ pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
         ..Compared::default()
     };
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
-        let words = "PROVISIONAL where marked ?: fewer than 8 blocks on one side.";
+        let words = "PROVISIONAL where marked ?: fewer than 8 rounds on one side.";
         compared.answer.parts.push(Part::Loud(words.into()));
     }
     let mut words = answer.words();
@@ -65,9 +65,9 @@ pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
     tables(&mut compared.data, pairs, &letters);
     circumstances::add(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
-        "These are different runs: no block pairs their values, so whatever else changed between them (load, \
+        "These are different runs: no round pairs their values, so whatever else changed between them (load, \
          temperature, free space) is in these ratios, and the intervals know only the spread inside each run. To \
-         compare two settings with certainty, make them arms of one run.",
+         compare two settings with certainty, make them variants of one run.",
     );
     compared
 }
@@ -106,7 +106,7 @@ fn which(sides: &[&Side], letters: &[String], metric: &MetricInfo) -> String {
         Direction::Neutral => "neither more nor less of it is better",
     };
     format!(
-        "{}. For {}, {better}. A figure is one task on one arm. These are different runs, not blocked together: \
+        "{}. For {}, {better}. A figure is one task on one variant. These are different runs, not blocked together: \
          whatever else changed between them is in the ratios.",
         named.join(", "),
         metric.id
@@ -120,12 +120,12 @@ fn figures(pairs: &[Pair]) -> Vec<Figure> {
         let direction = pair.a.analysis.metric.direction;
         let margin = margin(pair.a.record);
         for task in &pair.tasks {
-            for ((arm, _), ratio) in pair.arms.iter().zip(&task.ratios) {
+            for ((variant, _), ratio) in pair.variants.iter().zip(&task.ratios) {
                 // For two independent samples the 95% interval stands in for the 90% one: stricter, never laxer.
                 let narrow = ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln()));
                 figures.push(Figure {
                     what: task.title.clone(),
-                    arm: pair.a.record.arms[*arm].name.clone(),
+                    variant: pair.a.record.variants[*variant].name.clone(),
                     side,
                     ratio: ratio.as_ref().map(estimate),
                     finding: Finding::of(*ratio, narrow, margin),
@@ -150,11 +150,11 @@ fn tables(document: &mut Document, pairs: &[Pair], letters: &[String]) {
         document.table(side_by_side(pairs, letters));
     }
     document.text(
-        "Ratio (Hodges–Lehmann, two samples) over its 95% Mann–Whitney interval, for each arm and task, not \
+        "Ratio (Hodges–Lehmann, two samples) over its 95% Mann–Whitney interval, for each variant and task, not \
          corrected for their number. * marks those that exclude 1.",
     );
     let some = pairs.iter().any(|pair| pair.tasks.iter().any(|task| task.orders.is_some()));
-    document.heading(2, "Order of the arms");
+    document.heading(2, "Order of the variants");
     if let Some(table) = order::merged(&pairs.iter().map(of_pair).collect::<Vec<_>>(), letters) {
         document.table(table);
     } else {
@@ -163,17 +163,19 @@ fn tables(document: &mut Document, pairs: &[Pair], letters: &[String]) {
             document.table(order::table(ids, of_pair(pair).into_iter()));
         }
     }
-    document.text(if some { order::LEGEND } else { "There are not two arms in common." });
+    document.text(if some { order::LEGEND } else { "There are not two variants in common." });
 }
 
 fn of_pair<'p>(pair: &'p Pair) -> Vec<(&'p str, &'p Orders<'p>)> {
     pair.tasks.iter().filter_map(|task| Some((task.title.as_str(), task.orders.as_ref()?))).collect()
 }
 
-/// Task by arm.
+/// Task by variant.
 fn ratio_table(pair: &Pair) -> Table {
     let mut table = Table::figures(vec!["task".into()]);
-    table.header.extend(pair.arms.iter().map(|(arm, _)| pair.a.record.arms[*arm].name.clone()));
+    table
+        .header
+        .extend(pair.variants.iter().map(|(variant, _)| pair.a.record.variants[*variant].name.clone()));
     for task in &pair.tasks {
         let mut row: Vec<Cell> = vec![task.title.as_str().into()];
         row.extend(task.ratios.iter().map(|ratio| ratio.as_ref().map_or("–".into(), ratio_cell)));
@@ -182,9 +184,9 @@ fn ratio_table(pair: &Pair) -> Table {
     table
 }
 
-/// Task and arm by run: all that any pair has.
+/// Task and variant by run: all that any pair has.
 fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
-    let mut table = Table::figures(vec!["task, arm".into()]);
+    let mut table = Table::figures(vec!["task, variant".into()]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     let mut titles: Vec<&str> = vec![];
     for task in pairs.iter().flat_map(|pair| &pair.tasks) {
@@ -193,23 +195,24 @@ fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
         }
     }
     for title in titles {
-        for arm in &pairs[0].a.record.arms {
-            let ratios: Vec<Option<&Ratio>> = pairs.iter().map(|pair| of(pair, title, &arm.name)).collect();
+        for variant in &pairs[0].a.record.variants {
+            let ratios: Vec<Option<&Ratio>> =
+                pairs.iter().map(|pair| of(pair, title, &variant.name)).collect();
             if ratios.iter().any(Option::is_some) {
                 let cells = ratios.into_iter().map(|ratio| ratio.map_or("–".into(), ratio_cell));
-                table
-                    .rows
-                    .push(std::iter::once(format!("{title}, {}", arm.name).into()).chain(cells).collect());
+                table.rows.push(
+                    std::iter::once(format!("{title}, {}", variant.name).into()).chain(cells).collect(),
+                );
             }
         }
     }
     table
 }
 
-/// The ratio of a pair on a task and an arm.
-fn of<'p>(pair: &'p Pair, task: &str, arm: &str) -> Option<&'p Ratio> {
+/// The ratio of a pair on a task and a variant.
+fn of<'p>(pair: &'p Pair, task: &str, variant: &str) -> Option<&'p Ratio> {
     let task = pair.tasks.iter().find(|other| other.title == task)?;
-    let at = pair.arms.iter().position(|(other, _)| pair.a.record.arms[*other].name == arm)?;
+    let at = pair.variants.iter().position(|(other, _)| pair.a.record.variants[*other].name == variant)?;
     task.ratios[at].as_ref()
 }
 
@@ -232,7 +235,7 @@ fn as_json(pairs: &[Pair], metric: &MetricInfo) -> Value {
 fn pair_json(pair: &Pair, metric: &MetricInfo) -> Value {
     let (a, b) = (pair.a.record, pair.b.record);
     let task = |task: &Task| {
-        let names = pair.arms.iter().map(|(arm, _)| &a.arms[*arm].name);
+        let names = pair.variants.iter().map(|(variant, _)| &a.variants[*variant].name);
         let ratios: serde_json::Map<String, Value> = names
             .zip(&task.ratios)
             .map(|(name, ratio)| (name.to_string(), ratio.as_ref().map_or(Value::Null, ratio_json)))

@@ -1,7 +1,7 @@
-//! The shades of each colour: several arms of one filesystem share its hue.
+//! The shades of each colour: several variants of one filesystem share its hue.
 //!
 //! Hues are kept in Oklab (Ottosson 2020) and lightness stays within bounds, so that no shade turns black or white: each
-//! stands out from its page by 3:1, and arms of different filesystems stay apart for colour-blind readers.
+//! stands out from its page by 3:1, and variants of different filesystems stay apart for colour-blind readers.
 
 use super::{BLUE, Colour, GREEN, ORANGE, PURPLE, RAW, SKY, VERMILLION, YELLOW};
 
@@ -77,7 +77,7 @@ impl Colour {
         found.map_or(self, |(family, place)| family[(place + at) % family.len()].0)
     }
 
-    /// Every colour that an arm may have, and what it becomes on a dark page.
+    /// Every colour that a variant may have, and what it becomes on a dark page.
     pub fn turned() -> impl Iterator<Item = (Colour, Colour)> {
         FAMILIES.into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! Colours as they are seen with each kind of colour vision: tests that arms stay apart, and filesystems recognisable.
+//! Colours as they are seen with each kind of colour vision: tests that variants stay apart, and filesystems recognisable.
 
 use super::families::FAMILIES;
 use super::{Colour, linear};
@@ -88,14 +88,14 @@ fn seen_chroma(colour: Colour) -> f64 {
 }
 
 #[test]
-fn arms_of_the_common_filesystems_stay_apart_with_every_kind_of_colour_vision() {
+fn variants_of_the_common_filesystems_stay_apart_with_every_kind_of_colour_vision() {
     for page in pages() {
         // Blue, vermillion and green are ext4, xfs and btrfs.
-        let arms: Vec<(usize, Colour)> =
+        let variants: Vec<(usize, Colour)> =
             page[..3].iter().enumerate().flat_map(|(fs, of)| of.iter().map(move |c| (fs, *c))).collect();
-        for (at, (fs, one)) in arms.iter().enumerate() {
-            for (other_fs, other) in &arms[..at] {
-                // Shapes and dashes tell the arms of one filesystem apart, too.
+        for (at, (fs, one)) in variants.iter().enumerate() {
+            for (other_fs, other) in &variants[..at] {
+                // Shapes and dashes tell the variants of one filesystem apart, too.
                 let least = if fs == other_fs { 0.035 } else { 0.045 };
                 for (name, vision) in &VISIONS {
                     let apart = distance(*one, *other, vision);

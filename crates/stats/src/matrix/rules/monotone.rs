@@ -8,9 +8,9 @@ use crate::matrix::rule::Rule;
 use crate::matrix::screen::Screen;
 
 pub fn apply(screen: &mut Screen) {
-    for (arm, mode) in screen.tables() {
+    for (variant, mode) in screen.tables() {
         let columns: Vec<Vec<At>> = (0..screen.matrix.threads.len())
-            .map(|threads| screen.matrix.along_size(arm, mode, threads))
+            .map(|threads| screen.matrix.along_size(variant, mode, threads))
             .collect();
         for column in &columns {
             iops_rise(screen, column);
@@ -102,13 +102,13 @@ fn flag_high(screen: &mut Screen, column: &[At], i: usize) {
 }
 
 /// How far a cell is from the nearest other in the same place: from the bare device where that was
-/// measured, else from the nearest arm. A logarithm.
+/// measured, else from the nearest variant. A logarithm.
 fn distance(screen: &Screen, at: At) -> Option<f64> {
     let own = screen.matrix.iops(at)?.ln();
     let far = |other: At| Some((own - screen.matrix.iops(other)?.ln()).abs());
     if let Some(raw) = screen.matrix.raw(at) {
         return far(raw);
     }
-    let others = screen.subjects().into_iter().filter(|arm| *arm != at.arm);
-    others.filter_map(|arm| far(At { arm, ..at })).min_by(f64::total_cmp)
+    let others = screen.subjects().into_iter().filter(|variant| *variant != at.variant);
+    others.filter_map(|variant| far(At { variant, ..at })).min_by(f64::total_cmp)
 }

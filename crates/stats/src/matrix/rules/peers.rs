@@ -1,4 +1,4 @@
-//! Arms against each other in the same mode. An arm whose own cell breaks a rule is no yardstick there.
+//! Variants against each other in the same mode. A variant whose own cell breaks a rule is no yardstick there.
 
 use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {
     let suspects = screen.suspects();
-    let places: Vec<At> = screen.matrix.places().filter(|at| !screen.matrix.arms[at.arm].raw).collect();
+    let places: Vec<At> =
+        screen.matrix.places().filter(|at| !screen.matrix.variants[at.variant].raw).collect();
     for at in places {
         behind(screen, at, &suspects);
     }
-    for (arm, mode) in screen.tables() {
+    for (variant, mode) in screen.tables() {
         for threads in 0..screen.matrix.threads.len() {
-            let column = screen.matrix.along_size(arm, mode, threads);
+            let column = screen.matrix.along_size(variant, mode, threads);
             for i in 1..column.len() {
                 cliff(screen, &column, i, &suspects);
             }
@@ -23,27 +24,30 @@ pub fn apply(screen: &mut Screen) {
     }
 }
 
-/// The other arms with sound values in all the given cells, the least of them first.
+/// The other variants with sound values in all the given cells, the least of them first.
 fn peers(screen: &Screen, cells: &[At], suspects: &BTreeSet<At>) -> Vec<usize> {
     let sound = |at: At| !suspects.contains(&at) && screen.matrix.iops(at).is_some();
-    let usable = |arm: &usize| *arm != cells[0].arm && cells.iter().all(|at| sound(At { arm: *arm, ..*at }));
-    let mut arms: Vec<usize> = screen.subjects().into_iter().filter(usable).collect();
-    let first = |arm: &usize| screen.matrix.iops(At { arm: *arm, ..cells[0] }).unwrap_or(f64::INFINITY);
-    arms.sort_by(|a, b| first(a).total_cmp(&first(b)));
-    arms
+    let usable = |variant: &usize| {
+        *variant != cells[0].variant && cells.iter().all(|at| sound(At { variant: *variant, ..*at }))
+    };
+    let mut variants: Vec<usize> = screen.subjects().into_iter().filter(usable).collect();
+    let first =
+        |variant: &usize| screen.matrix.iops(At { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY);
+    variants.sort_by(|a, b| first(a).total_cmp(&first(b)));
+    variants
 }
 
 /// Far behind every sound peer. Reported against the nearest of them.
 fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
     let peers = peers(screen, &[at], suspects);
-    let test = |arm: &usize| Contrast::ratio(at, At { arm: *arm, ..at }, Side::Below, BEHIND);
+    let test = |variant: &usize| Contrast::ratio(at, At { variant: *variant, ..at }, Side::Below, BEHIND);
     if let Some(nearest) = peers.first() {
         let tests = peers.iter().map(test).collect();
-        screen.attempt(Rule::FarBehind, at, Some(At { arm: *nearest, ..at }), tests);
+        screen.attempt(Rule::FarBehind, at, Some(At { variant: *nearest, ..at }), tests);
     }
 }
 
-/// From column[i] to the next smaller block size the arm loses more of its share of every sound peer's
+/// From column[i] to the next smaller block size the variant loses more of its share of every sound peer's
 /// throughput than the smaller blocks explain. Still smaller blocks belong to it as long as the share
 /// stays below that.
 fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) {
@@ -51,8 +55,8 @@ fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) 
     let size = |at: At| screen.matrix.sizes[at.size] as f64;
     let limit = (CLIFF * size(column[i - 1]) / size(edge)).ln();
     let tests = |screen: &Screen, at: At| -> Vec<Contrast> {
-        let share = |arm: usize| {
-            let (theirs, theirs_at_edge) = (At { arm, ..at }, At { arm, ..edge });
+        let share = |variant: usize| {
+            let (theirs, theirs_at_edge) = (At { variant, ..at }, At { variant, ..edge });
             let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
             Contrast { terms, offset: 0.0, limit, side: Side::Below }
         };

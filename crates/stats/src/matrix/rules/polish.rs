@@ -23,15 +23,16 @@ type Place = (usize, usize);
 
 pub fn apply(screen: &mut Screen) {
     let explained: BTreeSet<At> = screen.flags.iter().map(|flag| flag.at).collect();
-    for (arm, mode) in screen.tables() {
-        let own =
-            |at: &At| (at.arm, at.mode) == (arm, mode) && !explained.contains(at) && !screen.at_ceiling(*at);
+    for (variant, mode) in screen.tables() {
+        let own = |at: &At| {
+            (at.variant, at.mode) == (variant, mode) && !explained.contains(at) && !screen.at_ceiling(*at)
+        };
         let log = |at: At| Some(((at.size, at.threads), screen.matrix.iops(at)?.ln()));
         let residuals = polish(&screen.matrix.places().filter(own).filter_map(log).collect());
         let sizes = residuals.values().map(|r| r.abs()).collect();
         let Some(mad) = median(sizes).filter(|_| residuals.len() >= TABLE) else { continue };
         for ((size, threads), residual) in &residuals {
-            let at = At { arm, mode, size: *size, threads: *threads };
+            let at = At { variant, mode, size: *size, threads: *threads };
             let Some(tests) = pit(screen, at) else { continue };
             if *residual < -RESIDUAL * NORMAL * mad {
                 screen.attempt(Rule::Interaction, at, None, tests);
@@ -45,8 +46,8 @@ pub fn apply(screen: &mut Screen) {
 /// The cell against its neighbours along the thread axis, and along the block-size axis. None at an edge.
 fn pit(screen: &Screen, at: At) -> Option<Vec<Contrast>> {
     let matrix = screen.matrix;
-    let row = matrix.along_threads(at.arm, at.mode, at.size);
-    let column = matrix.along_size(at.arm, at.mode, at.threads);
+    let row = matrix.along_threads(at.variant, at.mode, at.size);
+    let column = matrix.along_size(at.variant, at.mode, at.threads);
     Some(vec![
         between(at, &row, |at| f64::from(matrix.threads[at.threads]).ln())?,
         between(at, &column, |at| (matrix.sizes[at.size] as f64).ln())?,

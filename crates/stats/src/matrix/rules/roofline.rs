@@ -8,7 +8,8 @@ use crate::matrix::rule::Rule;
 use crate::matrix::screen::Screen;
 
 pub fn apply(screen: &mut Screen) {
-    let places: Vec<At> = screen.matrix.places().filter(|at| !screen.matrix.arms[at.arm].raw).collect();
+    let places: Vec<At> =
+        screen.matrix.places().filter(|at| !screen.matrix.variants[at.variant].raw).collect();
     for at in places {
         if let Some(raw) = screen.matrix.raw(at) {
             for (rule, side, limit) in [

@@ -7,9 +7,9 @@ use crate::matrix::rule::Rule;
 use crate::matrix::screen::Screen;
 
 pub fn apply(screen: &mut Screen) {
-    for (arm, mode) in screen.tables() {
+    for (variant, mode) in screen.tables() {
         for size in 0..screen.matrix.sizes.len() {
-            row(screen, &screen.matrix.along_threads(arm, mode, size));
+            row(screen, &screen.matrix.along_threads(variant, mode, size));
         }
     }
 }

@@ -17,7 +17,8 @@ pub fn apply(screen: &mut Screen) {
             wanted.is_some() && wanted == direction(*rnd, Order::Random)
         })
         .collect();
-    let subjects: Vec<At> = screen.matrix.places().filter(|at| !screen.matrix.arms[at.arm].raw).collect();
+    let subjects: Vec<At> =
+        screen.matrix.places().filter(|at| !screen.matrix.variants[at.variant].raw).collect();
     for (sequential, random) in pairs {
         for &at in subjects.iter().filter(|at| at.mode == sequential) {
             let random = At { mode: random, ..at };

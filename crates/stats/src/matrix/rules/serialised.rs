@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {
     let too_high = screen.too_high();
-    for (arm, mode) in screen.tables() {
+    for (variant, mode) in screen.tables() {
         for size in 0..screen.matrix.sizes.len() {
-            row(screen, &screen.matrix.along_threads(arm, mode, size), &too_high);
+            row(screen, &screen.matrix.along_threads(variant, mode, size), &too_high);
         }
     }
 }
@@ -44,7 +44,7 @@ fn best(screen: &Screen, cells: &[At]) -> Option<At> {
 
 /// The cell that shows what the device can do with this block size: the most of a row of the same
 /// direction that itself gains from threads or reaches the device's ceiling. The bare device is asked
-/// first, then the arm itself in another mode, then the other arms. What random requests reach, sequential
+/// first, then the variant itself in another mode, then the other variants. What random requests reach, sequential
 /// ones could; the reverse says nothing, for a disk with one head.
 fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
     let kind = screen.matrix.modes[subject.mode].kind;
@@ -54,23 +54,23 @@ fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> 
             || matches!((kind, other), (Some((order, direction)), Some((theirs, way)))
                 if direction == way && (order == Order::Sequential || theirs == Order::Random))
     };
-    let bests = |arm: usize| {
+    let bests = |variant: usize| {
         let modes = (0..screen.matrix.modes.len()).filter(|mode| usable(*mode));
-        let rows = modes.filter(|mode| (arm, *mode) != (subject.arm, subject.mode));
+        let rows = modes.filter(|mode| (variant, *mode) != (subject.variant, subject.mode));
         rows.filter_map(|mode| {
-            sound_best(screen, &screen.matrix.along_threads(arm, mode, subject.size), too_high)
+            sound_best(screen, &screen.matrix.along_threads(variant, mode, subject.size), too_high)
         })
         .collect::<Vec<_>>()
     };
-    let own = best(screen, &screen.matrix.along_threads(subject.arm, subject.mode, subject.size))?;
+    let own = best(screen, &screen.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
     let ahead = |at: &At| screen.matrix.iops(*at) > screen.matrix.iops(own).map(|most| HEADROOM * most);
-    let arms = &screen.matrix.arms;
-    let rank = |arm: &usize| (!arms[*arm].raw, *arm != subject.arm);
-    let mut order: Vec<usize> = (0..arms.len()).collect();
+    let variants = &screen.matrix.variants;
+    let rank = |variant: &usize| (!variants[*variant].raw, *variant != subject.variant);
+    let mut order: Vec<usize> = (0..variants.len()).collect();
     order.sort_by_key(rank);
     order
         .chunk_by(|a, b| rank(a) == rank(b))
-        .filter_map(|tier| best(screen, &tier.iter().flat_map(|arm| bests(*arm)).collect::<Vec<_>>()))
+        .filter_map(|tier| best(screen, &tier.iter().flat_map(|variant| bests(*variant)).collect::<Vec<_>>()))
         .find(ahead)
 }
 

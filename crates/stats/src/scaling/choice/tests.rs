@@ -1,4 +1,4 @@
-//! Every figure is scipy's, for three blocks of eight numbers of clients: `numpy.polyfit` of ln X on ln N for the
+//! Every figure is scipy's, for three rounds of eight numbers of clients: `numpy.polyfit` of ln X on ln N for the
 //! power law; `scipy.optimize.least_squares` with bounds 0 on σ and κ and tolerances 1e-15 for the other two; the
 //! hinge by a grid of 200,001 knees. F and p by `scipy.stats.f.sf`.
 
@@ -29,8 +29,8 @@ const HINGE: [[f64; 8]; 3] = [
 ];
 
 fn choice(x: &[[f64; 8]; 3]) -> Choice {
-    let row = |(block, x): (usize, &[f64; 8])| -> Vec<(f64, u32, f64)> {
-        N.iter().zip(x).map(|(n, x)| (*n, block as u32, *x)).collect()
+    let row = |(round, x): (usize, &[f64; 8])| -> Vec<(f64, u32, f64)> {
+        N.iter().zip(x).map(|(n, x)| (*n, round as u32, *x)).collect()
     };
     let rows: Vec<_> = x.iter().enumerate().flat_map(row).collect();
     Choice::of(&Series::new("s", &rows).unwrap()).unwrap()

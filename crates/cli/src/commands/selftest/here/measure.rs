@@ -1,10 +1,10 @@
-//! The measurement: the runner's blocks, with the work of each cell made its arm's own.
+//! The measurement: the runner's rounds, with the work of each cell made its variant's own.
 
 use super::{MORE, plant};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::room::Room;
-use fsarena_core::cell::{Arm, Cell};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::metric;
@@ -23,28 +23,30 @@ pub const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
 /// What was measured.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// The names of the arms, the base first.
-    pub arms: Vec<String>,
-    /// By step and metric: for each arm the value of each block, NaN where there is none.
+    /// The names of the variants, the base first.
+    pub variants: Vec<String>,
+    /// By task and metric: for each variant the value of each round, NaN where there is none.
     pub values: BTreeMap<(String, &'static str), Vec<Vec<f64>>>,
-    /// Whole blocks.
-    pub blocks: usize,
+    /// Whole rounds.
+    pub rounds: usize,
 }
 
 impl Measured {
     fn take(&mut self, cell: &Cell, sample: &Sample) {
-        let Some(arm) = self.arms.iter().position(|arm| *arm == cell.arm.name) else { return };
-        if !sample.step.in_composite {
+        let Some(variant) = self.variants.iter().position(|variant| *variant == cell.variant.name) else {
+            return;
+        };
+        if !sample.task.in_composite {
             return;
         }
         for id in METRICS {
             let def = metric::find(id).expect("these are metrics");
             let Some(value) = (def.from)(&|reading| sample.readings.get(reading)) else { continue };
-            let key = (sample.step.id.to_string(), id);
-            let arms = self.values.entry(key).or_insert_with(|| vec![vec![]; self.arms.len()]);
-            let blocks = &mut arms[arm];
-            blocks.resize(blocks.len().max(cell.block as usize + 1), f64::NAN);
-            blocks[cell.block as usize] = value;
+            let key = (sample.task.id.to_string(), id);
+            let variants = self.values.entry(key).or_insert_with(|| vec![vec![]; self.variants.len()]);
+            let rounds = &mut variants[variant];
+            rounds.resize(rounds.len().max(cell.round as usize + 1), f64::NAN);
+            rounds[cell.round as usize] = value;
         }
     }
 }
@@ -54,7 +56,7 @@ pub fn measure(
     kernel: &Kernel,
     plan: &Plan,
     inputs: &Plan,
-    arms: &[Arm],
+    variants: &[Variant],
     check: &Check,
     room: &Room,
     progress: &mut Progress,
@@ -62,8 +64,10 @@ pub fn measure(
     let mut silent = |_: Event| Ok(());
     let local = Local::start(kernel, inputs, check, room.journal(), room.dir(), &mut silent)?;
     let mut executor = Box::new(Inflated(Box::new(local)));
-    let mut measured =
-        Measured { arms: arms.iter().map(|arm| arm.name.clone()).collect(), ..Measured::default() };
+    let mut measured = Measured {
+        variants: variants.iter().map(|variant| variant.name.clone()).collect(),
+        ..Measured::default()
+    };
     let mut cell: Option<Cell> = None;
     let mut failed = None;
     let mut consume = |event: &Event| -> Result<(), Box<dyn Exits>> {
@@ -73,17 +77,17 @@ pub fn measure(
                 cell.iter().for_each(|cell| measured.take(cell, sample));
             }
             Event::CellFinished { outcome: Outcome::Failed { why }, .. } => failed = Some(why.clone()),
-            Event::BlockFinished { .. } => measured.blocks += 1,
+            Event::RoundFinished { .. } => measured.rounds += 1,
             _ => {}
         }
         progress.show(event);
         Ok(())
     };
-    let steps = check.steps_per_cell() / inputs.workloads.len() as u32;
-    let end = runner::run(plan, arms, steps, Earlier::default(), &mut *executor, &mut consume)?;
+    let tasks = check.tasks_per_cell() / inputs.workloads.len() as u32;
+    let end = runner::run(plan, variants, tasks, Earlier::default(), &mut *executor, &mut consume)?;
     executor.finish(&mut silent)?;
     match (end, failed) {
-        // All arms are alike: where one fails, there is nothing to learn from the others.
+        // All variants are alike: where one fails, there is nothing to learn from the others.
         (_, Some(why)) => {
             Err(Failure::new(ExitCode::Internal, format!("the self-test's work failed: {why}")))
         }
@@ -92,14 +96,14 @@ pub fn measure(
     }
 }
 
-/// An executor that gives each arm its own amount of work.
+/// An executor that gives each variant its own amount of work.
 struct Inflated(Box<dyn Executor>);
 
 impl Executor for Inflated {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
         let mut cell = cell.clone();
-        let more = MORE.iter().find(|(name, _)| *name == cell.arm.name).map(|(_, more)| *more);
-        let more = more.ok_or_else(|| Fatal::Plan(format!("arm {} has no work", cell.arm.name)))?;
+        let more = MORE.iter().find(|(name, _)| *name == cell.variant.name).map(|(_, more)| *more);
+        let more = more.ok_or_else(|| Fatal::Plan(format!("variant {} has no work", cell.variant.name)))?;
         plant(&mut cell.workload.settings, more);
         self.0.run(&cell, emit)
     }

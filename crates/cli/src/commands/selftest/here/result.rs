@@ -1,4 +1,4 @@
-//! What the measurement says: false verdicts of identical arms, and what can be resolved.
+//! What the measurement says: false verdicts of identical variants, and what can be resolved.
 
 use super::MORE;
 use super::measure::{METRICS, Measured};
@@ -10,7 +10,7 @@ use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
 use fsarena_core::schedule::mix;
 use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::power::{blocks_for, resolvable, spread};
+use fsarena_stats::power::{resolvable, rounds_for, spread};
 use fsarena_stats::sequential::Centre;
 use fsarena_stats::table::{FIRST_LOOK, LOOKS};
 use fsarena_sys::kernel::Kernel;
@@ -25,48 +25,48 @@ pub struct Resolution {
     measured_at_s: u64,
     hostname: String,
     kernel: String,
-    /// Whole blocks.
-    blocks: usize,
-    /// Verdicts on identical arms, each on a round of 8 blocks of its own.
+    /// Whole rounds.
+    rounds: usize,
+    /// Verdicts on identical variants, each on a batch of 8 rounds of its own.
     verdicts: usize,
     /// How many of them said "different".
     false_verdicts: usize,
     /// How often chance alone gives as many: see [`chance`].
     chance: f64,
-    /// For each step and metric, what identical arms leave of noise.
+    /// For each task and metric, what identical variants leave of noise.
     noise: Vec<Noise>,
-    /// For each arm with more work, whether it was found.
+    /// For each variant with more work, whether it was found.
     power: Vec<Power>,
 }
 
-/// The noise of one metric of one step.
+/// The noise of one metric of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Noise {
-    step: String,
+    task: String,
     metric: String,
-    /// The spread of d between identical arms, in per cent.
+    /// The spread of d between identical variants, in per cent.
     sigma_percent: f64,
-    /// The effect that 8 blocks find in four of five runs, in per cent.
+    /// The effect that 8 rounds find in four of five runs, in per cent.
     resolves_8_percent: Option<f64>,
-    /// The blocks needed to find 1% so; none where 400 do not do.
-    blocks_for_1_percent: Option<usize>,
+    /// The rounds needed to find 1% so; none where 400 do not do.
+    rounds_for_1_percent: Option<usize>,
 }
 
-/// An arm with more files against the base.
+/// A variant with more files against the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Power {
     more_percent: u64,
-    step: String,
+    task: String,
     metric: String,
     effect_percent: f64,
     low_percent: f64,
     high_percent: f64,
     /// The first look at which the 95% interval excluded 0.
-    found_at_blocks: Option<usize>,
+    found_at_rounds: Option<usize>,
 }
 
 const FILE: &str = "selftest.json";
-/// Below this, identical arms were called different more often than chance explains.
+/// Below this, identical variants were called different more often than chance explains.
 const SUSPICIOUS: f64 = 0.01;
 const FLIPS: u64 = 2_000;
 
@@ -74,34 +74,35 @@ impl Resolution {
     /// Judges what was measured.
     pub fn of(measured: &Measured, kernel: &Kernel, seed: u64) -> Resolution {
         let host = fsarena_sys::host::collect(kernel);
-        let identical: Vec<Vec<f64>> = measured.values.values().map(|arms| d(&arms[0], &arms[1])).collect();
-        let (verdicts, false_verdicts) = verdicts(&identical, measured.blocks);
+        let identical: Vec<Vec<f64>> =
+            measured.values.values().map(|variants| d(&variants[0], &variants[1])).collect();
+        let (verdicts, false_verdicts) = verdicts(&identical, measured.rounds);
         let mut noise = Vec::new();
         let mut power = Vec::new();
-        for ((step, metric), arms) in &measured.values {
-            noise.extend(noise_of(step, metric, &d(&arms[0], &arms[1])));
-            let more = MORE.iter().zip(arms).filter(|((_, percent), _)| *percent > 0);
-            power.extend(
-                more.filter_map(|((_, percent), arm)| power_of(step, metric, *percent, &d(&arms[0], arm))),
-            );
+        for ((task, metric), variants) in &measured.values {
+            noise.extend(noise_of(task, metric, &d(&variants[0], &variants[1])));
+            let more = MORE.iter().zip(variants).filter(|((_, percent), _)| *percent > 0);
+            power.extend(more.filter_map(|((_, percent), variant)| {
+                power_of(task, metric, *percent, &d(&variants[0], variant))
+            }));
         }
         Resolution {
             measured_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             hostname: host.hostname,
             kernel: host.kernel,
-            blocks: measured.blocks,
+            rounds: measured.rounds,
             verdicts,
             false_verdicts,
-            chance: chance(&identical, measured.blocks, false_verdicts, seed),
+            chance: chance(&identical, measured.rounds, false_verdicts, seed),
             noise,
             power,
         }
     }
 
-    /// Refuted where chance does not explain the false verdicts, undecided where there are none at all.
+    /// Refuted where chance does not explain the false verdicts, inconclusive where there are none at all.
     pub fn exit_code(&self) -> ExitCode {
         match self.verdicts {
-            0 => ExitCode::Undecided,
+            0 => ExitCode::Inconclusive,
             _ if self.chance < SUSPICIOUS => ExitCode::Refuted,
             _ => ExitCode::Done,
         }
@@ -128,11 +129,11 @@ impl Resolution {
     }
 
     fn words(&self) -> String {
-        let rounds = self.blocks / FIRST_LOOK;
+        let batches = self.rounds / FIRST_LOOK;
         if self.verdicts == 0 {
             return format!(
-                "{} blocks allow no verdict, which takes 8: allow more with --budget.",
-                self.blocks
+                "{} rounds allow no verdict, which takes 8: allow more with --budget.",
+                self.rounds
             );
         }
         let judged = if self.chance < SUSPICIOUS {
@@ -141,28 +142,28 @@ impl Resolution {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical arms, in {rounds} rounds of 8 blocks: {} said \"different\", {judged} (as \
-             many or more in {:.0}% of all ways to swap the two in the same blocks). σ is the spread of the log \
-             ratio of identical arms within blocks. Stored, and quoted by reports of this machine.",
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} (as \
+             many or more in {:.0}% of all ways to swap the two in the same rounds). σ is the spread of the log \
+             ratio of identical variants within rounds. Stored, and quoted by reports of this machine.",
             self.verdicts,
             self.false_verdicts,
             100.0 * self.chance
         )
     }
 
-    /// What 8 blocks can resolve, `4.1% of cp elapsed, 1.2% of cp system`, and how often identical arms were called
+    /// What 8 rounds can resolve, `4.1% of cp elapsed, 1.2% of cp system`, and how often identical variants were called
     /// different.
     fn line(&self) -> Option<String> {
         let of = |noise: &Noise| {
             let resolves = noise.resolves_8_percent?;
-            Some(format!("{} of {} {}", percent(resolves), noise.step, noise.metric))
+            Some(format!("{} of {} {}", percent(resolves), noise.task, noise.metric))
         };
         let told = [METRICS[0], "system"];
         let items: Vec<String> =
             self.noise.iter().filter(|noise| told.contains(&noise.metric.as_str())).filter_map(of).collect();
         (!items.is_empty()).then(|| {
             format!(
-                "On this machine 8 blocks can resolve {}; of {} verdicts on identical arms {} said \"different\" \
+                "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
                  (fsarena selftest --here: ext4 in memory, a small tree)",
                 items.join(", "),
                 self.verdicts,
@@ -182,58 +183,58 @@ pub fn stored_line(state: &Path, record: &RunRecord) -> Option<String> {
     stored.line().filter(|_| same && !in_guest && stored.verdicts > 0)
 }
 
-fn d(base: &[f64], arm: &[f64]) -> Vec<f64> {
-    log_ratios(base, arm).d
+fn d(base: &[f64], variant: &[f64]) -> Vec<f64> {
+    log_ratios(base, variant).d
 }
 
 fn differs(d: &[f64]) -> bool {
     Centre::of(d).is_some_and(|centre| !centre.provisional && (centre.wide.0 > 0.0 || centre.wide.1 < 0.0))
 }
 
-/// Verdicts, and how many said "different": one for each series and round of 8 blocks.
-fn verdicts(identical: &[Vec<f64>], blocks: usize) -> (usize, usize) {
-    let rounds = identical.iter().flat_map(|d| d[..d.len().min(blocks)].chunks_exact(FIRST_LOOK));
-    rounds.fold((0, 0), |(all, wrong), round| (all + 1, wrong + usize::from(differs(round))))
+/// Verdicts, and how many said "different": one for each series and batch of 8 rounds.
+fn verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
+    let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK));
+    batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))
 }
 
-/// The probability of as many false verdicts or more, if the label of an arm means nothing: then the two
-/// could as well be swapped in any block, in all series at once, and that was done by a coin. The series are
+/// The probability of as many false verdicts or more, if the label of a variant means nothing: then the two
+/// could as well be swapped in any round, in all series at once, and that was done by a coin. The series are
 /// far from independent, and this takes account of it. By [`FLIPS`] random swaps, the observed one included
 /// (Phipson and Smyth 2010).
-fn chance(identical: &[Vec<f64>], blocks: usize, seen: usize, seed: u64) -> f64 {
+fn chance(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
     let as_many = (0..FLIPS).filter(|flip| {
-        let swapped = |block: usize| mix(mix(seed, *flip), block as u64) & 1 == 1;
-        let sign = |(block, d): (usize, &f64)| if swapped(block) { -d } else { *d };
+        let swapped = |round: usize| mix(mix(seed, *flip), round as u64) & 1 == 1;
+        let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
         let flipped: Vec<Vec<f64>> =
             identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
-        verdicts(&flipped, blocks).1 >= seen
+        verdicts(&flipped, rounds).1 >= seen
     });
     (as_many.count() + 1) as f64 / (FLIPS + 1) as f64
 }
 
-fn noise_of(step: &str, metric: &str, d: &[f64]) -> Option<Noise> {
+fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
     let sigma = spread(d)?;
     Some(Noise {
-        step: step.into(),
+        task: task.into(),
         metric: metric.into(),
         sigma_percent: 100.0 * sigma,
         resolves_8_percent: resolvable(sigma, FIRST_LOOK).map(|effect| 100.0 * effect),
-        blocks_for_1_percent: blocks_for(sigma, 0.01),
+        rounds_for_1_percent: rounds_for(sigma, 0.01),
     })
 }
 
-fn power_of(step: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
+fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
     let centre = Centre::of(d)?;
     let per_cent = |theta: f64| 100.0 * theta.exp_m1();
     let looks = LOOKS.iter().map(|look| look.n).filter(|n| *n <= d.len());
     Some(Power {
         more_percent: more,
-        step: step.into(),
+        task: task.into(),
         metric: metric.into(),
         effect_percent: per_cent(centre.estimate),
         low_percent: per_cent(centre.wide.0),
         high_percent: per_cent(centre.wide.1),
-        found_at_blocks: looks.into_iter().find(|n| differs(&d[..*n])),
+        found_at_rounds: looks.into_iter().find(|n| differs(&d[..*n])),
     })
 }
 
@@ -248,29 +249,29 @@ fn percent(value: f64) -> String {
 
 impl Row for Noise {
     const HEADS: &'static [&'static str] =
-        &["STEP", "METRIC", "σ OF IDENTICAL ARMS", "8 BLOCKS RESOLVE", "BLOCKS FOR 1%"];
+        &["TASK", "METRIC", "σ OF IDENTICAL VARIANTS", "8 ROUNDS RESOLVE", "ROUNDS FOR 1%"];
 
     fn columns(&self) -> Vec<String> {
-        let blocks = self.blocks_for_1_percent.map_or("over 400".to_string(), |blocks| blocks.to_string());
+        let rounds = self.rounds_for_1_percent.map_or("over 400".to_string(), |rounds| rounds.to_string());
         vec![
-            self.step.clone(),
+            self.task.clone(),
             self.metric.clone(),
             percent(self.sigma_percent),
             self.resolves_8_percent.map_or("–".into(), percent),
-            blocks,
+            rounds,
         ]
     }
 }
 
 impl Row for Power {
     const HEADS: &'static [&'static str] =
-        &["MORE FILES", "STEP", "METRIC", "EFFECT", "95% INTERVAL", "FOUND"];
+        &["MORE FILES", "TASK", "METRIC", "EFFECT", "95% INTERVAL", "FOUND"];
 
     fn columns(&self) -> Vec<String> {
-        let found = self.found_at_blocks.map_or("not found".into(), |blocks| format!("at {blocks} blocks"));
+        let found = self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds"));
         vec![
             format!("{}%", self.more_percent),
-            self.step.clone(),
+            self.task.clone(),
             self.metric.clone(),
             percent(self.effect_percent),
             format!("{} to {}", percent(self.low_percent), percent(self.high_percent)),
@@ -283,7 +284,7 @@ impl Row for Power {
 mod tests {
     use super::*;
 
-    /// d of two series over 16 blocks, of which the first round of the first is all of one sign.
+    /// d of two series over 16 rounds, of which the first batch of the first is all of one sign.
     fn series() -> Vec<Vec<f64>> {
         let noise = |at: u64| (mix(3, at) % 1000) as f64 / 1000.0 - 0.5;
         let mut first: Vec<f64> = (0..16).map(noise).collect();
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn a_verdict_for_each_series_and_round() {
         assert_eq!(verdicts(&series(), 16), (4, 1));
-        // A round that is not whole has none.
+        // A batch that is not whole has none.
         assert_eq!(verdicts(&series(), 15).0, 2);
     }
 
@@ -303,7 +304,7 @@ mod tests {
         assert!(chance(&series(), 16, 1, 7) > SUSPICIOUS);
         let biased = vec![vec![0.01; 16]; 2];
         assert_eq!(verdicts(&biased, 16), (4, 4));
-        // All of one sign in two rounds: 4 of 2^16 ways.
+        // All of one sign in two batches: 4 of 2^16 ways.
         assert!(chance(&biased, 16, 4, 7) < SUSPICIOUS);
     }
 
@@ -314,7 +315,7 @@ mod tests {
             measured_at_s: 0,
             hostname: "bench".into(),
             kernel: "6.18".into(),
-            blocks: 16,
+            rounds: 16,
             verdicts: 4,
             false_verdicts: 1,
             chance: 0.5,
@@ -323,7 +324,7 @@ mod tests {
         };
         let line = stored.line().unwrap();
         assert!(
-            line.contains("of cp elapsed; of 4 verdicts on identical arms 1 said \"different\""),
+            line.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
             "{line}"
         );
         let back: Resolution = serde_json::from_value(stored.json()).unwrap();

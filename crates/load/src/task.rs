@@ -1,6 +1,6 @@
-//! Steps: what a workload asks to be timed.
+//! Tasks: what a workload asks to be timed.
 
-use fsarena_core::cell::StepInfo;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::Readings;
@@ -8,21 +8,21 @@ use fsarena_core::series::Point;
 use fsarena_sys::argv::Argv;
 
 /// One timed part of a workload.
-pub struct Step {
+pub struct Task {
     /// How reports name it.
-    pub info: StepInfo,
+    pub info: TaskInfo,
     /// What must be so before it starts.
     pub before: Before,
-    /// Work that is needed first and not timed. Empty for most steps: what is not timed is lost time.
+    /// Work that is needed first and not timed. Empty for most tasks: what is not timed is lost time.
     pub prepare: Vec<Action>,
     /// What is timed, in order.
     pub work: Vec<Action>,
 }
 
-/// The state a step starts from.
+/// The state a task starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Settled, caches as the steps before left them.
+    /// Settled, caches as the tasks before left them.
     Warm,
     /// Settled, page cache and clean dentries and inodes dropped.
     ColdCache,
@@ -67,7 +67,7 @@ pub struct Call {
     pub run: Box<dyn FnOnce() -> Result<Found, Error> + Send>,
 }
 
-/// Why a step failed.
+/// Why a task failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A command failed.
@@ -90,7 +90,7 @@ pub enum Error {
     /// A loadfile cannot be read, or was not played to its end.
     #[error(transparent)]
     Dbench(#[from] crate::dbench::Error),
-    /// This step cannot be done here; the others can, so it is left out and said so.
+    /// This task cannot be done here; the others can, so it is left out and said so.
     #[error("{0}")]
     LeftOut(String),
 }
@@ -113,7 +113,7 @@ impl From<Readings> for Found {
 }
 
 impl Found {
-    /// Takes over what work after it found. A step has one load, so the last series is that of the step.
+    /// Takes over what work after it found. A task has one load, so the last series is that of the task.
     pub fn extend(&mut self, later: Found) {
         self.readings.extend(later.readings);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);

@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<Levels, String> {
         match (named, &open) {
             (Some(id), _) => {
                 if levels.insert(id.to_string(), piece.level).is_some() {
-                    return Err(format!("`{id}` is there twice: an arm has one level of each factor"));
+                    return Err(format!("`{id}` is there twice: a variant has one level of each factor"));
                 }
                 open = Some(id.to_string());
             }

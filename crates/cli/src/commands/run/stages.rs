@@ -1,0 +1,135 @@
+//! A study of several stages: each is a run, and the later ones go on with what an earlier one found best.
+
+use super::{Args, once};
+use crate::failure::{Failure, Outcome};
+use crate::vocabulary;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::Plan;
+use fsarena_core::plan::file::{PlanFile, StageFile};
+use fsarena_core::plan::resolve::resolve;
+use fsarena_core::plan::stage::Stage;
+use fsarena_core::record::RunRecord;
+use fsarena_core::scale::Scale;
+use fsarena_core::study;
+use fsarena_stats::best::{self, Best};
+use fsarena_store::RunDir;
+use fsarena_sys::kernel::Kernel;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// What says which level is best, where a stage does not.
+const BY: &str = "throughput";
+
+/// Runs the stages of a plan one after another, all or those after a run of one of them.
+pub fn run(args: &Args, origin: &str, (file, text): &(PlanFile, String), kernel: &Kernel) -> Outcome {
+    let (mut earlier, begin) = match &args.after {
+        Some(name) => after(args, file, name)?,
+        None => (BTreeMap::new(), 0),
+    };
+    let mut over = args.overrides(kernel)?;
+    let whole = over.budget_s;
+    let words = vocabulary::collect(kernel, &over)?;
+    let mut ended = ExitCode::Done;
+    for stage in &file.stages[begin..] {
+        let written = (file.of_stage(stage), text.clone());
+        over.budget_s = whole.map(|budget| budget * share(file, stage, over.scale));
+        let mut plan = resolve(origin, &written, &over, &words)?;
+        plan.title = format!("{}, stage {}", plan.title, stage.name);
+        if let Some(chosen) = chosen(args, stage, &earlier)? {
+            narrow(args, stage, &mut plan, chosen)?;
+        } else if stage.best.is_some() {
+            // Nothing has been run yet: that is what --dry-run is for.
+            let mut out = std::io::stdout().lock();
+            let (name, of) = (&stage.name, stage.of.as_deref().unwrap_or_default());
+            let factor = stage.best.as_deref().unwrap_or_default();
+            let _ = writeln!(out, "# stage {name}: every variant at its best {factor} of stage {of}\n");
+            continue;
+        }
+        plan.stage = Some(Stage { name: stage.name.clone(), earlier: earlier.clone() });
+        let (code, run) = once(args, kernel, plan, None)?;
+        if ended == ExitCode::Done {
+            ended = code;
+        }
+        let Some(run) = run else { continue };
+        if fsarena_sys::cancel::requested().is_some() {
+            return Ok(ended);
+        }
+        earlier.insert(stage.name.clone(), run.id());
+    }
+    Ok(ended)
+}
+
+/// The runs before a stage, and where to go on: behind the stage of this run.
+fn after(args: &Args, file: &PlanFile, name: &str) -> Result<(BTreeMap<String, String>, usize), Failure> {
+    let usage = |message: String| Failure::new(ExitCode::Usage, message);
+    let run = RunDir::find(&args.runs.runs, name)?;
+    let plan = run.plan()?;
+    let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
+    let no_stage = || usage(format!("run {} is no stage of {}", run.id(), file.name.get_ref()));
+    let stage = stage.ok_or_else(no_stage)?;
+    let at = file.stages.iter().position(|known| known.name == stage.name).ok_or_else(no_stage)?;
+    let mut earlier = stage.earlier;
+    earlier.insert(stage.name, run.id());
+    Ok((earlier, at + 1))
+}
+
+/// What an earlier stage found best; none where this stage needs nothing of it, or it has not been run.
+fn chosen(
+    args: &Args,
+    stage: &StageFile,
+    earlier: &BTreeMap<String, String>,
+) -> Result<Option<Vec<Best>>, Failure> {
+    let (Some(factor), Some(of)) = (&stage.best, &stage.of) else { return Ok(None) };
+    let Some(id) = earlier.get(of) else { return Ok(None) };
+    let record: RunRecord = fsarena_store::read(&RunDir::find(&args.runs.runs, id)?)?;
+    Ok(Some(best::levels(&record, factor, stage.by.as_deref().unwrap_or(BY))?))
+}
+
+/// Each variant at its best level, and nothing else.
+fn narrow(args: &Args, stage: &StageFile, plan: &mut Plan, chosen: Vec<Best>) -> Result<(), Failure> {
+    if chosen.is_empty() {
+        let message = format!(
+            "stage {} has nothing to go on with: no variant of the earlier stage has data",
+            stage.name
+        );
+        return Err(Failure::new(ExitCode::Internal, message));
+    }
+    if !args.quiet {
+        let word = |best: &Best| {
+            let sure = if best.decided { "" } else { " (by the estimate; not decided)" };
+            format!("{} {}{sure}", best.variant.name, best.level)
+        };
+        let words: Vec<String> = chosen.iter().map(word).collect();
+        let factor = stage.best.as_deref().unwrap_or_default();
+        let _ = writeln!(std::io::stderr(), "stage {}, best {factor}: {}", stage.name, words.join(", "));
+    }
+    plan.factors.clear();
+    plan.variants = chosen.into_iter().map(|best| best.variant).collect();
+    Ok(())
+}
+
+/// A stage's share of a budget for all, as the stages' own budgets at this scale stand to each other.
+fn share(file: &PlanFile, stage: &StageFile, scale: Option<Scale>) -> f64 {
+    let scale = scale.or(file.scale).unwrap_or_default();
+    let own = |stage: &StageFile| {
+        let budget = stage.scales.get(&scale).and_then(|at| at.budget.as_ref());
+        let time = budget.and_then(|text| humantime::parse_duration(text.get_ref()).ok());
+        time.map_or(1.0, |time| time.as_secs_f64())
+    };
+    own(stage) / file.stages.iter().map(own).sum::<f64>()
+}
+
+/// After a resumed stage: how to go on with those behind it.
+pub fn hint(args: &Args, plan: &Plan, run: &RunDir) {
+    let behind = || {
+        let study = study::find(&plan.name)?;
+        let (file, _) = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?;
+        let last = file.stages.last()?.name.clone();
+        (plan.stage.as_ref()?.name != last).then_some(())
+    };
+    if !args.quiet && behind().is_some() {
+        let (name, id) = (&plan.name, run.id());
+        let _ =
+            writeln!(std::io::stderr(), "go on with the stages after it: fsarena run {name} --after {id}");
+    }
+}

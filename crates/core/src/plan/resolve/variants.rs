@@ -1,0 +1,88 @@
+//! Variants that a plan names.
+
+use super::super::error::PlanError;
+use super::super::file::PlanFile;
+use super::super::{Backing, Plan};
+use super::{Pairs, Resolver};
+use crate::cell::Variant;
+use crate::factor;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Resolver<'_> {
+    pub(super) fn variants(&self, file: &PlanFile) -> Result<Vec<Variant>, PlanError> {
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            return Ok(vec![]);
+        }
+        let variants = file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
+        self.wanted(variants.collect::<Result<_, _>>()?)
+    }
+
+    /// `--fs` takes a choice of the variants that a plan names.
+    fn wanted(&self, mut variants: Vec<Variant>) -> Result<Vec<Variant>, PlanError> {
+        let asked = self.over.factors.iter().find(|(id, _)| id == factor::FS);
+        let Some((_, levels)) = asked.filter(|_| !variants.is_empty()) else { return Ok(variants) };
+        if let Some(level) =
+            levels.iter().find(|level| variants.iter().all(|variant| variant.level(factor::FS) != **level))
+        {
+            let known: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
+            let message = format!(
+                "this plan names its variants, and none of them here is {level}: {}",
+                known.join(", ")
+            );
+            return Err(PlanError::flag("--fs", message));
+        }
+        variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
+        Ok(variants)
+    }
+
+    /// A variant; none where it is optional and this machine cannot make its filesystem.
+    fn variant(&self, pairs: &Pairs) -> Result<Option<Variant>, PlanError> {
+        let mut variant = Variant { name: String::new(), levels: BTreeMap::new() };
+        let mut optional = false;
+        for (key, value) in pairs {
+            if key.get_ref() == "optional" {
+                optional = match value.get_ref() {
+                    toml::Value::Boolean(optional) => *optional,
+                    _ => return self.bad(value.span(), "optional is true or false"),
+                };
+                continue;
+            }
+            let mut levels = self.level_list(value)?;
+            if levels.len() != 1 {
+                return self.bad(value.span(), "a variant has one level of each factor");
+            }
+            let level = levels.remove(0);
+            if key.get_ref() == "name" {
+                variant.name = level;
+                continue;
+            }
+            let id = self.factor_name(key)?;
+            if let Some(message) = self.level_fault(id, &level) {
+                return self.bad(value.span(), message);
+            }
+            variant.levels.insert(id.to_string(), level);
+        }
+        if variant.name.is_empty() {
+            variant.name = variant
+                .levels
+                .values()
+                .filter(|level| !level.is_empty())
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("/");
+        }
+        let here = self.words.available.iter().any(|fs| fs == variant.level(factor::FS));
+        Ok(Some(variant).filter(|_| here || !optional))
+    }
+
+    pub(super) fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
+        let mut seen = BTreeSet::new();
+        let variants = crate::matrix::expand(plan);
+        match variants.iter().find(|variant| !seen.insert(&variant.name)) {
+            Some(variant) => {
+                Err(PlanError::flag(self.origin, format!("two variants are both called `{}`", variant.name)))
+            }
+            None => Ok(()),
+        }
+    }
+}

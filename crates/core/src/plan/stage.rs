@@ -1,0 +1,104 @@
+//! Stages: runs that a study makes one after another, the later ones of what an earlier one found best.
+
+use super::file::{PlanFile, StageFile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which stage of a study a run is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stage {
+    /// Its name: `saturation`.
+    pub name: String,
+    /// The runs of the stages before it, by the names of these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub earlier: BTreeMap<String, String>,
+}
+
+impl PlanFile {
+    /// The plan of one stage: its factors, settings and scales before those of the whole.
+    pub fn of_stage(&self, stage: &StageFile) -> PlanFile {
+        let mut file = self.clone();
+        file.stages.clear();
+        if !stage.question.is_empty() {
+            file.question.clone_from(&stage.question);
+        }
+        for (id, levels) in &stage.factors {
+            file.factors.remove(id);
+            file.factors.insert(id.clone(), levels.clone());
+        }
+        for workload in &mut file.workloads {
+            for (id, value) in &stage.set {
+                workload.remove(id);
+                workload.insert(id.clone(), value.clone());
+            }
+        }
+        for (scale, own) in &stage.scales {
+            let whole = file.scales.entry(*scale).or_default();
+            whole.rounds = own.rounds.clone().or(whole.rounds.take());
+            whole.budget = own.budget.clone().or(whole.budget.take());
+            for (id, value) in &own.set {
+                whole.set.remove(id);
+                whole.set.insert(id.clone(), value.clone());
+            }
+        }
+        file
+    }
+
+    /// What is wrong with the stages, where anything is.
+    pub fn stages_fault(&self) -> Option<String> {
+        for (at, stage) in self.stages.iter().enumerate() {
+            let before = || self.stages[..at].iter().map(|earlier| &earlier.name);
+            if before().any(|name| *name == stage.name) {
+                return Some(format!("two stages are called `{}`", stage.name));
+            }
+            match (&stage.best, &stage.of) {
+                (None, None) => {}
+                (Some(_), Some(of)) if before().any(|name| name == of) => {}
+                (Some(_), Some(of)) => {
+                    return Some(format!("no stage before `{}` is called `{of}`", stage.name));
+                }
+                _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::Scale;
+
+    const TEXT: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nblocks = 3\n[[workload]]\nuse = 'w'\n\
+        clients = 1\n[[stage]]\nname = 'one'\nfactors = { scheduler = ['none'] }\nset = { clients = [5] }\n\
+        [[stage]]\nname = 'two'\nbest = 'scheduler'\nof = 'one'\nquestion = 'Then?'\n\
+        [stage.scales.quick]\nbudget = '9s'\nset = { seconds = 1 }\n";
+
+    fn parsed(text: &str) -> PlanFile {
+        PlanFile::parse("x", text.as_bytes()).unwrap().0
+    }
+
+    #[test]
+    fn a_stage_changes_what_it_names() {
+        let file = parsed(TEXT);
+        let (one, two) = (file.of_stage(&file.stages[0]), file.of_stage(&file.stages[1]));
+        assert_eq!((one.factors.len(), two.factors.len()), (2, 1));
+        let clients = |file: &PlanFile| {
+            let pairs = &file.workloads[0];
+            pairs.iter().find(|(id, _)| id.get_ref() == "clients").unwrap().1.get_ref().clone()
+        };
+        assert!(clients(&one).is_array() && clients(&two).is_integer());
+        let quick = &two.scales[&Scale::Quick];
+        assert_eq!((*quick.rounds.as_ref().unwrap().get_ref(), quick.set.len()), (3, 1));
+        assert_eq!((two.question.as_str(), one.stages.len()), ("Then?", 0));
+        assert_eq!(file.stages_fault(), None);
+    }
+
+    #[test]
+    fn stages_build_on_stages_before_them() {
+        let fault = |from: &str, to: &str| parsed(&TEXT.replace(from, to)).stages_fault().unwrap();
+        assert!(fault("of = 'one'", "of = 'two'").contains("no stage before `two` is called `two`"));
+        assert!(fault("of = 'one'", "").contains("go together"));
+        assert!(fault("name = 'two'", "name = 'one'").contains("two stages are called `one`"));
+    }
+}
