@@ -36,7 +36,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Which stage of a study it is, where that has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "round", skip_serializing_if = "Option::is_none")]
     pub stage: Option<stage::Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
@@ -47,7 +47,7 @@ pub struct Plan {
     /// What counts as settled.
     pub settle: SettlePlan,
     /// Variants named one by one, instead of the product of the factors.
-    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "variant", alias = "arm", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<crate::cell::Variant>,
     /// What is done.
     #[serde(rename = "workload")]
@@ -199,7 +199,8 @@ pub const MOST_ROUNDS: u32 = 400;
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
-    /// At most so many rounds.
+    /// The most rounds. Plans of version 0.1 call them blocks.
+    #[serde(alias = "blocks")]
     pub rounds: u32,
     /// Seconds after which no round is started that would probably end later.
     #[serde(default, skip_serializing_if = "Option::is_none")]

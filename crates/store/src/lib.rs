@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod list;
 mod log;
+mod older;
 mod order;
 mod read;
 mod resume;

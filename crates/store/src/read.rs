@@ -27,7 +27,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
 
     let (hosts, host_ids) = hosts(&source)?;
     let (variants, variant_ids) = variants(&source)?;
-    let (tasks, task_ids, task_places) = steps(&source)?;
+    let (tasks, task_ids, task_places) = tasks(&source)?;
     let (readings, reading_ids) = readings(&source)?;
     let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
     let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
@@ -103,7 +103,7 @@ fn variants(source: &Source) -> Result<(Vec<Variant>, Ids)> {
 }
 
 /// The tasks as people read them, their ids, and for each id the place of its task.
-fn steps(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
+fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     let (mut found, mut ids) = (vec![], Ids::default());
     let sql = "SELECT id, name, params, title, number, in_composite FROM task ORDER BY id";
     source.each("task", sql, |row| {

@@ -1,6 +1,6 @@
 //! The loops that a big run spends its reading in: millions of rows of nothing but numbers.
 //!
-//! A program that tasks through a result goes into SQLite's machine and out of it with every row, and asks it for each
+//! A program that goes through a result goes into SQLite's machine and out of it with every row, and asks it for each
 //! column. Here the rows stay inside: a function of this file is part of the statement's condition, is handed the
 //! columns of every row, and says no to all of them, so that there is a result only when it wants no more. A million
 //! samples of 21 readings are read in three quarters of the time.

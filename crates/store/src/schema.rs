@@ -1,6 +1,6 @@
 //! The tables of `run.db`, and how the file is opened.
 
-use crate::{Error, Result};
+use crate::{Error, Result, older};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, ffi};
 use std::ffi::CStr;
@@ -9,7 +9,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
 /// a whole run is read in one sequential scan.
@@ -89,9 +89,12 @@ pub(crate) fn create(path: &Path) -> Result<Connection> {
 /// the last checkpoint. The price is one fsync a cell.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::read(path))?;
-    check(&db, path)?;
+    let version = check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
         db.busy_timeout(Duration::from_secs(10))?;
+        if version == older::VERSION {
+            older::migrate(&db, VERSION)?;
+        }
         // The answer is the mode that was had: where WAL is impossible the old one is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
@@ -128,7 +131,10 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
 /// Begins to read, and checks what is there at that moment.
 fn begin(db: &Connection, path: &Path) -> Result<()> {
     db.execute_batch("BEGIN").map_err(Error::read(path))?;
-    check(db, path)
+    match check(db, path)? {
+        older::VERSION => older::as_today(db).map_err(Error::read(path)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether SQLite wants to make its `-wal` and `-shm` files and cannot.
@@ -157,15 +163,15 @@ fn open_immutable(path: &Path) -> Result<Connection> {
     open(uri, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
 }
 
-/// Refuses what is not a run, or a run of a newer fsarena.
-fn check(db: &Connection, path: &Path) -> Result<()> {
+/// The version of a run's tables. Refuses what is not a run, or a run of a newer fsarena.
+fn check(db: &Connection, path: &Path) -> Result<i64> {
     let ask = || -> rusqlite::Result<(i64, bool)> {
         db.busy_timeout(Duration::from_secs(10))?;
         // A file from elsewhere: do not run what its schema may bring, and check each page that is read.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        for name in NAMES {
+        for name in if version == older::VERSION { older::NAMES } else { NAMES } {
             if !db.table_exists(Some(MAIN_DB), name)? {
                 return Ok((version, false));
             }
@@ -176,10 +182,10 @@ fn check(db: &Connection, path: &Path) -> Result<()> {
     if version > VERSION {
         return Err(Error::Newer { path: path.into(), found: version, known: VERSION });
     }
-    if version != VERSION || !complete {
+    if ![VERSION, older::VERSION].contains(&version) || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
-    Ok(())
+    Ok(version)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub struct PlanFile {
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
     /// Variants one by one, instead of the product of the factors.
-    #[serde(default, rename = "variant")]
+    #[serde(default, rename = "variant", alias = "arm")]
     pub variants: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
     /// What carries the filesystems.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct PlanFile {
     #[serde(default)]
     pub published: PublishedFile,
     /// Stages, each a run, the later ones of what an earlier one found best.
-    #[serde(default, rename = "stage")]
+    #[serde(default, rename = "stage", alias = "round")]
     pub stages: Vec<StageFile>,
     /// What the author of a study concluded.
     #[serde(default, rename = "conclusion")]
@@ -83,10 +83,12 @@ pub struct DeviceFile {
 #[serde(deny_unknown_fields)]
 pub struct StopFile {
     /// At most so many rounds.
+    #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
     /// At most so many rounds, where claims decide how many are needed.
+    #[serde(alias = "max_blocks")]
     pub max_rounds: Option<Spanned<u32>>,
     /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
@@ -97,6 +99,7 @@ pub struct StopFile {
 #[serde(deny_unknown_fields)]
 pub struct ScaleFile {
     /// At most so many rounds.
+    #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
@@ -130,6 +133,7 @@ pub struct ConclusionFile {
     /// The set of published figures that it is about.
     pub set: Option<String>,
     /// The stage that it is about; any where nothing is said.
+    #[serde(alias = "round")]
     pub stage: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
     pub claims: Vec<Spanned<String>>,

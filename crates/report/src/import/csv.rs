@@ -11,6 +11,9 @@ use fsarena_core::sample::{Direction, Unit};
 /// CSV with any columns.
 pub struct Csv;
 
+/// Columns that number the rounds; files of version 0.1 call them blocks.
+const ROUND: [&str; 2] = ["round", "block"];
+
 /// Columns that say when and in which order something ran, not how it went.
 const CIRCUMSTANCES: [&str; 4] = ["position", "started_at_s", "timestamp", "date"];
 
@@ -90,7 +93,7 @@ impl Table {
         if let Some(twice) = heads.iter().enumerate().find(|(at, head)| heads[..*at].contains(head)) {
             return Err(Fault::at(1, format!("two columns are called `{}`", twice.1)));
         }
-        let round = heads.iter().position(|head| head.eq_ignore_ascii_case("round"));
+        let round = heads.iter().position(|head| ROUND.iter().any(|name| head.eq_ignore_ascii_case(name)));
         Ok(Table { heads, rows, round })
     }
 

@@ -90,7 +90,7 @@ impl Columns {
         let clients = called(&CLIENTS).ok_or_else(|| {
             Fault::at(1, format!("no column is the number of clients: call it one of {}", CLIENTS.join(", ")))
         })?;
-        let round = called(&["round"]);
+        let round = called(&["round"]).or_else(|| heads.iter().position(|head| head == "block"));
         let numeric = |at: usize| records[1..].iter().all(|record| record.get(at).is_some_and(number));
         let others: Vec<usize> = (0..heads.len()).filter(|at| *at != clients && Some(*at) != round).collect();
         let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or_else(|| {

@@ -128,10 +128,16 @@ pub struct Args {
     #[arg(long, value_name = "N,…", help_heading = "How much work")]
     pub threads: Option<String>,
     /// Number of rounds; with claims the default is as many as it takes to decide them
-    #[arg(long, value_name = "N", help_heading = "How much work")]
+    #[arg(long, alias = "blocks", value_name = "N", help_heading = "How much work")]
     pub rounds: Option<u32>,
     /// No more rounds than this, where claims or --budget decide how many it takes [default: 400]
-    #[arg(long, value_name = "N", conflicts_with = "rounds", help_heading = "How much work")]
+    #[arg(
+        long,
+        alias = "max-blocks",
+        value_name = "N",
+        conflicts_with = "rounds",
+        help_heading = "How much work"
+    )]
     pub max_rounds: Option<u32>,
     /// Start no round that would end later than this: `150s`, `10m`. Without --rounds the time is used up;
     /// after three rounds it is said what it can resolve
