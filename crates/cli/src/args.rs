@@ -4,8 +4,10 @@ use crate::commands::{
     ab, agent, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show,
     watch,
 };
-use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use crate::failure::{Outcome, printing};
+use clap::{Parser, Subcommand};
+use fsarena_core::exit::ExitCode;
+use std::io::Write;
 
 /// The filesystem benchmark that answers questions.
 ///
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 #[command(version, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    command: Command,
 }
 
 const AFTER: &str = "\
@@ -40,7 +42,7 @@ Exit codes are a contract: `fsarena help exit-codes`.";
 
 /// Each is described beside its code.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+enum Command {
     Run(Box<run::Args>),
     Ab(Box<ab::Args>),
     Report(report::Args),
@@ -62,7 +64,7 @@ pub enum Command {
     Agent(agent::Args),
 }
 
-pub const EXIT_CODES: &str = "\
+const EXIT_CODES: &str = "\
 0  done, and no claim refuted or left open
 1  internal error
 2  usage, or a bad plan
@@ -74,26 +76,29 @@ pub const EXIT_CODES: &str = "\
 A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that
 signal (a shell shows 130, 143, 129). These codes change only with a major version.";
 
-/// How a listing is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ListFormat {
-    /// A table for people.
-    Term,
-    /// JSON for programs.
-    Json,
-}
-
-/// Where runs are kept.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Runs {
-    /// Directory that holds the runs, one directory each
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "FSARENA_RUNS",
-        hide_env_values = true,
-        default_value = "runs",
-        global = true
-    )]
-    pub runs: PathBuf,
+impl Cli {
+    /// Runs the command that the arguments name.
+    pub fn run(self) -> Outcome {
+        match self.command {
+            Command::Run(args) => run::run(*args),
+            Command::Ab(args) => ab::run(*args),
+            Command::Report(args) => report::run(args),
+            Command::Compare(args) => compare::run(args),
+            Command::Analyse(args) => analyse::run(args),
+            Command::History(args) => history::run(args),
+            Command::Load(args) => load::run(*args),
+            Command::List(args) => list::run(args),
+            Command::Show(args) => show::run(args),
+            Command::Serve(args) => serve::run(args),
+            Command::Selftest(args) => selftest::run(args),
+            Command::Watch(args) => watch::run(*args),
+            Command::Doctor(args) => doctor::run(args),
+            Command::Recover(args) => recover::run(args),
+            Command::Agent(args) => agent::run(args),
+            Command::ExitCodes => {
+                writeln!(std::io::stdout(), "{EXIT_CODES}").map_err(printing)?;
+                Ok(ExitCode::Done)
+            }
+        }
+    }
 }

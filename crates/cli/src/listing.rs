@@ -1,7 +1,7 @@
 //! Tables and JSON of listings.
 
-use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
+use crate::flags::ListFormat;
 use crate::terminal;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;

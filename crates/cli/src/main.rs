@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod failure;
+mod flags;
 mod listing;
 mod progress;
 mod room;
@@ -19,8 +20,7 @@ fn main() -> std::process::ExitCode {
         fsarena_run::inside::main();
     }
     look_in_sbin();
-    let args = args::Cli::parse();
-    let result = commands::dispatch(args);
+    let result = args::Cli::parse().run();
     let signal = fsarena_sys::cancel::requested();
     let code = match result {
         Ok(code) => code,

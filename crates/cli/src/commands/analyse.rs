@@ -6,9 +6,9 @@ mod confirm;
 mod explain;
 mod profile;
 
-use crate::args::Runs;
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
+use crate::flags::Runs;
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;

@@ -1,8 +1,8 @@
 //! `fsarena compare`: a run beside another, beside published figures, or files of samples of any tool.
 
-use crate::args::Runs;
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
+use crate::flags::{Runs, parse_percent};
 use crate::terminal;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     metric: Option<String>,
     /// Of files: the difference that matters, for "equivalent"
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = report::parse_percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
     margin: f64,
     /// Of files: their format, where it is not recognised
     #[arg(long, value_name = "FORMAT", value_parser = formats())]

@@ -2,8 +2,8 @@
 
 mod checks;
 
-use crate::args::{ListFormat, Runs};
 use crate::failure::{Failure, Outcome};
+use crate::flags::{ListFormat, Runs};
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::available::survey;

@@ -1,8 +1,8 @@
 //! `fsarena history`: a metric over the runs of a study, and where it changed.
 
-use crate::args::Runs;
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
+use crate::flags::Runs;
 use fsarena_core::exit::ExitCode;
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;

@@ -1,7 +1,7 @@
 //! `fsarena list`: what there is.
 
-use crate::args::{ListFormat, Runs};
 use crate::failure::Outcome;
+use crate::flags::{ListFormat, Runs};
 use crate::listing::{self, Row};
 use clap::ValueEnum;
 use fsarena_core::exit::ExitCode;

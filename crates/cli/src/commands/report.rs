@@ -4,9 +4,9 @@ mod files;
 
 pub use files::parse_export;
 
-use crate::args::Runs;
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
+use crate::flags::{Runs, View};
 use crate::terminal;
 use fsarena_core::claim::Claim;
 use fsarena_core::exit::ExitCode;
@@ -44,18 +44,6 @@ pub struct Args {
     view: View,
     #[command(flatten)]
     runs: Runs,
-}
-
-/// How figures are looked at.
-#[derive(Debug, Clone, clap::Args)]
-pub struct View {
-    /// The difference that matters; under it variants are equivalent for claims that name none [default: the
-    /// plan's, or 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "The report")]
-    pub margin: Option<f64>,
-    /// How much a task weighs in the ranking, by its name or number: `untar=3`; repeatable
-    #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "The report")]
-    pub weight: Vec<(String, f64)>,
 }
 
 /// How a report is made.
@@ -182,20 +170,4 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
 fn answering(record: &RunRecord) -> Vec<&'static str> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     work::metrics(&record.plan).into_iter().filter(has).collect()
-}
-
-/// `1%` or `1`, as a fraction.
-pub fn parse_percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
-    match number.filter(|percent| (1e-4..=1e4).contains(percent)) {
-        Some(percent) => Ok(percent / 100.0),
-        None => Err("it is a percentage above 0: `1%`".into()),
-    }
-}
-
-/// `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.
-fn parse_weight(text: &str) -> Result<(String, f64), String> {
-    let split = text.rsplit_once('=').filter(|(task, _)| !task.is_empty());
-    let parsed = split.and_then(|(task, weight)| Some((task.to_string(), weight.parse().ok()?)));
-    parsed.ok_or_else(|| "write it TASK=WEIGHT: `untar=3`".into())
 }

@@ -5,8 +5,8 @@ mod here;
 
 pub use here::stored_line;
 
-use crate::args::ListFormat;
 use crate::failure::{Failure, Outcome, printing};
+use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};

@@ -1,8 +1,8 @@
 //! `fsarena serve`: a local web page over a folder of runs.
 
-use crate::args::Runs;
 use crate::commands::report;
 use crate::failure::{Outcome, printing};
+use crate::flags::Runs;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;

@@ -1,8 +1,8 @@
 //! `fsarena show`: a run, a study, or published figures.
 
-use crate::args::Runs;
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
+use crate::flags::Runs;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::published::Published;
 use fsarena_core::study::{self, Study};

@@ -1,7 +1,8 @@
 //! The flags of `fsarena run`.
 
-use crate::args::Runs;
+use crate::commands::report::parse_export;
 use crate::failure::Failure;
+use crate::flags::{Runs, View};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
@@ -178,10 +179,10 @@ pub struct Args {
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', help_heading = "The run")]
     pub metric: Vec<String>,
     /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`, `junit=FILE`
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = super::super::report::parse_export, help_heading = "The run")]
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export, help_heading = "The run")]
     pub export: Vec<(String, PathBuf)>,
     #[command(flatten)]
-    pub view: super::super::report::View,
+    pub view: View,
     /// No progress on standard error
     #[arg(long, short, help_heading = "The run")]
     pub quiet: bool,

@@ -1,8 +1,8 @@
 //! `fsarena selftest --exact`: the same cells again and again in guests that count instructions.
 
 use super::Args;
-use crate::args::ListFormat;
 use crate::failure::{Failure, Outcome};
+use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use crate::progress::Progress;
 use crate::room::Room;

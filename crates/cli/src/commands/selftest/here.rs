@@ -6,8 +6,8 @@ mod result;
 pub use result::stored_line;
 
 use super::Args;
-use crate::args::ListFormat;
 use crate::failure::{Failure, Outcome};
+use crate::flags::ListFormat;
 use crate::progress::Progress;
 use crate::room::Room;
 use crate::vocabulary;

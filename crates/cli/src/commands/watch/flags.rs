@@ -1,7 +1,7 @@
 //! The flags of `fsarena watch`.
 
-use crate::args::{ListFormat, Runs};
 use crate::failure::Failure;
+use crate::flags::{ListFormat, Runs};
 use fsarena_core::exit::ExitCode;
 use fsarena_watch::{Limits, Spec, Watch, named};
 use std::path::PathBuf;

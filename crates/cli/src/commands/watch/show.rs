@@ -1,7 +1,7 @@
 //! Windows as they close: a line each, for people or for programs.
 
-use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
+use crate::flags::ListFormat;
 use fsarena_core::event::Note;
 use fsarena_core::metric::reading;
 use fsarena_watch::{Recorder, Window};

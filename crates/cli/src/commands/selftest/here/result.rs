@@ -2,8 +2,8 @@
 
 use super::MORE;
 use super::measure::{METRICS, Measured};
-use crate::args::ListFormat;
 use crate::failure::{Failure, printing};
+use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Backing;
