@@ -33,7 +33,7 @@ pub struct PlanFile {
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
     /// Variants one by one, instead of the product of the factors.
-    #[serde(default, rename = "variant", alias = "arm")]
+    #[serde(default, rename = "variant")]
     pub variants: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
     /// What carries the filesystems.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct PlanFile {
     #[serde(default)]
     pub published: PublishedFile,
     /// Stages, each a run, the later ones of what an earlier one found best.
-    #[serde(default, rename = "stage", alias = "round")]
+    #[serde(default, rename = "stage")]
     pub stages: Vec<StageFile>,
     /// What the author of a study concluded.
     #[serde(default, rename = "conclusion")]
@@ -133,7 +133,6 @@ pub struct ConclusionFile {
     /// The set of published figures that it is about.
     pub set: Option<String>,
     /// The stage that it is about; any where nothing is said.
-    #[serde(alias = "round")]
     pub stage: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
     pub claims: Vec<Spanned<String>>,

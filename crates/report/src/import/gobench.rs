@@ -6,6 +6,9 @@ use super::{Fault, Importer};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
+/// The configuration lines that number the round; files of version 0.1 call it a block.
+const ROUND: [&str; 2] = ["round:", "block:"];
+
 /// Go benchmark text.
 pub struct GoBench;
 
@@ -26,7 +29,7 @@ impl Importer for GoBench {
         let mut round: Option<String> = None;
         let mut better: BTreeMap<String, Direction> = BTreeMap::new();
         for (at, line) in text.lines().enumerate() {
-            if let Some(number) = line.strip_prefix("round:") {
+            if let Some(number) = ROUND.iter().find_map(|key| line.strip_prefix(key)) {
                 round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
             } else if let Some(rest) = line.strip_prefix("Unit ") {
                 better.extend(unit_line(rest));
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_unit_is_a_metric() {
-        let text = "goos: linux\nUnit hits better=higher\nblock: 3\n\
+        let text = "goos: linux\nUnit hits better=higher\nround: 3\n\
                     BenchmarkCopy/fs=ext4-8 \t 100\t 12.5 ns/op\t 3 hits\t 80 MB/s\nPASS\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         assert_eq!(samples.format, "gobench");
