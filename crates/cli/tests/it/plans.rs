@@ -191,7 +191,7 @@ fn the_plan_of_a_run_is_a_plan() {
         std::fs::write(place.dir.join("saved.toml"), &first).unwrap();
         assert_eq!(dry(&["run", "saved.toml"]), first, "{study:?}");
         // The command line has the last word, as with every plan.
-        assert!(dry(&["run", "saved.toml", "--rounds", "3"]).contains("\nblocks = 3\n"), "{study:?}");
+        assert!(dry(&["run", "saved.toml", "--rounds", "3"]).contains("\nrounds = 3\n"), "{study:?}");
     }
     place.expect(0, &["run", "plan.toml"]);
     let saved = place.run_file("plan.toml").unwrap();

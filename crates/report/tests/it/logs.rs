@@ -54,7 +54,7 @@ fn every_figure_of_many_variants_leads_to_the_log() {
     // A total is made of all tasks, a ratio of both variants.
     assert!(
         numbers.iter().any(
-            |(attributes, _)| attributes.contains(" data-variant=") && !attributes.contains("data-step=")
+            |(attributes, _)| attributes.contains(" data-variant=") && !attributes.contains("data-task=")
         )
     );
     assert!(numbers.iter().any(|(attributes, _)| attributes.contains("data-variant=\"1 0\"")), "{numbers:?}");
