@@ -12,6 +12,8 @@ pub mod memory;
 pub mod raid;
 pub mod scheduler;
 
+use crate::names::{self, Unknown};
+
 /// A factor that a plan may vary, and how it is understood.
 #[derive(Debug, Clone, Copy)]
 pub struct FactorDef {
@@ -125,7 +127,15 @@ fn any(_: &str) -> Result<(), String> {
 
 /// Finds a factor by its name.
 pub fn find(id: &str) -> Option<&'static FactorDef> {
-    FACTORS.iter().find(|factor| factor.id == id)
+    named(id).ok()
+}
+
+/// Finds the factor that a person named.
+///
+/// # Errors
+/// Where no factor has this name.
+pub fn named(id: &str) -> Result<&'static FactorDef, Unknown> {
+    names::find("factor", id, FACTORS, |factor| factor.id)
 }
 
 /// The factors that change the machine around a filesystem, and not the filesystem.

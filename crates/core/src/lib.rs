@@ -19,6 +19,7 @@ pub mod factor;
 pub mod host;
 pub mod matrix;
 pub mod metric;
+pub mod names;
 pub mod plan;
 pub mod published;
 pub mod record;

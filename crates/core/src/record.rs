@@ -126,6 +126,12 @@ impl RunRecord {
         self.tasks.iter().position(|task| task.id == *id)
     }
 
+    /// The names of all readings and derived metrics.
+    pub fn metric_ids(&self) -> impl Iterator<Item = &str> {
+        let readings = self.readings.iter().map(|reading| reading.id.as_str());
+        readings.chain(crate::metric::METRICS.iter().map(|metric| metric.id))
+    }
+
     /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,
     /// raw where it is a reading. NaN where it is absent. None where nothing of that name is known.
     pub fn metric(&self, id: &str) -> Option<(MetricInfo, Cow<'_, [f64]>)> {

@@ -1,5 +1,6 @@
 //! Settings of a workload: their definitions, values and checks.
 
+use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,8 +70,49 @@ pub enum Kind {
         /// Largest value.
         max: i64,
     },
-    /// A list of some of these words.
-    Words(&'static [&'static str]),
+    /// A size in bytes, both ends of the range included: a whole number, or text such as `4k`.
+    Size {
+        /// Smallest value in bytes.
+        min: i64,
+        /// Largest value in bytes.
+        max: i64,
+    },
+    /// A list of sizes in bytes.
+    Sizes {
+        /// Smallest value in bytes.
+        min: i64,
+        /// Largest value in bytes.
+        max: i64,
+    },
+    /// A list of modes of a load, by the names of sysbench or of fio (see [`MODES`]).
+    Modes(&'static [&'static str]),
+}
+
+/// Modes of a load: the names of sysbench, which fsarena uses in tasks, and the names of fio.
+pub const MODES: [(&str, &str); 5] = [
+    ("seqrd", "read"),
+    ("seqwr", "write"),
+    ("rndrd", "randread"),
+    ("rndwr", "randwrite"),
+    ("rndrw", "randrw"),
+];
+
+/// The name of a mode in sysbench, where `word` is the name in fio.
+fn mode(word: &str) -> &str {
+    MODES.iter().find(|(_, fio)| *fio == word).map_or(word, |(sysbench, _)| sysbench)
+}
+
+/// A size in bytes, above 0: `4k` and `4KiB` are 4096, `4kB` is 4000, a plain number is bytes.
+///
+/// # Errors
+/// How a size is written.
+pub fn size(text: &str) -> Result<u64, String> {
+    let binary = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+    let whole = if binary { format!("{text}iB") } else { text.to_string() };
+    match whole.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > 0 => Ok(size.as_u64()),
+        _ => Err(format!("cannot read the size `{text}`; write it like 4k, 64KiB or 1g")),
+    }
 }
 
 impl fmt::Display for Kind {
@@ -83,29 +125,56 @@ impl fmt::Display for Kind {
             Kind::Path => f.write_str("a path"),
             Kind::Text => f.write_str("text"),
             Kind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
-            Kind::Words(words) => write!(f, "some of {}", words.join(", ")),
+            Kind::Size { min, max } => {
+                write!(f, "a size from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
+            }
+            Kind::Sizes { min, max } => {
+                write!(f, "sizes from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
+            }
+            Kind::Modes(words) => {
+                let fio = |word| MODES.iter().find(|(name, _)| *name == word).map_or(word, |(_, fio)| *fio);
+                let names: Vec<String> = words.iter().map(|word| format!("{word} ({})", fio(word))).collect();
+                write!(f, "some of {}", names.join(", "))
+            }
         }
     }
 }
 
 impl Kind {
-    /// Whether the value fits.
-    pub fn accepts(&self, value: &Value) -> bool {
+    /// The value as settings hold it, with sizes in bytes and modes by the names of sysbench. None where it does not
+    /// fit.
+    pub fn read(&self, value: Value) -> Option<Value> {
+        Some(self.canonical(value)).filter(|value| self.accepts(value))
+    }
+
+    fn canonical(&self, value: Value) -> Value {
+        match (self, value) {
+            (_, Value::List(values)) => {
+                Value::List(values.into_iter().map(|value| self.canonical(value)).collect())
+            }
+            (Kind::Size { .. } | Kind::Sizes { .. }, Value::Text(text)) => {
+                let bytes = text.parse().or_else(|_| size(&text).map(|bytes| bytes as i64));
+                bytes.map_or(Value::Text(text), Value::Int)
+            }
+            (Kind::Modes(_), Value::Text(text)) => Value::Text(mode(&text).to_string()),
+            (_, value) => value,
+        }
+    }
+
+    fn accepts(&self, value: &Value) -> bool {
         match (self, value) {
             (Kind::Bool, Value::Bool(_)) => true,
-            (Kind::Int { min, max }, Value::Int(v)) => (min..=max).contains(&v),
+            (Kind::Int { min, max } | Kind::Size { min, max }, Value::Int(v)) => (min..=max).contains(&v),
             (Kind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
             (Kind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
             (Kind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
             (Kind::Path | Kind::Text, Value::Text(_)) => true,
-            (Kind::Ints { min, max }, Value::List(vs)) => {
-                !vs.is_empty() && vs.iter().all(|v| matches!(v, Value::Int(v) if (min..=max).contains(&v)))
+            (Kind::Ints { .. } | Kind::Sizes { .. } | Kind::Modes(_), Value::List(values)) => {
+                !values.is_empty()
+                    && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
             }
-            (Kind::Ints { min, max }, Value::Int(v)) => (min..=max).contains(&v),
-            (Kind::Words(words), Value::List(vs)) => {
-                !vs.is_empty() && vs.iter().all(|v| Kind::Choice(words).accepts(v))
-            }
-            (Kind::Words(words), value) => Kind::Choice(words).accepts(value),
+            (Kind::Ints { min, max } | Kind::Sizes { min, max }, Value::Int(v)) => (min..=max).contains(&v),
+            (Kind::Modes(words), value) => Kind::Choice(words).accepts(value),
             _ => false,
         }
     }
@@ -116,13 +185,15 @@ impl Kind {
             Kind::Bool => Value::Bool(text.parse().ok()?),
             Kind::Int { .. } => Value::Int(text.parse().ok()?),
             Kind::Float { .. } => Value::Float(text.parse().ok()?),
-            Kind::Choice(_) | Kind::Path | Kind::Text => Value::Text(text.to_string()),
+            Kind::Choice(_) | Kind::Path | Kind::Text | Kind::Size { .. } => Value::Text(text.to_string()),
             Kind::Ints { .. } => Value::List(
                 text.split(',').map(|t| t.trim().parse().map(Value::Int)).collect::<Result<_, _>>().ok()?,
             ),
-            Kind::Words(_) => Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect()),
+            Kind::Sizes { .. } | Kind::Modes(_) => {
+                Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
+            }
         };
-        self.accepts(&value).then_some(value)
+        self.read(value)
     }
 }
 
@@ -227,7 +298,7 @@ impl Settings {
         }
     }
 
-    /// The whole numbers of a setting, of which there may be one only.
+    /// The whole numbers of a setting: one or several.
     ///
     /// # Panics
     /// Where the setting is not defined as whole numbers.
@@ -243,7 +314,7 @@ impl Settings {
         }
     }
 
-    /// The words of a setting, of which there may be one only.
+    /// The words of a setting: one or several.
     ///
     /// # Panics
     /// Where the setting is not defined as words.
@@ -271,4 +342,32 @@ pub struct WorkloadDef {
     pub help: &'static str,
     /// Its settings.
     pub settings: &'static [SettingDef],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_as_in_fio() {
+        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1g"].map(|text| size(text).unwrap());
+        assert_eq!(sizes, [512, 4096, 4096, 4096, 4000, 1 << 30]);
+        for wrong in ["", "0", "k", "-4k", "4x", "4 potatoes"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn settings_accept_sizes_with_suffixes_and_the_modes_of_fio_and_sysbench() {
+        let sizes = Kind::Sizes { min: 512, max: 16 << 20 };
+        let ints = |values: &[i64]| Some(Value::List(values.iter().copied().map(Value::Int).collect()));
+        assert_eq!(sizes.parse("512,4k,1MiB"), ints(&[512, 4096, 1 << 20]));
+        assert_eq!(sizes.parse("4x"), None);
+        assert_eq!(Kind::Size { min: 0, max: 9000 }.parse("0"), Some(Value::Int(0)));
+        assert_eq!(sizes.read(Value::Text("4k".into())), Some(Value::Int(4096)));
+        assert_eq!(sizes.read(Value::Int(256)), None);
+        let modes = Kind::Modes(&["seqrd", "rndrd"]);
+        assert_eq!(modes.parse("randread,seqrd"), modes.parse("rndrd,read"));
+        assert_eq!(modes.parse("randwrite"), None);
+    }
 }

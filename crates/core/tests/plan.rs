@@ -116,47 +116,47 @@ fn directories_leave_no_factor_of_formatting() {
 #[test]
 fn errors_point_at_the_place() {
     let cases: &[(&str, &str)] = &[
-        ("rounds = 3", "plan.toml, line 1, column 1: unknown key `rounds`"),
+        ("rounds = 3", "plan.toml, line 1, column 1: Unknown key `rounds`."),
         ("name = 3", "plan.toml, line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"a/b\"\n[[workload]]\nuse = \"coreutils\"", "plan.toml, line 1, column 8: the name"),
         (
             &with("[factors]\nfs = \"etx4\""),
-            "plan.toml, line 3, column 6: `etx4` is no filesystem that fsarena knows; did you mean `ext4`?",
+            "plan.toml, line 3, column 6: Unknown filesystem `etx4`. Did you mean `ext4`?",
         ),
-        (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: `xfs` is there twice"),
-        (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: `fsx` is no factor"),
+        (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: level `xfs` is given twice"),
+        (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: Unknown factor `fsx`. Did you mean `fs`?"),
         (
             &with("[factors]\noptions = \"nope\""),
-            "plan.toml, line 3, column 11: no filesystem has an option set `nope`",
+            "plan.toml, line 3, column 11: Unknown option set `nope`. Available:",
         ),
         (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
         (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
-        (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: `soon` is no time"),
-        (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: `big` is no size"),
-        (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a share of time"),
-        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: unknown value `huge`"),
+        (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
+        (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
+        (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a percentage of time"),
+        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
         ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
         (
             "name = \"mine\"\n[[workload]]\ndriver = \"native\"",
-            "plan.toml, line 3, column 1: this [[workload]] does not say which",
+            "plan.toml, line 3, column 1: this [[workload]] lacks its name",
         ),
         (
             "name = \"mine\"\n[[workload]]\nuse = \"coretils\"",
-            "plan.toml, line 3, column 7: `coretils` is no workload; did you mean `coreutils`?",
+            "plan.toml, line 3, column 7: Unknown workload `coretils`. Did you mean `coreutils`?",
         ),
         (
             &format!("{GOOD}drvier = \"native\""),
-            "plan.toml, line 4, column 1: workload coreutils has no setting `drvier`; did you mean `driver`?",
+            "plan.toml, line 4, column 1: Unknown setting `drvier` of workload coreutils. Did you mean `driver`?",
         ),
         (
             &format!("{GOOD}driver = \"fast\""),
-            "plan.toml, line 4, column 10: `driver` is one of commands, native",
+            "plan.toml, line 4, column 10: `driver` accepts one of commands, native",
         ),
         (
             &format!("{GOOD}copies = 0"),
-            "plan.toml, line 4, column 10: `copies` is a whole number from 1 to 100",
+            "plan.toml, line 4, column 10: `copies` accepts a whole number from 1 to 100",
         ),
-        (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` is a whole number"),
+        (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` accepts a whole number"),
         (
             "[[variant]]\nfs = \"ext4\"\n[[variant]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
             "plan.toml, line 1, column 1: missing key `name`",
@@ -176,14 +176,14 @@ fn flags_are_named_in_errors() {
         |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
     assert_eq!(
         said(set("copies", "many")),
-        "--set copies: `many` does not fit: it is a whole number from 1 to 100"
+        "--set: `copies` accepts a whole number from 1 to 100, not `many`."
     );
     assert_eq!(
         said(set("copie", "1")),
-        "--set copie: no workload here has such a setting; did you mean `copies`?"
+        "--set: Unknown setting `copie` of workload coreutils. Did you mean `copies`? Available: driver, copies"
     );
     let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
-    assert!(said(fs).starts_with("--fs: `zfs` is no filesystem that fsarena knows"));
+    assert!(said(fs).starts_with("--fs: Unknown filesystem `zfs`"));
 }
 
 #[test]
@@ -194,15 +194,15 @@ fn another_workload_takes_the_place_of_the_only_one() {
     assert_eq!(plan.workloads[0].settings.int("copies"), 3);
     // What the plan sets must be a setting of the other one too.
     let said = read(&format!("{GOOD}driver = \"native\"\n"), &over("native")).unwrap_err();
-    assert_eq!(said, "plan.toml, line 4, column 1: workload native has no setting `driver`");
+    assert_eq!(said, "plan.toml, line 4, column 1: Unknown setting `driver` of workload native. Available: copies");
     assert_eq!(
         read(GOOD, &over("nativ")).unwrap_err(),
-        "--workload: `nativ` is no workload; did you mean `native`?"
+        "--workload: Unknown workload `nativ`. Did you mean `native`? Available: coreutils, native"
     );
     let two = format!("{GOOD}[[workload]]\nuse = \"native\"\n");
     assert_eq!(
         read(&two, &over("native")).unwrap_err(),
-        "--workload: this plan has 2 workloads, and takes no other for one"
+        "--workload: replaces the only workload of a plan, and this plan has 2"
     );
 }
 
@@ -235,19 +235,19 @@ fn faults_in_claims_point_at_the_character() {
     for (claim, column, message) in [
         ("'untar.elapsed: xfs < '", 34, "claim: expected a variant"),
         ("'untar.elapsed: xfs << ext4'", 33, "claim: expected a variant"),
-        ("'untra.elapsed: xfs < ext4'", 13, "claim: no task is called `untra`; did you mean `untar`?"),
-        ("'untar.elapse: xfs < ext4'", 19, "claim: no metric is called `elapse`; did you mean `elapsed`?"),
+        ("'untra.elapsed: xfs < ext4'", 13, "claim: Unknown task `untra`. Did you mean `untar`?"),
+        ("'untar.elapse: xfs < ext4'", 19, "claim: Unknown metric `elapse`. Did you mean `elapsed`?"),
         (
             "'untar.elapsed: xfs < etx4'",
             34,
-            "claim: no variant is called `etx4`; did you mean `ext4`?; the variants",
+            "claim: Unknown variant `etx4`. Did you mean `ext4`?",
         ),
-        ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: no variant is called `zfs`"),
-        ("'  elapsed: best is  zfs'", 33, "claim: no variant is called `zfs`"),
-        ("'untar.elapsed: xfs < xfs'", 28, "claim: a variant is not compared with itself"),
-        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several tasks fit; say which: rnd[bs=4096], rnd[bs=8192]"),
-        ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no task has these parameters; there are"),
-        ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: no metric is called `iops`"),
+        ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: Unknown variant `zfs`"),
+        ("'  elapsed: best is  zfs'", 33, "claim: Unknown variant `zfs`"),
+        ("'untar.elapsed: xfs < xfs'", 28, "claim: the claim compares a variant with itself"),
+        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several tasks have this name; name one of rnd[bs=4096], rnd[bs=8192]"),
+        ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no task has these parameters. Available:"),
+        ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: Unknown metric `iops`"),
     ] {
         let said = read(&with(&format!("claims = [ {claim} ]")), &Overrides::default()).unwrap_err();
         let expected = format!("plan.toml, line 2, column {column}: {message}");
@@ -256,10 +256,10 @@ fn faults_in_claims_point_at_the_character() {
     }
     let over = Overrides { claims: vec!["untar.elapsed: xfs < etx4".into()], ..Default::default() };
     let said = read(GOOD, &over).unwrap_err();
-    assert!(said.starts_with("--claim: column 22: no variant is called `etx4`"), "{said}");
+    assert!(said.starts_with("--claim: column 22: Unknown variant `etx4`"), "{said}");
     assert!(said.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{said}");
     let margin = read(&with("[stop]\nmargin = \"100%\""), &Overrides::default()).unwrap_err();
-    assert!(margin.starts_with("plan.toml, line 3, column 10: `100%` is no margin"), "{margin}");
+    assert!(margin.starts_with("plan.toml, line 3, column 10: cannot read the margin `100%`"), "{margin}");
 }
 
 mod properties {

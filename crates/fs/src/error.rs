@@ -1,6 +1,7 @@
 //! Why something was refused or did not work, in words for people.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::names::Unknown;
 use std::path::PathBuf;
 
 /// What can go wrong with filesystems and their devices.
@@ -27,13 +28,8 @@ pub enum Error {
         fix: String,
     },
     /// No filesystem of that name is known.
-    #[error("there is no filesystem `{name}`; known are {known}")]
-    NoSuchFilesystem {
-        /// What was asked for.
-        name: String,
-        /// All names.
-        known: String,
-    },
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
     /// The filesystem has no such option set, or does not understand the options.
     #[error("{0}")]
     Options(String),
@@ -53,7 +49,7 @@ impl Exits for Error {
         match self {
             Error::Refused { .. } => ExitCode::Refused,
             Error::NoMkfs { .. } => ExitCode::Missing,
-            Error::NoSuchFilesystem { .. } | Error::Options(_) => ExitCode::Usage,
+            Error::Unknown(_) | Error::Options(_) => ExitCode::Usage,
             Error::System(error) => error.exit_code(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::def::FsDef;
+use fsarena_core::names;
 
 mod btrfs;
 mod exfat;
@@ -45,10 +46,7 @@ pub const FILESYSTEMS: &[&FsDef] = &[
 /// # Errors
 /// Where there is none; the message lists all.
 pub fn find(id: &str) -> Result<&'static FsDef, Error> {
-    FILESYSTEMS.iter().copied().find(|def| def.id == id).ok_or_else(|| {
-        let known: Vec<_> = FILESYSTEMS.iter().map(|def| def.id).collect();
-        Error::NoSuchFilesystem { name: id.into(), known: known.join(", ") }
-    })
+    Ok(names::find("filesystem", id, FILESYSTEMS.iter().copied(), |def| def.id)?)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::journal::External;
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, journal, raid};
+use fsarena_core::names::unknown;
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
@@ -75,10 +76,10 @@ pub struct Formatted {
 /// larger one only.
 pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
-    let set = def.option_set(id).ok_or_else(|| {
-        let known: Vec<_> = def.options.iter().map(|set| set.id).collect();
-        Error::Options(format!("{} has no option set `{id}`; it has {}", def.id, known.join(", ")))
-    })?;
+    let known = || def.options.iter().map(|set| set.id);
+    let set = def
+        .option_set(id)
+        .ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS))?);
     let further = variant.level(factor::MOUNT);

@@ -58,7 +58,7 @@ mod tests {
         for workload in WORKLOADS {
             let settings = workload.def().settings;
             for (i, def) in settings.iter().enumerate() {
-                assert!(def.kind.accepts(&def.default.into()), "{}: the default does not fit", def.id);
+                assert!(def.kind.read(def.default.into()).is_some(), "{}: the default does not fit", def.id);
                 assert!(settings[..i].iter().all(|other| other.id != def.id), "{} is there twice", def.id);
             }
         }

@@ -1,6 +1,7 @@
 //! Why a report could not be made.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::names::Unknown;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -23,19 +24,9 @@ pub enum Error {
     /// The plan could not be put into TOML.
     #[error("the plan could not be put into TOML: {0}")]
     Toml(#[from] toml::ser::Error),
-    /// The run could not be analysed.
-    #[error(transparent)]
-    Analysis(#[from] fsarena_stats::analyse::Error),
     /// The published figures lack a metric.
-    #[error("published:{published} has no metric `{metric}`; it has {known}")]
-    NotPublished {
-        /// The name of the figures.
-        published: String,
-        /// The metric that was asked for.
-        metric: String,
-        /// The metrics it has.
-        known: String,
-    },
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
     /// Two things have no variant or no task in common.
     #[error("{a} and {b} cannot be compared: they have no {what} in common")]
     NothingInCommon {
@@ -139,10 +130,9 @@ impl From<csv::Error> for Error {
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Analysis(error) => error.exit_code(),
             Error::Matrix(error) => error.exit_code(),
             Error::Series(error) => error.exit_code(),
-            Error::NotPublished { .. }
+            Error::Unknown(_)
             | Error::NoMatrix(_)
             | Error::NoCurve(_)
             | Error::NothingInCommon { .. }

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::report::Report;
+use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::{Comparison, compare};
@@ -156,16 +157,17 @@ pub fn check_weights(record: &RunRecord, weights: &[(String, f64)]) -> Result<()
     let tasks = || record.tasks.iter().filter(|task| task.in_composite);
     for (name, weight) in weights {
         if !tasks().any(|task| names(name, task)) {
-            let known = tasks().map(|task| task.id.to_string()).collect::<Vec<_>>().join(", ");
-            return Err(Error::Weight { what: format!("no task is called `{name}`; there are {known}") });
+            let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
+            let unknown = unknown("task", name, known.iter().map(String::as_str));
+            return Err(Error::Weight { what: unknown.into() });
         }
         if !(0.0..=1e6).contains(weight) {
-            return Err(Error::Weight { what: format!("{weight} for `{name}`: it is a number from 0 on") });
+            return Err(Error::Weight { what: format!("`{name}={weight}`: a weight is a number from 0 to 1000000") });
         }
     }
     let all_nothing = tasks().all(|task| self::weight(weights, task) == 0.0) && !weights.is_empty();
     match all_nothing {
-        true => Err(Error::Weight { what: "every task weighs nothing".into() }),
+        true => Err(Error::Weight { what: "every task has the weight 0".into() }),
         false => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
 use crate::simulate::parallel;
 use fsarena_core::cell::TaskInfo;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
 use std::collections::BTreeSet;
@@ -51,26 +51,8 @@ pub struct Overall {
     pub without_drops: Option<Comparison>,
 }
 
-/// Why a run could not be analysed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No reading or metric has this name.
-    #[error("run {run} has no metric `{metric}`; `fsarena list metrics` names them all")]
-    UnknownMetric {
-        /// The run.
-        run: String,
-        /// The name that was asked for.
-        metric: String,
-    },
-}
-
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::UnknownMetric { .. } => ExitCode::Usage,
-        }
-    }
-}
+/// Why a run could not be analysed: it has no metric of that name.
+pub type Error = Unknown;
 
 /// Analyses one metric. Variants and tasks without data are left empty, never an error.
 ///
@@ -94,7 +76,7 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
 }
 
 fn unknown(record: &RunRecord, metric: &str) -> Error {
-    Error::UnknownMetric { run: record.id.clone(), metric: metric.to_string() }
+    names::unknown("metric", metric, record.metric_ids()).at(format!("in run {}", record.id)).list("fsarena list metrics")
 }
 
 /// The medians of one task, where nothing is to be compared.

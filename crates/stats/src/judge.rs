@@ -9,6 +9,7 @@ use crate::sequential::Centre;
 use crate::verdict::{self, ALPHA, Outcome, Region, Rival, Verdict};
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
 use fsarena_core::event;
+use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use quantity::Quantities;
@@ -213,7 +214,8 @@ impl<'a> Judge<'a> {
 
     fn variant(&self, name: &str) -> Result<usize, Missing> {
         let found = self.record.variants.iter().position(|variant| variant.name == name);
-        found.ok_or_else(|| format!("the run has no variant `{name}`"))
+        let known = || self.record.variants.iter().map(|variant| variant.name.as_str());
+        found.ok_or_else(|| unknown("variant", name, known()).into())
     }
 
     /// A variant that failed left the run: nobody can be told to be better than what never ended.

@@ -2,6 +2,7 @@
 
 use crate::{Error, Result, log, schema};
 use fsarena_core::matrix;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
 use jiff::Timestamp;
 use rusqlite::params;
@@ -197,11 +198,10 @@ impl RunDir {
 }
 
 fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
-    Error::NoSuchRun {
-        name: name.into(),
-        root: root.into(),
-        known: all.iter().take(SHOWN).map(RunDir::id).collect(),
-    }
+    let ids: Vec<String> = all.iter().take(SHOWN).map(RunDir::id).collect();
+    let latest = (!ids.is_empty()).then_some("latest");
+    let known = ids.iter().map(String::as_str).chain(latest);
+    unknown("run", name, known).at(format!("in {}", root.display())).into()
 }
 
 /// The plan's name as part of a file name.

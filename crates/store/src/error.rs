@@ -1,23 +1,17 @@
 //! Why a run could not be written, found or read.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::names::Unknown;
 use std::path::{Path, PathBuf};
 
 /// A failure of the store. The message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No run answers to the name.
-    #[error("no run is called '{name}' in {}; {}", .root.display(), candidates(.known))]
-    NoSuchRun {
-        /// What was asked for.
-        name: String,
-        /// Where it was looked for.
-        root: PathBuf,
-        /// The newest runs there.
-        known: Vec<String>,
-    },
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
     /// Several runs begin with the name.
-    #[error("'{name}' fits several runs: {}; give more of its id", .known.join(", "))]
+    #[error("`{name}` fits several runs: {}. Type more of the id", .known.join(", "))]
     Ambiguous {
         /// What was asked for.
         name: String,
@@ -79,13 +73,6 @@ pub enum Error {
     },
 }
 
-fn candidates(known: &[String]) -> String {
-    match known {
-        [] => "there are no runs yet".into(),
-        _ => format!("the newest are {}", known.join(", ")),
-    }
-}
-
 impl Error {
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
         Error::Damaged { path: path.into(), what: what.into() }
@@ -125,7 +112,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         let full = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         match self {
-            Error::NoSuchRun { .. }
+            Error::Unknown(_)
             | Error::Ambiguous { .. }
             | Error::Damaged { .. }
             | Error::Newer { .. }

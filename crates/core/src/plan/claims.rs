@@ -1,11 +1,12 @@
 //! Claims in plans and on the command line: where a fault lies, and whether what they name is there.
 
 use super::Plan;
-use super::error::{PlanError, did_you_mean};
+use super::error::PlanError;
 use super::resolve::Vocabulary;
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
+use crate::names::unknown;
 use std::ops::Range;
 use toml::Spanned;
 
@@ -86,38 +87,36 @@ impl Names<'_> {
         let known = || self.variants.iter().map(|variant| variant.name.as_str());
         let names = claim.variants();
         if let Some(name) = names.iter().find(|name| !known().any(|variant| variant == **name)) {
-            let near = did_you_mean(name, known());
-            let all = known().collect::<Vec<_>>().join(", ");
-            return Some((name, format!("no variant is called `{name}`{near}; the variants are {all}")));
+            return Some((name, unknown("variant", name, known()).into()));
         }
         if let [left, right] = names[..]
             && left == right
         {
-            return Some((left, "a variant is not compared with itself".into()));
+            return Some((left, "the claim compares a variant with itself".into()));
         }
         let lonely = matches!(claim.relation, Relation::Extreme(_)) && self.variants.len() < 2;
-        lonely.then(|| (names[0], "this is the only variant: there is no other to be better or worse".into()))
+        lonely.then(|| (names[0], "this is the only variant: `best` and `worst` need two or more".into()))
     }
 
     /// The byte of the quantity's name at which the fault lies, and what is wrong.
     fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
         if !self.metrics.contains(metric) {
-            let near = did_you_mean(metric, self.metrics.iter().map(String::as_str));
             let at = quantity.name().len() - metric.len();
-            return Some((at, format!("no metric is called `{metric}`{near} (`fsarena list metrics`)")));
+            let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
+            return Some((at, unknown.list("fsarena list metrics").into()));
         }
         let task = quantity.task.as_deref().filter(|task| *task != COMPOSITE)?;
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
             let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain([COMPOSITE]);
-            return Some((0, format!("no task is called `{task}`{}", did_you_mean(task, names))));
+            return Some((0, unknown("task", task, names).into()));
         }
         let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
         match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
             1 => None,
-            0 => Some((0, format!("no task has these parameters; there are {}", all()))),
-            _ => Some((0, format!("several tasks fit; say which: {}", all()))),
+            0 => Some((0, format!("no task has these parameters. Available: {}", all()))),
+            _ => Some((0, format!("several tasks have this name; name one of {}", all()))),
         }
     }
 }

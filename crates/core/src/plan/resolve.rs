@@ -148,7 +148,7 @@ impl Resolver<'_> {
     fn settle(&self, file: &PlanFile) -> Result<SettlePlan, PlanError> {
         let pressure = match &file.settle.io_pressure_percent {
             Some(share) if !(0.0..=100.0).contains(share.get_ref()) => {
-                return self.bad(share.span(), "a share of time lies between 0 and 100 per cent");
+                return self.bad(share.span(), "a percentage of time lies between 0 and 100");
             }
             share => share.as_ref().map_or(10.0, |share| *share.get_ref()),
         };
@@ -164,7 +164,7 @@ impl Resolver<'_> {
         match text.get_ref().parse() {
             Ok(size) => Ok(Some(size)),
             Err(_) => {
-                self.bad(text.span(), format!("`{}` is no size; write it like \"2GiB\"", text.get_ref()))
+                self.bad(text.span(), format!("cannot read the size `{}`; write it like \"2GiB\"", text.get_ref()))
             }
         }
     }
@@ -175,7 +175,7 @@ impl Resolver<'_> {
             Ok(time) => Ok(Some(time.as_secs_f64())),
             Err(_) => self.bad(
                 text.span(),
-                format!("`{}` is no time; write it like \"150s\" or \"10m\"", text.get_ref()),
+                format!("cannot read the time `{}`; write it like \"150s\" or \"10m\"", text.get_ref()),
             ),
         }
     }

@@ -59,7 +59,7 @@ const DEF: WorkloadDef = WorkloadDef {
         },
         SettingDef {
             id: "cache_bytes",
-            kind: Kind::Int { min: 1 << 16, max: 1 << 44 },
+            kind: Kind::Size { min: 1 << 16, max: 1 << 44 },
             default: Default::Int(64 << 20),
             help: "size of the cache; what is beyond it goes, least recently used first",
         },

@@ -12,6 +12,7 @@ use crate::sections::{head, label};
 use fsarena_core::factor;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
+use fsarena_core::names::unknown;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::{Value, json};
@@ -24,11 +25,8 @@ use serde_json::{Value, json};
 pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Compared, Error> {
     super::ranks(record)?;
     if !published.metrics().contains(&metric) {
-        return Err(Error::NotPublished {
-            published: published.name(),
-            metric: metric.into(),
-            known: published.metrics().join(", "),
-        });
+        let unknown = unknown("metric", metric, published.metrics());
+        return Err(unknown.at(format!("in published:{}", published.name())).into());
     }
     let nothing = |what| Error::NothingInCommon {
         a: record.id.clone(),

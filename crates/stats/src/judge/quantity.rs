@@ -2,6 +2,7 @@
 
 use crate::grid::{Grid, grid, has_data};
 use fsarena_core::claim::Quantity;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::COMPOSITE;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
@@ -48,18 +49,26 @@ impl<'a> Quantities<'a> {
         match &fitting[..] {
             [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
             [] if quantity.task.is_none() => Err(no_task(&metric.id)),
-            [] => Err(format!("the run has no value of {quantity}")),
+            [] => Err(self.no_value(quantity)),
             several => {
                 let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
-                Err(format!("several tasks have {}; say which: {}", metric.id, names.join(", ")))
+                Err(format!("several tasks have {}; name one of {}", metric.id, names.join(", ")))
             }
+        }
+    }
+
+    fn no_value(&self, quantity: &Quantity) -> String {
+        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain([COMPOSITE]);
+        match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {
+            Some(name) => unknown("task", name, tasks()).into(),
+            None => format!("the run has no value of {quantity}"),
         }
     }
 
     fn grid(&mut self, metric: &str) -> Result<&(MetricInfo, Grid), String> {
         if !self.grids.contains_key(metric) {
-            let (info, rows) =
-                self.record.metric(metric).ok_or_else(|| format!("the run has no metric `{metric}`"))?;
+            let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
+            let (info, rows) = self.record.metric(metric).ok_or_else(unknown)?;
             let grid = grid(self.record, &rows, self.leave_out);
             self.grids.insert(metric.to_string(), (info, grid));
         }

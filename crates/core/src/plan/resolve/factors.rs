@@ -1,10 +1,11 @@
 //! Factors and their levels.
 
 use super::super::Backing;
-use super::super::error::{PlanError, did_you_mean};
+use super::super::error::PlanError;
 use super::super::file::PlanFile;
 use super::Resolver;
-use crate::factor::{self, FACTORS};
+use crate::factor;
+use crate::names::unknown;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
@@ -18,13 +19,12 @@ impl Resolver<'_> {
         }
         for (id, levels) in &self.over.factors {
             let flag = format!("--{id}");
-            let unknown = || format!("is no factor{}", did_you_mean(id, FACTORS.iter().map(|f| f.id)));
-            factor::find(id).ok_or_else(|| PlanError::flag(&flag, unknown()))?;
+            factor::named(id).map_err(|unknown| PlanError::flag("--factor", unknown))?;
             let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
             factors.insert(id.clone(), levels);
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
-            // Directories are taken as they are: what would make a filesystem does not apply.
+            // Directories are used as they are: fsarena makes no filesystem there.
             let around = [factor::DIR, factor::CPUS, factor::CPU_SPEED, factor::MEMORY, factor::CLIENTS];
             factors.retain(|id, _| around.contains(&id.as_str()));
         } else if file.variants.is_empty() {
@@ -37,7 +37,7 @@ impl Resolver<'_> {
         Ok(factors)
     }
 
-    /// Whoever asks for whatever there is gets what has the option sets that he asks for.
+    /// Without `--fs`, drops the filesystems that lack one of the option sets.
     fn leave_out_without_options(&self, factors: &mut BTreeMap<String, Vec<String>>) {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
@@ -53,10 +53,7 @@ impl Resolver<'_> {
 
     pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
         let id = key.get_ref().as_str();
-        if factor::find(id).is_none() {
-            let near = did_you_mean(id, FACTORS.iter().map(|f| f.id));
-            return self.bad(key.span(), format!("`{id}` is no factor{near}"));
-        }
+        factor::named(id).or_else(|unknown| self.bad(key.span(), unknown))?;
         Ok(id)
     }
 
@@ -89,7 +86,7 @@ impl Resolver<'_> {
         let mut seen = BTreeSet::new();
         for level in &levels {
             if !seen.insert(level) {
-                return bad(format!("`{level}` is there twice: a variant is not compared with itself"));
+                return bad(format!("level `{level}` is given twice"));
             }
             if let Some(message) = self.level_fault(id, level) {
                 return bad(message);
@@ -98,21 +95,18 @@ impl Resolver<'_> {
         Ok(levels)
     }
 
-    /// What is wrong with one level of a factor.
+    /// The fault of one level of a factor.
     pub(super) fn level_fault(&self, id: &str, level: &str) -> Option<String> {
         let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
         match id {
-            _ if level.contains('\0') => Some("a NUL byte is part of no option or path".into()),
-            factor::FS if !names().any(|name| name == level) => Some(format!(
-                "`{level}` is no filesystem that fsarena knows{} (`fsarena list filesystems`)",
-                did_you_mean(level, names())
-            )),
+            _ if level.contains('\0') => Some("options and paths cannot contain a NUL byte".into()),
+            factor::FS if !names().any(|name| name == level) => {
+                Some(unknown("filesystem", level, names()).list("fsarena list filesystems").into())
+            }
             factor::OPTIONS => {
                 let sets =
                     || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
-                (!sets().any(|set| set == level)).then(|| {
-                    format!("no filesystem has an option set `{level}`{}", did_you_mean(level, sets()))
-                })
+                (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
             }
             _ => factor::find(id).and_then(|def| (def.check)(level).err()),
         }

@@ -71,7 +71,7 @@ impl Resolver<'_> {
         let Some(text) = text else { return Ok(None) };
         match percentage(text.get_ref()) {
             Some(fraction) => Ok(Some(fraction)),
-            None => self.bad(text.span(), format!("`{}` is no margin; {MARGIN}", text.get_ref())),
+            None => self.bad(text.span(), format!("cannot read the margin `{}`; {MARGIN}", text.get_ref())),
         }
     }
 }

@@ -3,20 +3,21 @@
 use super::{Pairs, Resolver};
 use crate::cell::WorkloadPlan;
 use crate::plan::Backing;
-use crate::plan::error::{PlanError, did_you_mean};
+use crate::names::{nearest, unknown};
+use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
 use crate::scale::Scale;
-use crate::setting::{Settings, Value};
-use std::collections::BTreeSet;
+use crate::setting::{Kind, SettingDef, Settings, Value, WorkloadDef};
+use toml::Spanned;
 
 impl Resolver<'_> {
     pub(super) fn workloads(&self, file: &PlanFile, scale: Scale) -> Result<Vec<WorkloadPlan>, PlanError> {
         if file.workloads.is_empty() {
-            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]: nothing would be done"));
+            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]; add one: use = \"coreutils\""));
         }
         if self.over.workload.is_some() && file.workloads.len() > 1 {
             let message =
-                format!("this plan has {} workloads, and takes no other for one", file.workloads.len());
+                format!("replaces the only workload of a plan, and this plan has {}", file.workloads.len());
             return Err(PlanError::flag("--workload", message));
         }
         let mut workloads =
@@ -33,14 +34,14 @@ impl Resolver<'_> {
         Ok(workloads)
     }
 
-    /// A guest has no programs but fsarena: all work is done by system calls there.
+    /// A guest has no programs but fsarena: workloads use system calls there.
     fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
         for id in ["driver", "engine"] {
             let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = asked {
                 let message =
-                    format!("a guest has no programs but fsarena: `native` works there, `{value}` does not");
-                return Err(PlanError::flag(&format!("--set {id}"), message));
+                    format!("`{value}` does not work in a guest, which has no programs but fsarena; use `native`");
+                return Err(PlanError::flag("--set", message));
             }
             for setting in workloads.iter_mut().filter_map(|workload| workload.settings.0.get_mut(id)) {
                 *setting = Value::Text("native".into());
@@ -52,15 +53,14 @@ impl Resolver<'_> {
     fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
         let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
-            return self.bad(start..start, "this [[workload]] does not say which: `use = \"coreutils\"`");
+            return self.bad(start..start, "this [[workload]] lacks its name; add one: use = \"coreutils\"");
         };
         let Some(written) = value.get_ref().as_str() else {
             return self.bad(value.span(), "a workload's name is text");
         };
         let name = self.over.workload.as_deref().unwrap_or(written);
         let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
-            let known = self.words.workloads.iter().map(|def| def.id);
-            let message = format!("`{name}` is no workload{}", did_you_mean(name, known));
+            let message = unknown("workload", name, self.words.workloads.iter().map(|def| def.id));
             return match self.over.workload {
                 Some(_) => Err(PlanError::flag("--workload", message)),
                 None => self.bad(value.span(), message),
@@ -69,67 +69,77 @@ impl Resolver<'_> {
         let mut settings = Settings::defaults(def.settings);
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
             let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
-                let near = did_you_mean(id.get_ref(), def.settings.iter().map(|setting| setting.id));
-                return self
-                    .bad(id.span(), format!("workload {name} has no setting `{}`{near}", id.get_ref()));
+                return self.bad(id.span(), no_setting(id.get_ref(), &[def]));
             };
-            match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
-                Some(value) => settings.0.insert(setting.id.into(), value),
-                None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
-            };
+            settings.0.insert(setting.id.into(), self.written_value(setting, value)?);
         }
         Ok(WorkloadPlan { name: name.into(), settings })
     }
 
     /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting.
     fn set_at_scale(&self, workloads: &mut [WorkloadPlan], pairs: &Pairs) -> Result<(), PlanError> {
-        for (id, value) in pairs {
-            let mut known = BTreeSet::new();
-            let mut found = false;
-            for workload in workloads.iter_mut() {
-                let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else {
-                    continue;
-                };
-                known.extend(def.settings.iter().map(|setting| setting.id));
-                let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
-                    continue;
-                };
-                match setting_value(value.get_ref()).filter(|value| setting.kind.accepts(value)) {
-                    Some(value) => workload.settings.0.insert(setting.id.into(), value),
-                    None => return self.bad(value.span(), format!("`{}` is {}", setting.id, setting.kind)),
-                };
-                found = true;
-            }
-            if !found {
-                let near = did_you_mean(id.get_ref(), known);
-                return self
-                    .bad(id.span(), format!("no workload here has a setting `{}`{near}", id.get_ref()));
-            }
-        }
-        Ok(())
+        pairs.iter().try_for_each(|(id, value)| {
+            let read = |setting: &SettingDef| self.written_value(setting, value);
+            self.set_all(workloads, id.get_ref(), read, |message| {
+                PlanError::at(self.origin, self.text, Some(id.span()), message)
+            })
+        })
     }
 
     /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
-        let flag = format!("--set {id}");
-        let mut known = BTreeSet::new();
+        let fault = |message| PlanError::flag("--set", message);
+        let read =
+            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(unfit(setting, text)));
+        self.set_all(workloads, id, read, fault)
+    }
+
+    /// Sets `id` in every workload that has it; `fault` places the message where none has.
+    fn set_all(
+        &self,
+        workloads: &mut [WorkloadPlan],
+        id: &str,
+        read: impl Fn(&SettingDef) -> Result<Value, PlanError>,
+        fault: impl Fn(String) -> PlanError,
+    ) -> Result<(), PlanError> {
+        let def = |name: &str| self.words.workloads.iter().find(|def| def.id == name).copied();
+        let defs: Vec<&WorkloadDef> = workloads.iter().filter_map(|workload| def(&workload.name)).collect();
         let mut found = false;
         for workload in workloads {
-            let Some(def) = self.words.workloads.iter().find(|def| def.id == workload.name) else { continue };
-            known.extend(def.settings.iter().map(|setting| setting.id));
-            let Some(setting) = def.settings.iter().find(|setting| setting.id == id) else { continue };
-            let wrong = || PlanError::flag(&flag, format!("`{text}` does not fit: it is {}", setting.kind));
-            workload.settings.0.insert(id.into(), setting.kind.parse(text).ok_or_else(wrong)?);
-            found = true;
+            let settings = def(&workload.name).map_or(&[][..], |def| def.settings);
+            if let Some(setting) = settings.iter().find(|setting| setting.id == id) {
+                workload.settings.0.insert(id.into(), read(setting)?);
+                found = true;
+            }
         }
-        match found {
-            true => Ok(()),
-            false => Err(PlanError::flag(
-                &flag,
-                format!("no workload here has such a setting{}", did_you_mean(id, known)),
-            )),
-        }
+        if found { Ok(()) } else { Err(fault(no_setting(id, &defs))) }
     }
+
+    fn written_value(
+        &self,
+        setting: &SettingDef,
+        value: &Spanned<toml::Value>,
+    ) -> Result<Value, PlanError> {
+        let read = setting_value(value.get_ref()).and_then(|value| setting.kind.read(value));
+        read.map_or_else(|| self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))), Ok)
+    }
+}
+
+/// The message for a setting that none of the workloads has.
+fn no_setting(id: &str, workloads: &[&WorkloadDef]) -> String {
+    let names: Vec<&str> = workloads.iter().map(|def| def.id).collect();
+    let known = workloads.iter().flat_map(|def| def.settings).map(|setting| setting.id);
+    unknown("setting", id, known).at(format!("of workload {}", names.join(", "))).into()
+}
+
+/// The message for a value that a setting does not accept.
+fn unfit(setting: &SettingDef, text: &str) -> String {
+    let near = match setting.kind {
+        Kind::Choice(words) | Kind::Modes(words) => nearest(text, words.iter().copied()),
+        _ => None,
+    };
+    let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+    format!("`{}` accepts {}, not `{text}`.{near}", setting.id, setting.kind)
 }
 
 fn setting_value(value: &toml::Value) -> Option<Value> {

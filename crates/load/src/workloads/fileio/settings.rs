@@ -27,15 +27,15 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
         },
         SettingDef {
             id: "modes",
-            kind: Kind::Words(&["seqrd", "rndrd", "seqwr", "rndwr"]),
+            kind: Kind::Modes(&["seqrd", "rndrd", "seqwr", "rndwr"]),
             default: Default::Words(&["seqrd", "rndrd", "seqwr", "rndwr"]),
             help: "sequential or random, reads or writes; seqwr makes its files anew",
         },
         SettingDef {
             id: "bs",
-            kind: Kind::Ints { min: 512, max: 16 << 20 },
+            kind: Kind::Sizes { min: 512, max: 16 << 20 },
             default: Default::Ints(&[16384]),
-            help: "block sizes in bytes",
+            help: "block sizes",
         },
         SettingDef {
             id: "threads",
@@ -51,7 +51,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
         },
         SettingDef {
             id: "total_bytes",
-            kind: Kind::Int { min: 0, max: 1 << 50 },
+            kind: Kind::Size { min: 0, max: 1 << 50 },
             default: Default::Int(0),
             help: "bytes of all files together; 0 for 2 GiB shrunk by the scale",
         },
@@ -59,7 +59,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
             id: "direct",
             kind: Kind::Bool,
             default: Default::Bool(true),
-            help: "past the page cache (O_DIRECT)",
+            help: "use O_DIRECT",
         },
         SettingDef {
             id: "fsync_every",

@@ -33,7 +33,7 @@ pub const SETTINGS: &[SettingDef] = &[
     },
     SettingDef {
         id: "cache_bytes",
-        kind: Kind::Int { min: 1 << 20, max: 1 << 42 },
+        kind: Kind::Size { min: 1 << 20, max: 1 << 42 },
         default: Default::Int(32 << 20),
         help: "size of the cache, in whole MiB",
     },

@@ -1,0 +1,136 @@
+//! Names that people type: what to say about one that does not exist.
+
+use crate::exit::{ExitCode, Exits};
+use std::fmt;
+
+/// Longest list of names that a message spells out.
+const MOST: usize = 24;
+/// Least similarity (Jaro-Winkler, 0 to 1) of a name that is proposed.
+const NEAR: f64 = 0.8;
+
+/// A name that does not exist: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    what: String,
+    name: String,
+    place: String,
+    nearest: Option<String>,
+    available: Vec<String>,
+    list: Option<&'static str>,
+}
+
+/// Says that `name` is not the name of a `what`, and which names are.
+pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> Unknown {
+    let mut names: Vec<&str> = Vec::new();
+    for known in available {
+        if !names.contains(&known) {
+            names.push(known);
+        }
+    }
+    Unknown {
+        what: what.into(),
+        name: name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
+        place: String::new(),
+        nearest: nearest(name, names.iter().copied()).map(String::from),
+        available: names.into_iter().map(String::from).collect(),
+        list: None,
+    }
+}
+
+/// The item of that name.
+///
+/// # Errors
+/// Where no item has it.
+pub fn find<T>(
+    what: &str,
+    name: &str,
+    items: impl IntoIterator<Item = T, IntoIter: Clone>,
+    id: impl Fn(&T) -> &'static str,
+) -> Result<T, Unknown> {
+    let items = items.into_iter();
+    let ids = items.clone().map(|item| id(&item));
+    items.clone().find(|item| id(item) == name).ok_or_else(|| unknown(what, name, ids))
+}
+
+/// The word that is most similar to a mistyped one, where any is similar.
+pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong = wrong.to_lowercase();
+    words
+        .into_iter()
+        .map(|word| (strsim::jaro_winkler(&wrong, &word.to_lowercase()), word))
+        .filter(|(similarity, _)| *similarity > NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, word)| word)
+}
+
+impl Unknown {
+    /// Adds where the name was looked up: `of workload tree`, `in run 2026…`.
+    #[must_use]
+    pub fn at(self, place: impl fmt::Display) -> Unknown {
+        Unknown { place: format!(" {place}"), ..self }
+    }
+
+    /// Names the command that lists all names, instead of the names.
+    #[must_use]
+    pub fn list(self, command: &'static str) -> Unknown {
+        Unknown { list: Some(command), ..self }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unknown {} `{}`{}.", self.what, self.name, self.place)?;
+        if let Some(nearest) = &self.nearest {
+            write!(f, " Did you mean `{nearest}`?")?;
+        }
+        match (self.list, &self.available[..]) {
+            (Some(command), _) => write!(f, " List them: {command}"),
+            (None, []) => write!(f, " There are none."),
+            (None, names) => {
+                let more = if names.len() > MOST { ", …" } else { "" };
+                write!(f, " Available: {}{more}", names[..names.len().min(MOST)].join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+impl Exits for Unknown {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
+
+impl From<Unknown> for String {
+    fn from(unknown: Unknown) -> String {
+        unknown.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_word_is_proposed_and_a_far_one_is_not() {
+        assert_eq!(nearest("drvier", ["driver", "tree"]), Some("driver"));
+        assert_eq!(nearest("EXT4", ["xfs", "ext4"]), Some("ext4"));
+        assert_eq!(nearest("xyzzy", ["driver", "tree"]), None);
+    }
+
+    #[test]
+    fn a_message_names_the_nearest_and_all_or_how_to_list_them() {
+        let typo = unknown("workload", "tre", ["coreutils", "tree", "tree"]);
+        assert_eq!(typo.to_string(), "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree");
+        let listed = unknown("metric", "x", ["elapsed"]).at("in run 1").list("fsarena list metrics");
+        assert_eq!(listed.to_string(), "Unknown metric `x` in run 1. List them: fsarena list metrics");
+        assert_eq!(unknown("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");
+    }
+
+    #[test]
+    fn items_are_found_by_their_ids() {
+        assert_eq!(find("number", "two", [(1, "one"), (2, "two")], |(_, id)| id).unwrap().0, 2);
+        assert!(find("number", "tow", [(1, "one"), (2, "two")], |(_, id)| id).is_err());
+    }
+}
