@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn a_message_names_the_nearest_and_all_or_how_to_list_them() {
         let typo = unknown("workload", "tre", ["coreutils", "tree", "tree"]);
-        assert_eq!(typo.to_string(), "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree");
+        assert_eq!(
+            typo.to_string(),
+            "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree"
+        );
         let listed = unknown("metric", "x", ["elapsed"]).at("in run 1").list("fsarena list metrics");
         assert_eq!(listed.to_string(), "Unknown metric `x` in run 1. List them: fsarena list metrics");
         assert_eq!(unknown("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");

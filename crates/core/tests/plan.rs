@@ -123,8 +123,14 @@ fn errors_point_at_the_place() {
             &with("[factors]\nfs = \"etx4\""),
             "plan.toml, line 3, column 6: Unknown filesystem `etx4`. Did you mean `ext4`?",
         ),
-        (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: level `xfs` is given twice"),
-        (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: Unknown factor `fsx`. Did you mean `fs`?"),
+        (
+            &with("[factors]\nfs = [\"xfs\", \"xfs\"]"),
+            "plan.toml, line 3, column 6: level `xfs` is given twice",
+        ),
+        (
+            &with("[factors]\nfsx = \"xfs\""),
+            "plan.toml, line 3, column 1: Unknown factor `fsx`. Did you mean `fs`?",
+        ),
         (
             &with("[factors]\noptions = \"nope\""),
             "plan.toml, line 3, column 11: Unknown option set `nope`. Available:",
@@ -133,8 +139,14 @@ fn errors_point_at_the_place() {
         (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
-        (&with("[settle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a percentage of time"),
-        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
+        (
+            &with("[settle]\nio_pressure_percent = 300.0"),
+            "plan.toml, line 3, column 23: a percentage of time",
+        ),
+        (
+            &with("scale = \"huge\""),
+            "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny",
+        ),
         ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
         (
             "name = \"mine\"\n[[workload]]\ndriver = \"native\"",
@@ -156,7 +168,10 @@ fn errors_point_at_the_place() {
             &format!("{GOOD}copies = 0"),
             "plan.toml, line 4, column 10: `copies` accepts a whole number from 1 to 100",
         ),
-        (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` accepts a whole number"),
+        (
+            &format!("{GOOD}copies = 1979-05-27"),
+            "plan.toml, line 4, column 10: `copies` accepts a whole number",
+        ),
         (
             "[[variant]]\nfs = \"ext4\"\n[[variant]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
             "plan.toml, line 1, column 1: missing key `name`",
@@ -194,7 +209,10 @@ fn another_workload_takes_the_place_of_the_only_one() {
     assert_eq!(plan.workloads[0].settings.int("copies"), 3);
     // What the plan sets must be a setting of the other one too.
     let said = read(&format!("{GOOD}driver = \"native\"\n"), &over("native")).unwrap_err();
-    assert_eq!(said, "plan.toml, line 4, column 1: Unknown setting `driver` of workload native. Available: copies");
+    assert_eq!(
+        said,
+        "plan.toml, line 4, column 1: Unknown setting `driver` of workload native. Available: copies"
+    );
     assert_eq!(
         read(GOOD, &over("nativ")).unwrap_err(),
         "--workload: Unknown workload `nativ`. Did you mean `native`? Available: coreutils, native"
@@ -237,15 +255,15 @@ fn faults_in_claims_point_at_the_character() {
         ("'untar.elapsed: xfs << ext4'", 33, "claim: expected a variant"),
         ("'untra.elapsed: xfs < ext4'", 13, "claim: Unknown task `untra`. Did you mean `untar`?"),
         ("'untar.elapse: xfs < ext4'", 19, "claim: Unknown metric `elapse`. Did you mean `elapsed`?"),
-        (
-            "'untar.elapsed: xfs < etx4'",
-            34,
-            "claim: Unknown variant `etx4`. Did you mean `ext4`?",
-        ),
+        ("'untar.elapsed: xfs < etx4'", 34, "claim: Unknown variant `etx4`. Did you mean `ext4`?"),
         ("\"untar.elapsed: \\\"xfs\\\" < zfs\"", 38, "claim: Unknown variant `zfs`"),
         ("'  elapsed: best is  zfs'", 33, "claim: Unknown variant `zfs`"),
         ("'untar.elapsed: xfs < xfs'", 28, "claim: the claim compares a variant with itself"),
-        ("'rnd.elapsed: xfs < ext4'", 13, "claim: several tasks have this name; name one of rnd[bs=4096], rnd[bs=8192]"),
+        (
+            "'rnd.elapsed: xfs < ext4'",
+            13,
+            "claim: several tasks have this name; name one of rnd[bs=4096], rnd[bs=8192]",
+        ),
         ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no task has these parameters. Available:"),
         ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: Unknown metric `iops`"),
     ] {

@@ -77,9 +77,8 @@ pub struct Formatted {
 pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
     let known = || def.options.iter().map(|set| set.id);
-    let set = def
-        .option_set(id)
-        .ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
+    let set =
+        def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS))?);
     let further = variant.level(factor::MOUNT);

@@ -162,7 +162,9 @@ pub fn check_weights(record: &RunRecord, weights: &[(String, f64)]) -> Result<()
             return Err(Error::Weight { what: unknown.into() });
         }
         if !(0.0..=1e6).contains(weight) {
-            return Err(Error::Weight { what: format!("`{name}={weight}`: a weight is a number from 0 to 1000000") });
+            return Err(Error::Weight {
+                what: format!("`{name}={weight}`: a weight is a number from 0 to 1000000"),
+            });
         }
     }
     let all_nothing = tasks().all(|task| self::weight(weights, task) == 0.0) && !weights.is_empty();

@@ -76,7 +76,9 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
 }
 
 fn unknown(record: &RunRecord, metric: &str) -> Error {
-    names::unknown("metric", metric, record.metric_ids()).at(format!("in run {}", record.id)).list("fsarena list metrics")
+    names::unknown("metric", metric, record.metric_ids())
+        .at(format!("in run {}", record.id))
+        .list("fsarena list metrics")
 }
 
 /// The medians of one task, where nothing is to be compared.

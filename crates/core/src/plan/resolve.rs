@@ -163,9 +163,10 @@ impl Resolver<'_> {
         let Some(text) = text else { return Ok(None) };
         match text.get_ref().parse() {
             Ok(size) => Ok(Some(size)),
-            Err(_) => {
-                self.bad(text.span(), format!("cannot read the size `{}`; write it like \"2GiB\"", text.get_ref()))
-            }
+            Err(_) => self.bad(
+                text.span(),
+                format!("cannot read the size `{}`; write it like \"2GiB\"", text.get_ref()),
+            ),
         }
     }
 

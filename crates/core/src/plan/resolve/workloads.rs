@@ -2,8 +2,8 @@
 
 use super::{Pairs, Resolver};
 use crate::cell::WorkloadPlan;
-use crate::plan::Backing;
 use crate::names::{nearest, unknown};
+use crate::plan::Backing;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
 use crate::scale::Scale;
@@ -13,7 +13,10 @@ use toml::Spanned;
 impl Resolver<'_> {
     pub(super) fn workloads(&self, file: &PlanFile, scale: Scale) -> Result<Vec<WorkloadPlan>, PlanError> {
         if file.workloads.is_empty() {
-            return Err(PlanError::flag(self.origin, "the plan has no [[workload]]; add one: use = \"coreutils\""));
+            return Err(PlanError::flag(
+                self.origin,
+                "the plan has no [[workload]]; add one: use = \"coreutils\"",
+            ));
         }
         if self.over.workload.is_some() && file.workloads.len() > 1 {
             let message =
@@ -39,8 +42,9 @@ impl Resolver<'_> {
         for id in ["driver", "engine"] {
             let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = asked {
-                let message =
-                    format!("`{value}` does not work in a guest, which has no programs but fsarena; use `native`");
+                let message = format!(
+                    "`{value}` does not work in a guest, which has no programs but fsarena; use `native`"
+                );
                 return Err(PlanError::flag("--set", message));
             }
             for setting in workloads.iter_mut().filter_map(|workload| workload.settings.0.get_mut(id)) {
@@ -89,8 +93,7 @@ impl Resolver<'_> {
     /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
         let fault = |message| PlanError::flag("--set", message);
-        let read =
-            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(unfit(setting, text)));
+        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(unfit(setting, text)));
         self.set_all(workloads, id, read, fault)
     }
 
@@ -115,13 +118,12 @@ impl Resolver<'_> {
         if found { Ok(()) } else { Err(fault(no_setting(id, &defs))) }
     }
 
-    fn written_value(
-        &self,
-        setting: &SettingDef,
-        value: &Spanned<toml::Value>,
-    ) -> Result<Value, PlanError> {
+    fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         let read = setting_value(value.get_ref()).and_then(|value| setting.kind.read(value));
-        read.map_or_else(|| self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))), Ok)
+        read.map_or_else(
+            || self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))),
+            Ok,
+        )
     }
 }
 

@@ -55,12 +55,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
             default: Default::Int(0),
             help: "bytes of all files together; 0 for 2 GiB shrunk by the scale",
         },
-        SettingDef {
-            id: "direct",
-            kind: Kind::Bool,
-            default: Default::Bool(true),
-            help: "use O_DIRECT",
-        },
+        SettingDef { id: "direct", kind: Kind::Bool, default: Default::Bool(true), help: "use O_DIRECT" },
         SettingDef {
             id: "fsync_every",
             kind: Kind::Int { min: 0, max: 1 << 40 },
