@@ -78,7 +78,7 @@ fn the_command_line_wins_over_the_plan() {
         settings: vec![("driver".into(), "native".into())],
         ..Overrides::default()
     };
-    let plan = read(&with("[stop]\nblocks = 20\nbudget = \"1m\""), &over).unwrap();
+    let plan = read(&with("[stop]\nrounds = 20\nbudget = \"1m\""), &over).unwrap();
     assert_eq!((plan.stop.rounds, plan.stop.budget_s), (3, None));
     assert_eq!(plan.factors["fs"], ["xfs"]);
     assert_eq!(plan.workloads[0].settings.text("driver"), "native");
@@ -86,7 +86,7 @@ fn the_command_line_wins_over_the_plan() {
 
 #[test]
 fn a_scale_has_its_own_stopping_rule() {
-    let text = with("scale = \"tiny\"\n[stop]\nblocks = 20\n[scales.tiny]\nblocks = 2\nbudget = \"90s\"");
+    let text = with("scale = \"tiny\"\n[stop]\nrounds = 20\n[scales.tiny]\nrounds = 2\nbudget = \"90s\"");
     let plan = read(&text, &Overrides::default()).unwrap();
     assert_eq!((plan.stop.rounds, plan.stop.budget_s), (2, Some(90.0)));
 }
@@ -135,8 +135,8 @@ fn errors_point_at_the_place() {
             &with("[factors]\noptions = \"nope\""),
             "plan.toml, line 3, column 11: Unknown option set `nope`. Available:",
         ),
-        (&with("[stop]\nblocks = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
-        (&with("[stop]\nblocks = -1"), "plan.toml, line 3, column 10: invalid value"),
+        (&with("[stop]\nrounds = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
+        (&with("[stop]\nrounds = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
         (
@@ -234,7 +234,7 @@ fn what_is_no_text_is_told_by_its_place() {
 
 #[test]
 fn claims_are_part_of_the_plan_and_stop_it() {
-    let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nblocks = 3\nmargin = \"2%\"");
+    let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nrounds = 3\nmargin = \"2%\"");
     let claim = || "composite.durable: best is ext4".to_string();
     let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
     let claims: Vec<String> = plan.claims.iter().map(|claim| claim.to_string()).collect();
@@ -295,7 +295,7 @@ mod properties {
             Just("[[workload]]\n"),
             Just("use = \"coreutils\"\n"),
             Just("[[variant]]\n"),
-            Just("[stop]\nblocks = "),
+            Just("[stop]\nrounds = "),
             Just("0"),
             Just("4294967296"),
             Just("-1"),

@@ -1,5 +1,5 @@
 // What the page can do beyond being read. It works without: tables and pictures are there already.
-// Data comes from the JSON round and goes into the page as text only: nothing here makes markup of it.
+// Data comes from the JSON block and goes into the page as text only: nothing here makes markup of it.
 "use strict";
 
 const run = JSON.parse(document.getElementById("run").textContent);

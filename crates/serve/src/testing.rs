@@ -8,7 +8,7 @@ use fsarena_store::{RunDir, Writer};
 const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale = 'tiny'\nseed = 7\n\
     [factors]\nfs = ['ext4', 'xfs']\n\
     [device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n\
-    [stop]\nblocks = 8\n\
+    [stop]\nrounds = 8\n\
     [settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
     [[workload]]\nuse = 'tasks'\n";
 

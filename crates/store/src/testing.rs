@@ -16,7 +16,7 @@ pub(crate) fn plan(filesystems: &[&str]) -> Plan {
         "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale = 'tiny'\nseed = 7\n\
          [factors]\nfs = [{}]\n\
          [device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = {{ kind = 'ram' }}\n\
-         [stop]\nblocks = 8\n\
+         [stop]\nrounds = 8\n\
          [settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
          [[workload]]\nuse = 'tasks'\n",
         quoted.join(",")

@@ -30,11 +30,11 @@ const FILE_SEED: u64 = 1;
 ///
 /// A curve is throughput by number of clients: a run with the setting or factor `clients` has them, and any CSV
 /// with a column of clients and one of throughput. It is said which law it follows (power law, Amdahl, universal
-/// scalability law, hinge), where it saturates and peaks, and what is left at the end: docs/scaling.md.
+/// scalability law, hinge), where it saturates and peaks, and what is left at the end: docs/guide/scaling.md.
 ///
 /// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
 /// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
-/// unconfirmed until fresh rounds show it again. The rules: docs/analysis.md. Published figures that their
+/// unconfirmed until fresh rounds show it again. The rules: docs/guide/analysis.md. Published figures that their
 /// author worked out from others are worked out again, and those that do not follow are named.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -37,9 +37,9 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
         ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"x".into(), "line 1, column 10: invalid basic string"),
         (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: unknown value `huge`"),
-        (after("[stop]\nblocks = 0"), "line 5, column 10: a run has at least one round"),
+        (after("[stop]\nrounds = 0"), "line 5, column 10: a run has at least one round"),
         (
-            after("[stop]\nblocks = \"many\""),
+            after("[stop]\nrounds = \"many\""),
             "line 5, column 10: wrong type: string \"many\", expected a whole",
         ),
         (after("[stop]\nbudget = \"soon\""), "line 5, column 10: `soon` is no time; write it like \"150s\""),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::scale::Scale;
 
-    const TEXT: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nblocks = 3\n[[workload]]\nuse = 'w'\n\
+    const TEXT: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nrounds = 3\n[[workload]]\nuse = 'w'\n\
         clients = 1\n[[stage]]\nname = 'one'\nfactors = { scheduler = ['none'] }\nset = { clients = [5] }\n\
         [[stage]]\nname = 'two'\nbest = 'scheduler'\nof = 'one'\nquestion = 'Then?'\n\
         [stage.scales.quick]\nbudget = '9s'\nset = { seconds = 1 }\n";

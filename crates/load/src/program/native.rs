@@ -1,7 +1,7 @@
 //! The tasks without programs: the same system calls, in this process. Guests without a userland need it.
 //!
 //! What is done in which order was read from strace of coreutils 9.1, findutils 4.9 and tar 1.34;
-//! docs/workloads.md compares the numbers of calls.
+//! docs/reference/workloads.md compares the numbers of calls.
 
 mod archive;
 mod copy;

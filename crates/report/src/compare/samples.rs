@@ -221,7 +221,7 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     items
 }
 
-/// What the lack of rounds costs. The rates are those of docs/statistics.md.
+/// What the lack of rounds costs. The rates are those of docs/internals/statistics.md.
 fn unpaired_costs(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(

@@ -1,4 +1,4 @@
-//! The data that the page's script reads: samples and commands, as a JSON round.
+//! The data that the page's script reads: samples and commands, as a JSON block.
 
 use crate::exporters::column_name;
 use crate::number::plural;

@@ -1,5 +1,5 @@
 //! What every report of guests must say. How many differences were kept is measured by `examples/truth.rs` of the
-//! program; the table is in docs/guests.md.
+//! program; the table is in docs/guide/guests.md.
 
 use crate::preflight::Kernels;
 use fsarena_core::event::{Note, NoteKind};
@@ -14,12 +14,12 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
             "the figures are instructions, not time: they know no caches, no memory, no device, no waiting and no \
              parallelism; the disk is memory, and copying to it is counted with the kernel; compare them with no \
              other run's than of such a guest (of 15 differences between filesystems on a machine they kept all, and with \
-             another kernel 16 of 18, and turned 2: docs/guests.md)"
+             another kernel 16 of 18, and turned 2: docs/guide/guests.md)"
         }
         (Emulator::Uml, _) => {
             "system calls are tens of times dearer there than on the machine: these times say that something works, and \
              neither rank filesystems nor compare with those of a machine (of 15 differences between filesystems on a \
-             machine they showed 4: docs/guests.md)"
+             machine they showed 4: docs/guide/guests.md)"
         }
         (Emulator::Qemu, Some(Accelerator::Kvm)) => {
             "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
@@ -28,7 +28,7 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
         (Emulator::Qemu, _) => {
             "times are several times those of the machine itself and not comparable with them, and only differences \
              above 1.5 times in the same table mean anything (of 15 differences between filesystems on a machine they \
-             showed 6 and turned none: docs/guests.md)"
+             showed 6 and turned none: docs/guide/guests.md)"
         }
     };
     let text =

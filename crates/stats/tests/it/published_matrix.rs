@@ -49,7 +49,7 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
     findings.iter().map(line).collect()
 }
 
-/// What the tables hold, by size × extent. Worked through by eye beside the tables; `docs/analysis.md` says
+/// What the tables hold, by size × extent. Worked through by eye beside the tables; `docs/guide/analysis.md` says
 /// what each is, and what was looked at and is none.
 #[test]
 fn the_tables_give_these_and_no_others() {
