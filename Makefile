@@ -5,7 +5,7 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 FSARENA := $(TARGET)/release/fsarena
 ARGS    ?=
 
-.PHONY: all build run setup test lint deny bench doc clean
+.PHONY: all build run setup test lint deny bench doc docs clean
 
 all: build
 
@@ -43,6 +43,9 @@ deny:
 # Speed, against peers measured in the same run. Prints ratios; asserts nothing.
 bench: setup
 	$(CARGO) bench --workspace
+
+docs:
+	mdbook build docs
 
 doc:
 	$(CARGO) doc --workspace --no-deps
