@@ -9,6 +9,25 @@ pub enum Error {
     /// It could not be written.
     #[error("the report could not be written: {0}")]
     Write(#[from] std::io::Error),
+    /// A file of it could not be written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file or folder.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A format has several files.
+    #[error("`{0}` writes a folder of files. Name the folder: --export {0}=FOLDER")]
+    Folder(&'static str),
+    /// No exporter has this name.
+    #[error("Unknown format `{format}`. Available: {known}")]
+    UnknownFormat {
+        /// What was asked for.
+        format: String,
+        /// The formats.
+        known: String,
+    },
     /// It could not be put into JSON.
     #[error("the report could not be put into JSON: {0}")]
     Json(#[source] serde_json::Error),
@@ -110,6 +129,14 @@ pub enum Error {
     Format(String),
 }
 
+impl Error {
+    /// A file or folder that could not be written.
+    pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.display().to_string();
+        move |source| Error::File { path, source }
+    }
+}
+
 // The system's own error is taken out of those around it: a closed pipe is known for what it is.
 
 impl From<serde_json::Error> for Error {
@@ -141,6 +168,9 @@ impl Exits for Error {
             | Error::RanksNothing(_)
             | Error::Executors { .. }
             | Error::Weight { .. }
+            | Error::File { .. }
+            | Error::Folder(_)
+            | Error::UnknownFormat { .. }
             | Error::Format(_) => ExitCode::Usage,
             _ => ExitCode::Internal,
         }

@@ -1,5 +1,6 @@
 //! Every exporter, one file each.
 
+use crate::error::Error;
 use crate::exporter::Exporter;
 
 mod csv;
@@ -12,18 +13,23 @@ mod hyperfine;
 mod json;
 mod junit;
 mod md;
+mod png;
 mod series;
+mod svg;
 mod sysbench;
 mod term;
 
 pub(crate) use self::csv::column_name;
 pub(crate) use self::json::ratio as ratio_json;
 
-/// Every format fsarena exports to.
+/// The format of what a command prints when no other is asked for.
+pub const DEFAULT: &str = "term";
+
+/// Every format that fsarena exports to. The first that is kept in the directory of a run is its main report.
 pub const EXPORTERS: &[&dyn Exporter] = &[
     &term::Term,
-    &md::Markdown,
     &html::Html,
+    &md::Markdown,
     &csv::Csv,
     &json::Json,
     &series::Series,
@@ -34,11 +40,19 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &dbench::Dbench,
     &junit::JUnit,
     &github::GitHub,
+    &svg::Svg,
+    &png::Png,
 ];
 
 /// Finds an exporter by its name.
-pub fn find(id: &str) -> Option<&'static dyn Exporter> {
-    EXPORTERS.iter().copied().find(|exporter| exporter.id() == id)
+///
+/// # Errors
+/// When there is no such format; the error lists those there are.
+pub fn find(id: &str) -> Result<&'static dyn Exporter, Error> {
+    EXPORTERS.iter().copied().find(|exporter| exporter.id() == id).ok_or_else(|| {
+        let known = EXPORTERS.iter().map(|exporter| exporter.id()).collect::<Vec<_>>().join(", ");
+        Error::UnknownFormat { format: id.into(), known }
+    })
 }
 
 #[cfg(test)]

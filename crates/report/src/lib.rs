@@ -21,7 +21,6 @@ pub mod live;
 pub mod number;
 pub mod page;
 mod paired;
-pub mod pictures;
 pub mod plot;
 pub mod published;
 pub mod ranking;

@@ -11,6 +11,8 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_fs::available::{survey, to_install};
 use fsarena_sys::kernel::Kernel;
+use fsarena_report::exporter::Exporter;
+use fsarena_report::exporters::EXPORTERS;
 use serde::Serialize;
 
 /// List what there is: studies, filesystems, workloads, metrics, factors, exporters or runs
@@ -272,13 +274,8 @@ fn factors() -> Vec<FactorRow> {
 }
 
 fn exporters() -> Vec<NamedRow> {
-    let charts = fsarena_report::pictures::FORMATS;
-    let charts = charts.iter().map(|format| NamedRow { name: format.id, default: "", help: format.help });
-    fsarena_report::exporters::EXPORTERS
-        .iter()
-        .map(|exporter| NamedRow { name: exporter.id(), default: "", help: exporter.help() })
-        .chain(charts)
-        .collect()
+    let row = |exporter: &&dyn Exporter| NamedRow { name: exporter.id(), default: "", help: exporter.help() };
+    EXPORTERS.iter().map(row).collect()
 }
 
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 
 mod files;
 
-pub use files::parse_export;
+pub use files::{Export, parse_export};
 
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
@@ -12,13 +12,14 @@ use fsarena_core::claim::Claim;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::commands::Commands;
+use fsarena_report::exporter::Exporter;
+use fsarena_report::exporters;
 use fsarena_report::page::Page;
 use fsarena_report::ranking::check_weights;
 use fsarena_report::report::Report;
 use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
 
 /// Render a stored run again, without running anything
 #[derive(Debug, clap::Args)]
@@ -26,13 +27,12 @@ pub struct Args {
     /// A run: its id, the beginning of it, its directory, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// The format on standard output: term, md, html, csv, json, series, hyperfine, gobench, fio,
-    /// sysbench, dbench, junit, github
-    #[arg(long, default_value = "term")]
-    format: String,
+    /// The format on standard output: any of `list exporters` that writes one file
+    #[arg(long, default_value = exporters::DEFAULT, value_parser = exporters::find)]
+    format: &'static dyn Exporter,
     /// Also write a report to a file, or its charts to a folder; repeatable: `html=FILE`, `svg=DIR`, `png=DIR`
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
-    export: Vec<(String, PathBuf)>,
+    export: Vec<Export>,
     /// The metrics to answer for, the first in full [default: what answers for its workloads, see `list
     /// workloads`]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
@@ -68,25 +68,23 @@ impl Options {
 
 /// Renders.
 pub fn run(args: Args) -> Outcome {
-    let exporter = files::find(&args.format)?;
     let run = RunDir::find(&args.runs.runs, &args.run)?;
     let options = Options::for_stdout(args.metric, args.view);
     let mut report = build(fsarena_store::read(&run)?, &options)?;
     judge(&mut report, &args.claim)?;
-    let formats = args.export.iter().map(|(format, _)| format.as_str()).chain([args.format.as_str()]);
-    if formats.into_iter().any(files::shows_commands) {
+    let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
+    if formats.any(|exporter| exporter.shows_commands()) {
         report.commands = commands(&run)?;
     }
-    for (format, path) in &args.export {
-        files::write(&mut report, format, path)?;
+    for (exporter, path) in &args.export {
+        files::write(&report, *exporter, path)?;
     }
-    // What is printed lies nowhere: its charts are where this command has put them, if it has.
-    let drawn = args.export.iter().rev().find(|(format, _)| format == "svg");
-    report.pictures = drawn.map(|(_, folder)| files::link(folder));
+    // What is printed refers to the charts that this command has just written, if any.
+    report.pictures = args.export.iter().rev().find_map(|(exporter, path)| exporter.charts_link(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
-    exporter.export(&report, &mut out)?;
+    args.format.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
-    files::say_what_lacks(exporter, &report);
+    files::say_what_lacks(args.format, &report);
     Ok(report.exit_code())
 }
 
@@ -112,22 +110,25 @@ fn judge(report: &mut Report, claims: &[String]) -> Result<(), Failure> {
 
 /// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
 /// output. The claims say how the program ends.
-pub fn answer(record: RunRecord, options: &Options, exports: &[(String, PathBuf)], run: &RunDir) -> Outcome {
+pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &RunDir) -> Outcome {
     let mut report = build(record, options)?;
     report.commands = commands(run)?;
-    let page = run.path().join("report.html");
-    files::write(&mut report, "html", &page)?;
-    let series = (!report.record.series.is_empty()).then_some(("series", "series.csv"));
-    let always = [("md", "report.md"), ("json", "report.json"), ("csv", "samples.csv")];
-    for (format, file) in always.into_iter().chain(series) {
-        files::write(&mut report, format, &run.path().join(file))?;
+    let mut main = None;
+    for exporter in exporters::EXPORTERS {
+        if let Some(name) = exporter.kept_as(&report) {
+            let path = run.path().join(name);
+            files::write(&report, *exporter, &path)?;
+            main.get_or_insert(path);
+        }
     }
-    for (format, path) in exports {
-        files::write(&mut report, format, path)?;
+    for (exporter, path) in exports {
+        files::write(&report, *exporter, path)?;
     }
     let mut answer = Vec::new();
-    files::find("term")?.export(&report, &mut answer)?;
-    writeln!(answer, "\nReport: {}", page.display()).map_err(printing)?;
+    exporters::find(exporters::DEFAULT)?.export(&report, &mut answer)?;
+    if let Some(path) = main {
+        writeln!(answer, "\nReport: {}", path.display()).map_err(printing)?;
+    }
     print(&answer)?;
     Ok(report.exit_code())
 }

@@ -21,8 +21,8 @@ impl Exporter for Csv {
         "raw samples, one row each, with every reading and derived metric; rounds and positions count from 0"
     }
 
-    fn extension(&self) -> &'static str {
-        "csv"
+    fn kept_as(&self, _: &Report) -> Option<&'static str> {
+        Some("samples.csv")
     }
 
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

@@ -24,10 +24,6 @@ impl Exporter for Dbench {
         "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant"
     }
 
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let operations: Vec<String> = OPERATIONS
             .iter()

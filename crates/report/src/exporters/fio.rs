@@ -40,10 +40,6 @@ impl Exporter for Fio {
         "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant"
     }
 
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let rows = rows(&report.record, &[&READ[..], &WRITE[..], &[ELAPSED]].concat());
         let loads = |row: &&Row| direction(row, READ).is_some() || direction(row, WRITE).is_some();

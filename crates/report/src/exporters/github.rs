@@ -20,10 +20,6 @@ impl Exporter for GitHub {
         "annotations of GitHub Actions: an error for a refuted claim, a warning for an open one"
     }
 
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         Ok(report.claims.iter().try_for_each(|judged| writeln!(out, "{}", annotation(judged)))?)
     }

@@ -28,10 +28,6 @@ impl Exporter for GoBench {
         "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds"
     }
 
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let record = &report.record;
         let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();

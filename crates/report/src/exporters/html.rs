@@ -18,8 +18,12 @@ impl Exporter for Html {
         "one page that needs no network: the answer, pictures, sortable tables, samples and commands"
     }
 
-    fn extension(&self) -> &'static str {
-        "html"
+    fn kept_as(&self, _: &Report) -> Option<&'static str> {
+        Some("report.html")
+    }
+
+    fn shows_commands(&self) -> bool {
+        true
     }
 
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

@@ -20,10 +20,6 @@ impl Exporter for Hyperfine {
         "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds"
     }
 
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let record = &report.record;
         let elapsed = sampled(record, "elapsed");

@@ -27,8 +27,8 @@ impl Exporter for Json {
         "the analysed run as one document, with units in names; rounds count from 0"
     }
 
-    fn extension(&self) -> &'static str {
-        "json"
+    fn kept_as(&self, _: &Report) -> Option<&'static str> {
+        Some("report.json")
     }
 
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

@@ -22,10 +22,6 @@ impl Exporter for JUnit {
         "JUnit XML, one test case a claim: a refuted one fails, an inconclusive one is an error"
     }
 
-    fn extension(&self) -> &'static str {
-        "xml"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let count = |outcome| report.claims.iter().filter(|judged| judged.outcome() == outcome).count();
         let (tests, failures) = (report.claims.len(), count(Outcome::Refuted));

@@ -33,8 +33,8 @@ impl Exporter for Series {
         "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing"
     }
 
-    fn extension(&self) -> &'static str {
-        "csv"
+    fn kept_as(&self, report: &Report) -> Option<&'static str> {
+        (!report.record.series.is_empty()).then_some("series.csv")
     }
 
     fn lacks(&self, report: &Report) -> Option<String> {

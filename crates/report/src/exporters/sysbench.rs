@@ -33,10 +33,6 @@ impl Exporter for Sysbench {
         "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds"
     }
 
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let rows = rows(&report.record, &LINES.map(|(_, _, metric, ..)| metric));
         let loads = |row: &&Row| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();

@@ -22,10 +22,6 @@ impl Exporter for Term {
         "tables and the answer, for the terminal"
     }
 
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let mut document = Document::default();
         head::add(&mut document, report);

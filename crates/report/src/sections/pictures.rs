@@ -5,8 +5,8 @@ use crate::document::{Document, Image, Part};
 use crate::report::Report;
 
 /// Every chart, each with its words; where there are no files of them, how to get them.
-pub fn add(document: &mut Document, report: &Report) {
-    let Some(folder) = &report.pictures else {
+pub fn add(document: &mut Document, report: &Report, folder: Option<&str>) {
+    let Some(folder) = folder else {
         if !report.record.samples.is_empty() {
             document.heading(2, "Pictures");
             document.text(format!(

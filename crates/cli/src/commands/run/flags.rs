@@ -1,6 +1,6 @@
 //! The flags of `fsarena run`.
 
-use crate::commands::report::parse_export;
+use crate::commands::report::{Export, parse_export};
 use crate::failure::Failure;
 use crate::flags::{Runs, View};
 use bytesize::ByteSize;
@@ -9,6 +9,7 @@ use fsarena_core::factor;
 use fsarena_core::metric;
 use fsarena_core::plan::Emulator;
 use fsarena_core::scale::Scale;
+use fsarena_report::exporter::Output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -180,7 +181,7 @@ pub struct Args {
     pub metric: Vec<String>,
     /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`, `junit=FILE`
     #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export, help_heading = "The run")]
-    pub export: Vec<(String, PathBuf)>,
+    pub export: Vec<Export>,
     #[command(flatten)]
     pub view: View,
     /// No progress on standard error
@@ -262,10 +263,10 @@ impl Args {
             let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");
             return Err(Failure::new(ExitCode::Usage, message));
         }
-        for (format, path) in &self.export {
+        for (exporter, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
             // Charts go into a folder, which is made where it is not there.
-            let charts = fsarena_report::pictures::find(format).is_some();
+            let charts = exporter.output() == Output::Folder;
             let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
             if in_the_way || !(charts || dir.is_dir()) {
                 let message = format!(

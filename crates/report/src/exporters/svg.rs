@@ -1,0 +1,73 @@
+//! Every chart as SVG, in a folder.
+
+use crate::charts;
+use crate::error::Error;
+use crate::exporter::{Exporter, Output};
+use crate::plot::{Chart, svg};
+use crate::report::Report;
+use std::io::Write;
+use std::path::Path;
+
+/// Charts whose text stays text.
+pub struct Svg;
+
+impl Exporter for Svg {
+    fn id(&self) -> &'static str {
+        "svg"
+    }
+
+    fn help(&self) -> &'static str {
+        "every chart as SVG in a folder; text stays text"
+    }
+
+    fn output(&self) -> Output {
+        Output::Folder
+    }
+
+    fn charts_link(&self, path: &Path) -> Option<String> {
+        Some(link(path))
+    }
+
+    fn export(&self, _: &Report, _: &mut dyn Write) -> Result<(), Error> {
+        Err(Error::Folder(self.id()))
+    }
+
+    fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
+        write_charts(report, path, self.id(), |chart| svg::file(chart).map(String::into_bytes))
+    }
+}
+
+/// Writes a file for each chart.
+pub(super) fn write_charts(
+    report: &Report,
+    folder: &Path,
+    extension: &str,
+    file: impl Fn(&Chart) -> Result<Vec<u8>, Error>,
+) -> Result<(), Error> {
+    std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    for chart in charts::all(report) {
+        let path = folder.join(format!("{}.{extension}", chart.id));
+        std::fs::write(&path, file(&chart)?).map_err(Error::file(&path))?;
+    }
+    Ok(())
+}
+
+/// A path as a link in Markdown.
+pub(super) fn link(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    path.to_string_lossy()
+        .bytes()
+        .map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_hold_whatever_a_file_is_called() {
+        assert_eq!(link(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(link(Path::new("out/drawn")), "out/drawn");
+    }
+}
