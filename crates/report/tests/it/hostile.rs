@@ -8,7 +8,8 @@ use fsarena_core::plan::stage::Stage;
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::setting::Value;
 use fsarena_report::report::Report;
-use fsarena_report::{charts, exporters, pictures};
+use fsarena_report::plot::svg;
+use fsarena_report::{charts, exporters};
 use proptest::prelude::*;
 
 /// Puts a text into every field of a run that holds one.
@@ -141,7 +142,7 @@ fn charts_and_markdown_hold_hostile_text_as_text() {
     let charts = charts::all(&report);
     assert!(charts.len() > 5, "{}", charts.len());
     for chart in &charts {
-        let svg = String::from_utf8((pictures::find("svg").unwrap().file)(chart).unwrap()).unwrap();
+        let svg = svg::file(chart).unwrap();
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{}", chart.id);
     }
     let mut md = Vec::new();
