@@ -10,9 +10,9 @@ use fsarena_core::metric::METRICS;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_fs::available::{survey, to_install};
-use fsarena_sys::kernel::Kernel;
 use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters::EXPORTERS;
+use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
 /// List what there is: studies, filesystems, workloads, metrics, factors, exporters or runs

@@ -28,7 +28,9 @@ pub fn say_what_lacks(exporter: &dyn Exporter, report: &Report) {
 /// `FORMAT=PATH`.
 pub fn parse_export(text: &str) -> Result<Export, String> {
     match text.split_once('=').filter(|(_, path)| !path.is_empty()) {
-        Some((format, path)) => Ok((exporters::find(format).map_err(|error| error.to_string())?, path.into())),
+        Some((format, path)) => {
+            Ok((exporters::find(format).map_err(|error| error.to_string())?, path.into()))
+        }
         None => {
             let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
             Err(format!("write it FORMAT=PATH, with one of {}", known.join(", ")))
