@@ -183,7 +183,7 @@ impl Progress {
     fn note(&mut self, note: &Note) {
         match note.kind {
             // One line for each would drown the display; the report counts them.
-            NoteKind::SettleTimeout => self.timeouts += 1,
+            NoteKind::IdleTimeout => self.timeouts += 1,
             NoteKind::Fairness => {
                 let known = self.unfair.iter_mut().find(|(text, _)| *text == note.text);
                 match (known, &note.variant) {
@@ -216,7 +216,7 @@ impl Progress {
         }
         if self.timeouts > 0 {
             self.say(&format!(
-                "  the machine did not settle in time {} times; the report names them",
+                "  {} tasks began while the machine was still busy; the report names them",
                 self.timeouts
             ));
         }

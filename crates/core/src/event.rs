@@ -23,8 +23,8 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
-    /// The machine did not settle in time before a task.
-    SettleTimeout,
+    /// The machine was still busy when a task began.
+    IdleTimeout,
     /// The comparison may be unfair.
     Fairness,
     /// A whole round was dropped, for a reason that cannot see the label.
@@ -105,7 +105,7 @@ pub struct CommandRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// Something begins: `mkfs`, `mount`, `settle`, a task.
+    /// Something begins: `mkfs`, `mount`, `wait until idle`, a task.
     Phase {
         /// What begins.
         name: String,
@@ -123,9 +123,9 @@ pub enum CellEvent {
     },
     /// A command was run.
     Command(CommandRecord),
-    /// Time spent on what is neither timed nor settling nor lifecycle is what the other two leave over.
+    /// Time that went into one kind of work. What a cell's kinds leave over of its total is fsarena's own.
     Spent {
-        /// `timed`, `lifecycle`, `settle`.
+        /// `timed`, `lifecycle` or `idle`, the wait until idle.
         what: String,
         /// Nanoseconds.
         ns: u64,

@@ -44,8 +44,9 @@ pub struct Plan {
     pub device: DevicePlan,
     /// When to stop.
     pub stop: StopPlan,
-    /// What counts as settled.
-    pub settle: SettlePlan,
+    /// When the machine counts as idle.
+    #[serde(alias = "settle")]
+    pub idle: IdlePlan,
     /// Variants named one by one, instead of the product of the factors.
     #[serde(default, rename = "variant", alias = "arm", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<crate::cell::Variant>,
@@ -226,9 +227,9 @@ impl StopPlan {
     }
 }
 
-/// What counts as settled before a task.
+/// When the machine counts as idle, so that a task may begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SettlePlan {
+pub struct IdlePlan {
     /// Seconds after which a task starts all the same, and its sample is tagged.
     pub timeout_s: f64,
     /// Dirty and writeback pages left on the machine.
@@ -262,7 +263,7 @@ pub(crate) mod tests {
                 other_dir: None,
             },
             stop: StopPlan { rounds: 8, ..StopPlan::default() },
-            settle: SettlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
+            idle: IdlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
             variants: vec![],
             workloads: vec![WorkloadPlan { name: "tasks".into(), settings: Default::default() }],
         }

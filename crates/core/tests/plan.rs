@@ -140,7 +140,7 @@ fn errors_point_at_the_place() {
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
         (
-            &with("[settle]\nio_pressure_percent = 300.0"),
+            &with("[idle]\nio_pressure_percent = 300.0"),
             "plan.toml, line 3, column 23: a percentage of time",
         ),
         (
@@ -308,7 +308,7 @@ mod properties {
             Just("[scales.quick]\n"),
             Just("budget = \"1y\"\n"),
             Just("\""),
-            Just("[settle]\ntimeout = \"-1s\"\n"),
+            Just("[idle]\ntimeout = \"-1s\"\n"),
             Just("copies = "),
             Just("driver = \"native\"\n"),
             Just("size = \"99999999EB\"\n"),

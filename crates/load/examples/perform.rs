@@ -1,5 +1,5 @@
 //! Performs the tasks of a workload in two empty directories and prints how long each took: for work on
-//! workloads, and for strace. It settles nothing, so its times compare nothing.
+//! workloads, and for strace. It does not wait until the machine is idle, so its times compare nothing.
 //!
 //! `cargo run --release -p fsarena-load --example perform -- ROOT OTHER coreutils [SCALE] [SETTING=VALUE]...`
 

@@ -1,6 +1,6 @@
 //! Workloads: what is timed, and the files it needs.
 //!
-//! A workload gives tasks; it never times, settles or counts anything. The code that measures a task
+//! A workload gives tasks; it never times or counts anything, and never waits until the machine is idle. The code that measures a task
 //! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
 
 pub mod dbench;

@@ -22,9 +22,9 @@ pub struct Task {
 /// The state a task starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Settled, caches as the tasks before left them.
+    /// An idle machine, caches as the tasks before left them.
     Warm,
-    /// Settled, page cache and clean dentries and inodes dropped.
+    /// An idle machine, page cache and clean dentries and inodes dropped.
     ColdCache,
     /// Unmounted and mounted again.
     Remount,

@@ -124,7 +124,7 @@ impl Live {
 
     fn note(&mut self, note: &Note) {
         match note.kind {
-            NoteKind::SettleTimeout => self.timeouts += 1,
+            NoteKind::IdleTimeout => self.timeouts += 1,
             NoteKind::Fairness | NoteKind::Dropped | NoteKind::VariantFailed => {
                 let variant = note.variant.as_ref().map_or(String::new(), |variant| format!("{variant}: "));
                 self.say(format!("{variant}{}", note.text));
@@ -224,7 +224,7 @@ mod tests {
             let cell = cell(variant, number);
             let inside = |what| Event::Cell { cell: cell.id(), what };
             live.hear(101.0, &Event::CellStarted { cell: cell.clone() });
-            live.hear(101.0, &inside(CellEvent::Phase { name: "settle".into() }));
+            live.hear(101.0, &inside(CellEvent::Phase { name: "idle".into() }));
             live.hear(102.0, &inside(sample(elapsed)));
             live.hear(103.0, &Event::CellFinished { cell: cell.id(), outcome: Outcome::Done });
         }
@@ -299,7 +299,7 @@ mod tests {
     fn what_people_should_know_is_kept_and_the_rest_is_counted() {
         let mut live = Live::of("elapsed", true);
         live.hear(1.0, &Event::Note(Note::new(NoteKind::Fairness, "keeps no journal").variant("ext2")));
-        live.hear(1.0, &Event::Note(Note::new(NoteKind::SettleTimeout, "slow")));
+        live.hear(1.0, &Event::Note(Note::new(NoteKind::IdleTimeout, "slow")));
         for _ in 0..2 * WORDS {
             live.hear(2.0, &Event::Forecast { text: "5%".into() });
         }

@@ -57,7 +57,7 @@ fn die_with_parent() -> std::io::Result<()> {
 fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> Result<(), String> {
     let workload = fsarena_load::workloads::find(&request.cell.workload.name)
         .ok_or_else(|| format!("this fsarena has no workload {}", request.cell.workload.name))?;
-    let mut bench = Bench::open(kernel, request.device, &request.settle, emit);
+    let mut bench = Bench::open(kernel, request.device, &request.idle, emit);
     if let Some(mount) = &request.mount {
         mount_task(kernel, mount, &mut bench)?;
     }
@@ -100,7 +100,7 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), Stri
         }
     }
     before(request, task.before, bench).map_err(|error| failed(&error))?;
-    bench.settle(&name);
+    bench.wait_until_idle(&name);
     let tracer = start_tracer(request).map_err(|error| failed(&error))?;
     let sync = || sync_all(&[&request.root, &request.other]);
     bench
@@ -152,7 +152,7 @@ fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), Str
 }
 
 fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
-    bench.settle("mount");
+    bench.wait_until_idle("mount");
     let info = lifecycle("mount", "Mount");
     let mut space = Readings::default();
     let work = |log: &mut dyn FnMut(_)| {
@@ -187,7 +187,7 @@ fn uses(journal: &Path) -> Result<(), String> {
 }
 
 fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
-    bench.settle("unmount");
+    bench.wait_until_idle("unmount");
     let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
     bench
         .measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))

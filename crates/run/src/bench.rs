@@ -1,10 +1,10 @@
-//! Measuring one task: settle, read, do, read, sync, read.
+//! Measuring one task: wait until idle, read, do, read, sync, read.
 
-use crate::settle::{self, settle};
+use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
-use fsarena_core::plan::SettlePlan;
+use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_guest::counter::{Mark, mark};
 use fsarena_load::task::Found;
@@ -30,8 +30,8 @@ pub struct Bench<'a> {
     kernel: Kernel,
     session: Session,
     device: Option<(u32, u32)>,
-    plan: &'a SettlePlan,
-    /// How many times in a row the machine has not settled.
+    plan: &'a IdlePlan,
+    /// How many times in a row the wait has timed out.
     timeouts: u32,
     emit: &'a mut dyn FnMut(CellEvent),
 }
@@ -41,7 +41,7 @@ impl<'a> Bench<'a> {
     pub fn open(
         kernel: &Kernel,
         device: Option<(u32, u32)>,
-        plan: &'a SettlePlan,
+        plan: &'a IdlePlan,
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
         let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
@@ -57,19 +57,19 @@ impl<'a> Bench<'a> {
     }
 
     /// Waits until nothing that came before disturbs the task of this name, and says so where it still does.
-    pub fn settle(&mut self, task: &str) {
-        self.say(CellEvent::Phase { name: format!("settling before {task}") });
-        let scene = settle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
-        let settled = settle(scene, self.plan);
-        self.spent("settle", settled.waited);
-        self.timeouts = if settled.unquiet.is_empty() { 0 } else { self.timeouts + 1 };
-        if !settled.unquiet.is_empty() {
+    pub fn wait_until_idle(&mut self, task: &str) {
+        self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
+        let scene = idle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
+        let wait = wait_until_idle(scene, self.plan);
+        self.spent("idle", wait.waited);
+        self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
+        if !wait.busy.is_empty() {
             let text = format!(
-                "not settled after {:.1} s: {}",
-                settled.waited.as_secs_f64(),
-                settled.unquiet.join(", ")
+                "still busy after {:.1} s: {}",
+                wait.waited.as_secs_f64(),
+                wait.busy.join(", ")
             );
-            self.say(CellEvent::Note(Note::new(NoteKind::SettleTimeout, text).task(task)));
+            self.say(CellEvent::Note(Note::new(NoteKind::IdleTimeout, text).task(task)));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which claims are open, and which variants the next round runs to settle them.
+//! Which claims are open, and which variants the next round runs to decide them.
 
 use crate::ledger::Ledger;
 use fsarena_core::claim::{Claim, Relation};
@@ -25,7 +25,7 @@ pub struct Outlook {
 /// An open claim.
 struct Candidate {
     variants: BTreeSet<String>,
-    /// Rounds that will probably settle it.
+    /// Rounds that will probably decide it.
     rounds: f64,
 }
 
@@ -33,8 +33,8 @@ struct Candidate {
 /// budget, in seconds.
 ///
 /// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open
-/// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to settle
-/// come first: each further claim is taken as long as all that are taken can still be settled in time.
+/// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
+/// come first: each further claim is taken as long as all that are taken can still be decided in time.
 pub fn outlook(ledger: &Ledger, live: &BTreeSet<String>, rounds: u32, left_s: Option<f64>) -> Outlook {
     let record = ledger.record();
     let cost =
@@ -52,7 +52,7 @@ pub fn outlook(ledger: &Ledger, live: &BTreeSet<String>, rounds: u32, left_s: Op
         match judged.open() {
             true if lost || (judged.missing.is_some() && !begins) => stuck += 1,
             true => open
-                .push(Candidate { rounds: rounds_to_settle(&judged, record.plan.stop.margin()), variants }),
+                .push(Candidate { rounds: rounds_to_decide(&judged, record.plan.stop.margin()), variants }),
             false => {}
         }
     }
@@ -82,8 +82,8 @@ fn choose(
     variants
 }
 
-/// The further rounds that will probably settle a claim; infinite where 400 are not enough.
-fn rounds_to_settle(judged: &Judged, margin: f64) -> f64 {
+/// The further rounds that will probably decide a claim; infinite where 400 are not enough.
+fn rounds_to_decide(judged: &Judged, margin: f64) -> f64 {
     let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else {
         return 1.0;
     };
@@ -97,14 +97,14 @@ fn rounds_to_settle(judged: &Judged, margin: f64) -> f64 {
     (least - verdict.rounds as f64).max(1.0)
 }
 
-/// How far the estimate is from each threshold that could settle the claim, on the scale of θ.
+/// How far the estimate is from each threshold that could decide the claim, on the scale of θ.
 fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
     let (region, centre) = match &claim.relation {
         Relation::Pair(pair) => (Region::of(pair, Some(margin)), pair.factor.ln()),
         Relation::Extreme(_) => (Region::around(0.0, 0.0), 0.0),
     };
     let nearest = (theta - region.low).abs().min((theta - region.high).abs());
-    // Strict claims are settled too where the variants are shown to be equivalent.
+    // Strict claims are decided too where the variants are shown to be equivalent.
     let inside = Some(margin.ln_1p() - (theta - centre).abs()).filter(|room| *room > 0.0);
     [nearest].into_iter().chain(inside).collect()
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_to_what_settles_a_claim() {
+    fn distances_to_what_decides_a_claim() {
         let distances = |text: &str, margin| super::distances(&text.parse().unwrap(), 0.1, margin);
         assert_eq!(distances("x: a < b", 0.01), [0.1]);
         assert_eq!(distances("x: best is a", 0.01), [0.1]);

@@ -75,7 +75,7 @@ impl Executor for Directories {
         let made = make(&self.journal, &root)?;
         let request = Request {
             cell: cell.clone(),
-            settle: self.plan.settle.clone(),
+            idle: self.plan.idle.clone(),
             mount: None,
             device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
             root,

@@ -152,7 +152,7 @@ pub(crate) mod tests {
         let plan: Plan = toml::from_str(&format!(
             "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\nclaims = [{}]\n[factors]\n\
              fs = [{}]\n[device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\n\
-             backing = {{ kind = 'ram' }}\n[stop]\nrounds = 400\nwhen_decided = true\n[settle]\n\
+             backing = {{ kind = 'ram' }}\n[stop]\nrounds = 400\nwhen_decided = true\n[idle]\n\
              timeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n[[workload]]\nuse = 'coreutils'\n",
             list(claims),
             list(filesystems)

@@ -1,4 +1,4 @@
-//! The runner: rounds to events, settling, stopping, and the executors behind the seam.
+//! The runner: rounds to events, idle wait, stopping, and the executors behind the seam.
 //!
 //! Cell in, samples out: an [`executor::Executor`] takes a cell and says what happened. Everything that
 //! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a
@@ -14,6 +14,7 @@ pub mod dir;
 pub mod executor;
 mod forecast;
 pub mod guest;
+pub mod idle;
 pub mod inside;
 pub mod layout;
 pub mod ledger;
@@ -22,7 +23,6 @@ mod other;
 pub mod preflight;
 pub mod protocol;
 pub mod runner;
-pub mod settle;
 pub mod stopping;
 pub mod target;
 pub mod work;

@@ -74,8 +74,8 @@ impl Local {
     ) -> Result<VariantFacts, String> {
         let words = |error: fsarena_fs::Error| error.to_string();
         let options = lifecycle::options(def, &cell.variant).map_err(words)?;
-        let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.settle, emit);
-        bench.settle("mkfs");
+        let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.idle, emit);
+        bench.wait_until_idle("mkfs");
         let mut formatted = None;
         let work = |log: &mut dyn FnMut(_)| {
             let done = lifecycle::format(devices.clone(), def, &options, log)?;
@@ -138,7 +138,7 @@ impl Local {
     fn request(&self, cell: &Cell, devices: &Devices, mount: Option<MountRequest>, root: PathBuf) -> Request {
         Request {
             cell: cell.clone(),
-            settle: self.plan.settle.clone(),
+            idle: self.plan.idle.clone(),
             mount,
             root,
             other: self.carrier.other(),

@@ -2,7 +2,7 @@
 
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::plan::SettlePlan;
+use fsarena_core::plan::IdlePlan;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 pub struct Request {
     /// What to do.
     pub cell: Cell,
-    /// What counts as settled.
-    pub settle: SettlePlan,
+    /// When the machine counts as idle.
+    pub idle: IdlePlan,
     /// The filesystem to mount first and unmount last; none where a directory is taken as it is.
     pub mount: Option<MountRequest>,
     /// The directory to work in: below the mount point where there is one.

@@ -199,7 +199,7 @@ impl Runner<'_> {
         let (consumer, told, ledger) = (&mut self.consumer, &mut self.told, &mut self.ledger);
         let mut emit = |mut what: CellEvent| {
             if let CellEvent::Note(note) = &mut what
-                && note.kind == NoteKind::SettleTimeout
+                && note.kind == NoteKind::IdleTimeout
             {
                 note.variant = Some(cell.variant.name.clone());
             }
@@ -210,7 +210,7 @@ impl Runner<'_> {
                 factor::clients::without(&mut sample.task.id);
             }
             let repeats = match &what {
-                CellEvent::Note(note) => note.kind != NoteKind::SettleTimeout && !told.insert(note.clone()),
+                CellEvent::Note(note) => note.kind != NoteKind::IdleTimeout && !told.insert(note.clone()),
                 _ => false,
             };
             if broken.is_none() && !repeats {

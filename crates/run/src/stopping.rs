@@ -43,7 +43,7 @@ impl Stopping {
     /// that the samples cannot bias how many of them there are. With claims the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`.
     pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
-        if let Some(why) = outlook.and_then(settled) {
+        if let Some(why) = outlook.and_then(all_decided) {
             return Next::Stop { why, complete: true };
         }
         let open = outlook.map_or(String::new(), |outlook| match outlook.open + outlook.stuck {
@@ -70,7 +70,7 @@ impl Stopping {
 }
 
 /// Why no further round can decide anything; None where one can.
-fn settled(outlook: &Outlook) -> Option<String> {
+fn all_decided(outlook: &Outlook) -> Option<String> {
     match (outlook.open, outlook.stuck) {
         (0, 0) => Some("every claim is decided".into()),
         (0, 1) => Some("every claim is decided but one, which no round can decide".into()),

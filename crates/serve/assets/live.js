@@ -68,7 +68,7 @@ function show() {
   text("left", state.left_s === null ? "" : `, ${state.at_most ? "at most" : "about"} ${duration(state.left_s)} left`);
   rows("variants", "variants-box", state.variants.map(variant));
   rows("claims-so-far", "claims-box", state.claims.map(claim));
-  const words = state.timeouts > 0 ? [...state.words, `the machine did not settle in time ${state.timeouts} times`] : state.words;
+  const words = state.timeouts > 0 ? [...state.words, `${state.timeouts} tasks began while the machine was still busy`] : state.words;
   byId("words").replaceChildren(...words.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
   tick();
 }

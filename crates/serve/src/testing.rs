@@ -9,7 +9,7 @@ const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale 
     [factors]\nfs = ['ext4', 'xfs']\n\
     [device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n\
     [stop]\nrounds = 8\n\
-    [settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+    [idle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
     [[workload]]\nuse = 'tasks'\n";
 
 /// A run that was just made, in a folder of its own.

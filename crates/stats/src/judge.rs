@@ -24,7 +24,7 @@ pub struct Judged {
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
     pub missing: Option<String>,
-    /// The variant compared with: the right side, or the rival that settles a claim about all variants or leaves it
+    /// The variant compared with: the right side, or the rival that decides a claim about all variants or leaves it
     /// open. None where two quantities of one variant are compared.
     pub rival: Option<String>,
     /// ln(left/right) of the decisive comparison, round by round.

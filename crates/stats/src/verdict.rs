@@ -77,7 +77,7 @@ pub struct Verdict {
     /// The evidence against "the claimed threshold is the truth", for [`crate::ebh::e_bh`] over a family of
     /// claims. Anytime-valid.
     pub e_value: f64,
-    /// Of a claim about all variants, the rival that settled it or leaves it open.
+    /// Of a claim about all variants, the rival that decided it or leaves it open.
     pub rival: Option<usize>,
 }
 

@@ -37,7 +37,7 @@ other_fs = 'ext4'
 backing = { kind = 'ram' }
 [stop]
 rounds = 1
-[settle]
+[idle]
 timeout_s = 1.0
 dirty = '4 MiB'
 io_pressure_percent = 5.0

@@ -13,8 +13,11 @@ pub(crate) const VERSION: i64 = 1;
 pub(crate) const NAMES: [&CStr; 9] =
     [c"run", c"host", c"arm", c"step", c"metric", c"block", c"cell", c"sample", c"value"];
 
-/// The words that notes and times of cells have for what has another name today.
-const NOTE_KIND: &str = "CASE kind WHEN 'arm_failed' THEN 'variant_failed' ELSE kind END";
+/// Today's kind of a note.
+const NOTE_KIND: &str =
+    "CASE kind WHEN 'arm_failed' THEN 'variant_failed' WHEN 'settle_timeout' THEN 'idle_timeout' ELSE kind END";
+/// Today's names of what the time of a cell was spent on.
+const SPENT: &str = r#"replace(spent, '["settle",', '["idle",')"#;
 
 /// Shows the tables to this connection as today's.
 pub(crate) fn as_today(db: &Connection) -> rusqlite::Result<()> {
@@ -23,7 +26,7 @@ pub(crate) fn as_today(db: &Connection) -> rusqlite::Result<()> {
          CREATE TEMP VIEW task AS SELECT * FROM main.step;
          CREATE TEMP VIEW round AS SELECT number, host, arm_order AS variant_order, finished FROM main.block;
          CREATE TEMP VIEW cell AS SELECT id, hash, block AS round, position, arm AS variant, workload, outcome, host,
-             started_at, spent FROM main.cell;
+             started_at, {SPENT} AS spent FROM main.cell;
          CREATE TEMP VIEW sample AS SELECT id, cell, step AS task, started_at FROM main.sample;
          CREATE TEMP VIEW note AS SELECT id, block AS round, cell, {NOTE_KIND} AS kind, arm AS variant, step AS task,
              text, fix FROM main.note;"
@@ -45,6 +48,7 @@ pub(crate) fn migrate(db: &Connection, version: i64) -> rusqlite::Result<()> {
          ALTER TABLE note RENAME COLUMN arm TO variant;
          ALTER TABLE note RENAME COLUMN step TO task;
          UPDATE note SET kind = {NOTE_KIND};
+         UPDATE cell SET spent = {SPENT};
          PRAGMA user_version = {version};
          COMMIT;"
     ))
@@ -54,6 +58,7 @@ pub(crate) fn migrate(db: &Connection, version: i64) -> rusqlite::Result<()> {
 mod tests {
     use super::*;
     use crate::{RunDir, read, schema};
+    use fsarena_core::event::NoteKind;
     use fsarena_core::exit::ExitCode;
     use std::path::Path;
 
@@ -77,6 +82,10 @@ mod tests {
         assert_eq!(rounds, [0, 0, 1, 1]);
         let tasks: Vec<&str> = record.tasks.iter().map(|task| task.id.name.as_str()).collect();
         assert!(["touch", "find-files", "rm-files"].iter().all(|name| tasks.contains(name)), "{tasks:?}");
+        for cell in &record.cells {
+            let spent: Vec<&str> = cell.spent.iter().map(|(what, _)| what.as_str()).collect();
+            assert_eq!(spent, ["total", "idle", "lifecycle", "timed"]);
+        }
         assert!(record.samples.len() >= 12 && !record.notes.is_empty());
         assert_eq!(crate::list::summary(&unpacked(tempfile::tempdir().unwrap().path())).unwrap().rounds, 2);
     }
@@ -85,6 +94,9 @@ mod tests {
     fn a_migrated_run_reads_as_it_did_before() {
         let dir = tempfile::tempdir().unwrap();
         let run = unpacked(dir.path());
+        let late = "UPDATE note SET kind = 'settle_timeout' WHERE id = 1";
+        Connection::open(run.database()).unwrap().execute_batch(late).unwrap();
+        assert_eq!(read(&run).unwrap().notes[0].1.kind, NoteKind::IdleTimeout);
         let before = format!("{:?}", read(&run).unwrap());
         drop(schema::open_to_write(&run.database()).unwrap());
         assert_eq!(format!("{:?}", read(&run).unwrap()), before);

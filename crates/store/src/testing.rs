@@ -17,7 +17,7 @@ pub(crate) fn plan(filesystems: &[&str]) -> Plan {
          [factors]\nfs = [{}]\n\
          [device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = {{ kind = 'ram' }}\n\
          [stop]\nrounds = 8\n\
-         [settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+         [idle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
          [[workload]]\nuse = 'tasks'\n",
         quoted.join(",")
     ))

@@ -7,7 +7,7 @@ use crate::target::Where;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::factor;
-use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, Plan, IdlePlan, StopPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ impl Watch {
                 other_dir: None,
             },
             stop: StopPlan::default(),
-            settle: SettlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
+            idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
             workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings: self.settings() }],
         }

@@ -89,7 +89,7 @@ fn report(run: &Path, format: &str) -> Command {
     command
 }
 
-/// The share of a run that is neither timed, mkfs, mount nor settling.
+/// The share of a run that is neither timed, mkfs, mount nor idle wait.
 fn overhead(dir: &Path) {
     if !rustix::process::geteuid().is_root() {
         println!("overhead of a run: skipped, it needs root");
@@ -108,7 +108,7 @@ fn overhead(dir: &Path) {
         parts.flatten().filter(|part| part[0] != "total").filter_map(|part| part[1].as_f64()).sum::<f64>()
             / 1e9;
     let share = 100.0 * (wall - accounted) / wall;
-    println!("{:<44} {share:>9.1}%   of {wall:.1} s", "neither timed, mkfs, mount nor settling");
+    println!("{:<44} {share:>9.1}%   of {wall:.1} s", "neither timed, mkfs, mount nor idle wait");
 }
 
 /// Medians of alternating runs, in seconds.

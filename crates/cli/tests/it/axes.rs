@@ -225,7 +225,7 @@ fn what_cannot_be_had_is_said_before_anything_is_made() {
 }
 
 /// A load whose threads may be set, over in a moment.
-const LOAD: &str = "\nname = \"load\"\nscale = \"tiny\"\n[factors]\nfs = [\"ext2\"]\n[stop]\nrounds = 1\n[settle]\n\
+const LOAD: &str = "\nname = \"load\"\nscale = \"tiny\"\n[factors]\nfs = [\"ext2\"]\n[stop]\nrounds = 1\n[idle]\n\
     timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n[[workload]]\nuse = \"fileio\"\n\
     modes = [\"rndrd\"]\nbs = [4096]\nthreads = [8]\ntotal_bytes = 4194304\nseconds = 0.05\n";
 

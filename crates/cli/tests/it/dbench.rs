@@ -16,7 +16,7 @@ seed = 1
 fs = ["ext4"]
 [stop]
 rounds = 1
-[settle]
+[idle]
 timeout = "20ms"
 dirty = "1GiB"
 io_pressure_percent = 100.0

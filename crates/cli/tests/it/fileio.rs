@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The study's own plan, but nothing waits for quiet.
 const PLAN: &str = concat!(
     include_str!("../../../../studies/engel/plan.toml"),
-    "\n[settle]\ntimeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n"
+    "\n[idle]\ntimeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n"
 );
 /// The smallest cells there are.
 const QUICKLY: [&str; 4] = ["--set", "total_bytes=4194304", "--set", "seconds=0.05"];

@@ -105,7 +105,7 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     let load = nobody.home.join("load.txt");
     std::fs::write(&load, LOAD).unwrap();
     let plan = format!(
-        "name = \"clients\"\nscale = \"tiny\"\n[settle]\ntimeout = \"20ms\"\n[factors]\njournal = \"external\"\n\
+        "name = \"clients\"\nscale = \"tiny\"\n[idle]\ntimeout = \"20ms\"\n[factors]\njournal = \"external\"\n\
          [[workload]]\nuse = \"dbench\"\nloadfile = {load:?}\nclients = [2]\nseconds = 0.1\n"
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();

@@ -14,7 +14,7 @@ fs = ["ext2", "ext3"]
 other_fs = "ext4"
 [stop]
 rounds = 3
-[settle]
+[idle]
 timeout = "1ms"
 [[workload]]
 use = "coreutils"

@@ -57,7 +57,7 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
             after("[device]\nsize = \"2 parsec\""),
             "line 5, column 8: `2 parsec` is no size; write it like \"2GiB\"",
         ),
-        (after("[settle]\nio_pressure_percent = 101.0"), "line 5, column 23: a share of time lies between"),
+        (after("[idle]\nio_pressure_percent = 101.0"), "line 5, column 23: a share of time lies between"),
         (after("driver = \"magic\""), "line 4, column 10: `driver` is one of commands, native"),
         (
             after("drivr = \"native\""),

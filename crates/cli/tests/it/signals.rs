@@ -88,14 +88,14 @@ fn while_inputs_are_made() {
 }
 
 #[test]
-fn while_settling() {
+fn while_waiting_until_idle() {
     if !root() {
         return;
     }
     for signal in SIGNALS {
         let place = Place::new();
         let mut run = at_terminal(&place);
-        run.until_said("settling before mkfs");
+        run.until_said("wait until idle before mkfs");
         let fsarena = Pid::from_raw(place.process("run").unwrap()).unwrap();
         rustix::process::kill_process(fsarena, signal).unwrap();
         assert_eq!(run.ended().code(), Some(128 + signal.as_raw()), "{}", run.said());
@@ -172,9 +172,9 @@ fn while_reports_are_written() {
     });
 }
 
-/// Starts a run at a terminal that waits in vain for the machine to settle.
+/// Starts a run at a terminal that waits in vain until the machine is idle.
 fn at_terminal(place: &Place) -> Running {
-    // What is written to this disk is dirty for a while, and no dirty page counts as settled.
+    // What is written to this disk is dirty for a while, and with a single dirty page the machine is not idle.
     let disk = place.mount(Disk::ext4());
     std::fs::write(disk.join("dirty"), [1; 1 << 20]).unwrap();
     place.edit_plan("1GiB", "0B");

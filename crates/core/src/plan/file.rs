@@ -41,9 +41,9 @@ pub struct PlanFile {
     /// When to stop.
     #[serde(default)]
     pub stop: StopFile,
-    /// What counts as settled.
-    #[serde(default)]
-    pub settle: SettleFile,
+    /// When the machine counts as idle.
+    #[serde(default, alias = "settle")]
+    pub idle: IdleFile,
     /// What differs at one scale.
     #[serde(default)]
     pub scales: BTreeMap<Scale, ScaleFile>,
@@ -166,10 +166,10 @@ pub struct StageFile {
     pub scales: BTreeMap<Scale, ScaleFile>,
 }
 
-/// `[settle]` as written.
+/// `[idle]` as written.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SettleFile {
+pub struct IdleFile {
     /// Time after which a task starts all the same: `"5s"`.
     pub timeout: Option<Spanned<String>>,
     /// Dirty and writeback pages left on the machine: `"4MiB"`.

@@ -9,7 +9,7 @@ pub(crate) use stop::percentage;
 
 use super::error::PlanError;
 use super::file::PlanFile;
-use super::{Backing, DevicePlan, Plan, SettlePlan, claims};
+use super::{Backing, DevicePlan, Plan, IdlePlan, claims};
 use crate::cell::TaskInfo;
 use crate::factor;
 use crate::scale::Scale;
@@ -113,7 +113,7 @@ impl Resolver<'_> {
             factors: self.factors(file)?,
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
-            settle: self.settle(file)?,
+            idle: self.idle(file)?,
             variants: self.variants(file)?,
             workloads: self.workloads(file, scale)?,
         };
@@ -145,16 +145,16 @@ impl Resolver<'_> {
         })
     }
 
-    fn settle(&self, file: &PlanFile) -> Result<SettlePlan, PlanError> {
-        let pressure = match &file.settle.io_pressure_percent {
+    fn idle(&self, file: &PlanFile) -> Result<IdlePlan, PlanError> {
+        let pressure = match &file.idle.io_pressure_percent {
             Some(share) if !(0.0..=100.0).contains(share.get_ref()) => {
                 return self.bad(share.span(), "a percentage of time lies between 0 and 100");
             }
             share => share.as_ref().map_or(10.0, |share| *share.get_ref()),
         };
-        Ok(SettlePlan {
-            timeout_s: self.duration(file.settle.timeout.as_ref())?.unwrap_or(5.0),
-            dirty: self.size(file.settle.dirty.as_ref())?.unwrap_or(ByteSize::mib(4)),
+        Ok(IdlePlan {
+            timeout_s: self.duration(file.idle.timeout.as_ref())?.unwrap_or(5.0),
+            dirty: self.size(file.idle.dirty.as_ref())?.unwrap_or(ByteSize::mib(4)),
             io_pressure_percent: pressure,
         })
     }

@@ -5,7 +5,7 @@
 //! every check is made again: the file may come from elsewhere.
 
 use super::error::PlanError;
-use super::file::{DeviceFile, PlanFile, SettleFile, StopFile};
+use super::file::{DeviceFile, PlanFile, IdleFile, StopFile};
 use super::resolve::Overrides;
 use super::{Backing, Plan};
 use crate::setting::Value;
@@ -22,7 +22,7 @@ pub(super) fn is_stored(text: &str) -> bool {
 
 /// What a person could have written for it.
 pub(super) fn as_written(plan: Plan) -> PlanFile {
-    let (stop, settle, device) = (&plan.stop, &plan.settle, &plan.device);
+    let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, most) =
         if stop.when_decided { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // A fraction such as 0.07 is no whole number of per cent in binary.
@@ -59,10 +59,10 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
             max_rounds: most.map(at_begin),
             margin: margin.map(at_begin),
         },
-        settle: SettleFile {
-            timeout: Some(at_begin(seconds(settle.timeout_s))),
-            dirty: Some(at_begin(bytes(settle.dirty))),
-            io_pressure_percent: Some(at_begin(settle.io_pressure_percent)),
+        idle: IdleFile {
+            timeout: Some(at_begin(seconds(idle.timeout_s))),
+            dirty: Some(at_begin(bytes(idle.dirty))),
+            io_pressure_percent: Some(at_begin(idle.io_pressure_percent)),
         },
         scales: BTreeMap::new(),
         published: Default::default(),

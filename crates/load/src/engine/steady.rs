@@ -36,7 +36,7 @@ fn mean(values: &[f64]) -> f64 {
 /// because a few values always lie close together. The result is in intervals.
 ///
 /// Absent where the series is shorter than ten batches, or the minimum lies beyond its middle: it has then
-/// not settled.
+/// not steady.
 pub fn mser5(series: &[f64]) -> Option<usize> {
     let y = batches(series);
     let m = y.len();
@@ -102,10 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_keeps_falling_never_settles() {
+    fn a_series_that_keeps_falling_never_becomes_steady() {
         let series: Vec<f64> = (0..100).map(|i| noisy(300.0 - 2.5 * i as f64, i)).collect();
         assert!(!assess(&series).steady);
-        // Settled only in the last quarter: the cut lies beyond the middle and is rejected.
+        // Steady only in the last quarter: the cut lies beyond the middle and is rejected.
         let late: Vec<f64> = (0..100).map(|i| noisy(if i < 75 { 10.0 } else { 100.0 }, i)).collect();
         assert_eq!(mser5(&late), None);
     }

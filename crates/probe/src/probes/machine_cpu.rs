@@ -94,7 +94,7 @@ impl Probe for MachineCpu {
             let Some(gauge) = source.open(&scene.kernel) else { continue };
             let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
             let notes = vec![Note::new(NoteKind::Remark, text)];
-            return Ok(Opened { gauge: Box::new(Settled(gauge)), notes });
+            return Ok(Opened { gauge: Box::new(Complete(gauge)), notes });
         }
         Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
     }
@@ -111,9 +111,9 @@ impl Source {
 }
 
 /// Reads after this process was switched out, and so charged.
-struct Settled(TextGauge);
+struct Complete(TextGauge);
 
-impl Gauge for Settled {
+impl Gauge for Complete {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         std::thread::sleep(SWITCH);
         self.0.read(out)

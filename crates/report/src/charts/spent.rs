@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 /// Time by what it was spent on.
 pub struct Spent;
 
-/// The parts in their order: name in the store, in words, and colour. Greys, and settling as grey as in the picture of the
+/// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the picture of the
 /// run over time: colours mean filesystems, or who used the CPU.
 const PARTS: [(&str, &str, Colour); 3] = [
     ("timed", "timed", theme::INK),
     ("lifecycle", "mkfs, mount, unmount", theme::SOFT),
-    ("settle", "settling", theme::SHADE),
+    ("idle", "waiting until idle", theme::SHADE),
 ];
 
 impl Kind for Spent {
@@ -59,7 +59,7 @@ impl Kind for Spent {
             sign: Sign::Area(1.0),
         });
         let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
-                     until the machine was settled, and the rest. Sums are exact and have no interval.";
+                     until the machine was idle, and the rest. Sums are exact and have no interval.";
         vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
     }
 }

@@ -1,4 +1,4 @@
-//! The run over time: what every cell gave when, where the machine did not settle, and what was left out as warm-up.
+//! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
 
 use super::{Kind, Seen, not_drawn, over_all};
 use crate::number::ordinal;
@@ -16,8 +16,8 @@ pub struct Timeline;
 
 /// The most cells that are drawn one by one; of more, every n-th round.
 const MOST: usize = 1500;
-/// How much the mark of a cell covers before which the machine did not settle.
-const UNSETTLED: f64 = 0.2;
+/// Opacity of the mark on a cell that began on a busy machine.
+const BUSY: f64 = 0.2;
 
 /// One cell.
 struct Cell {
@@ -29,8 +29,8 @@ struct Cell {
     round: u32,
     /// Its value: the rate of its tasks, relative to the middle of all cells.
     rate: f64,
-    /// Seconds spent on settling.
-    settling: f64,
+    /// Seconds spent waiting until the machine was idle.
+    idle: f64,
     /// Seconds left out as warm-up.
     warm_up: f64,
 }
@@ -53,8 +53,8 @@ impl Kind for Timeline {
         let about = format!(
             "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
              the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
-             time that went into settling and warm-up, which no figure counts; orange marks cells before which the \
-             machine did not settle in time. A point is one measurement and has no interval.{}{}",
+             time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
+             began on a busy machine. A point is one measurement and has no interval.{}{}",
             match every {
                 1 => String::new(),
                 every => format!(" Every {} round is drawn.", ordinal(every.into())),
@@ -64,15 +64,15 @@ impl Kind for Timeline {
         let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
         let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
         let mut legend = seen.legend(drawn, true);
-        legend.push(Key { label: "settling".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
+        legend.push(Key { label: "idle wait".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
         if cells.iter().any(|cell| cell.warm_up > 0.0) {
             legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
         }
-        if !unsettled(seen.record()).is_empty() {
+        if !busy(seen.record()).is_empty() {
             legend.push(Key {
-                label: "did not settle in time".into(),
+                label: "began on a busy machine".into(),
                 colour: ORANGE,
-                sign: Sign::Area(UNSETTLED),
+                sign: Sign::Area(BUSY),
             });
         }
         vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
@@ -119,16 +119,16 @@ fn cells(seen: &Seen) -> Vec<Cell> {
                 variant: cell.variant,
                 round: cell.round,
                 rate: 100.0 * (sign * (level - middle)).exp(),
-                settling: spent("settle"),
+                idle: spent("idle"),
                 warm_up: sums[at].2,
             }
         })
         .collect()
 }
 
-/// The cells before a task of which the machine did not settle in time: round and variant.
-fn unsettled(record: &RunRecord) -> BTreeSet<(u32, usize)> {
-    let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout);
+/// The cells with a task that began on a busy machine: round and variant.
+fn busy(record: &RunRecord) -> BTreeSet<(u32, usize)> {
+    let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout);
     let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
     timeouts.filter_map(|(round, note)| Some(((*round)?, variant(note.variant.as_deref()?)?))).collect()
 }
@@ -140,14 +140,14 @@ fn time_axis(cells: &[Cell]) -> Axis {
 
 fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
-    let late = unsettled(seen.record());
-    let unsettled = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
-    let mut marks: Vec<Mark> = unsettled
+    let late = busy(seen.record());
+    let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
+    let mut marks: Vec<Mark> = busy
         .map(|cell| Mark::Box {
             x: (cell.from, cell.to),
             y: (0.0, most * 1.02),
             colour: ORANGE,
-            opacity: UNSETTLED,
+            opacity: BUSY,
         })
         .collect();
     for (variant, colour) in seen.colours.iter().copied().enumerate() {
@@ -169,24 +169,24 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
 
 fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
     let share = |part: f64, cell: &Cell| 100.0 * part / (cell.to - cell.from).max(1e-9);
-    let most = cells.iter().map(|cell| share(cell.settling + cell.warm_up, cell)).fold(0.0, f64::max);
+    let most = cells.iter().map(|cell| share(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
     for cell in cells {
-        let (settling, warm_up) = (share(cell.settling, cell), share(cell.warm_up, cell));
+        let (idle, warm_up) = (share(cell.idle, cell), share(cell.warm_up, cell));
         let x = (cell.from, cell.to);
-        if settling > 0.0 {
-            marks.push(Mark::Box { x, y: (0.0, settling), colour: theme::SHADE, opacity: 1.0 });
+        if idle > 0.0 {
+            marks.push(Mark::Box { x, y: (0.0, idle), colour: theme::SHADE, opacity: 1.0 });
         }
         if warm_up > 0.0 {
-            marks.push(Mark::Box { x, y: (settling, settling + warm_up), colour: theme::WARM, opacity: 1.0 });
+            marks.push(Mark::Box { x, y: (idle, idle + warm_up), colour: theme::WARM, opacity: 1.0 });
         }
     }
-    let settled =
-        seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "settle");
-    let all: u64 = settled.map(|(_, ns)| ns).sum();
+    let waits =
+        seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "idle");
+    let all: u64 = waits.map(|(_, ns)| ns).sum();
     Panel {
         title: format!(
-            "share of a cell's time not measured; settling took {} in all",
+            "share of a cell's time not measured; the idle wait took {} in all",
             with_unit(all as f64, Unit::Nanoseconds)
         ),
         x: time_axis(cells),

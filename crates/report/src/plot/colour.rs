@@ -20,7 +20,7 @@ pub mod theme {
     pub const SOFT: Colour = Colour(0x57, 0x60, 0x6a);
     /// Grid lines.
     pub const GRID: Colour = Colour(0xd8, 0xde, 0xe4);
-    /// What is not data, but a part of it: settling.
+    /// What is not data, but a part of it: the idle wait.
     pub const SHADE: Colour = Colour(0x8c, 0x95, 0x9f);
     /// Warm-up, which is work but does not count.
     pub const WARM: Colour = Colour(0x8a, 0x6d, 0x5b);

@@ -50,13 +50,13 @@ fn run(record: &RunRecord) -> Vec<(String, String)> {
         row("seed", plan.seed.to_string()),
         row("filesystems are on", super::head::backing(&plan.device.backing)),
         row(
-            "settled means",
+            "idle means",
             format!(
                 "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
-                plan.settle.dirty, plan.settle.io_pressure_percent, plan.settle.timeout_s
+                plan.idle.dirty, plan.idle.io_pressure_percent, plan.idle.timeout_s
             ),
         ),
-        row("tasks that began unsettled", counted(record, NoteKind::SettleTimeout)),
+        row("tasks that began on a busy machine", counted(record, NoteKind::IdleTimeout)),
         row("rounds dropped", counted(record, NoteKind::Dropped)),
         row("fairness warnings", counted(record, NoteKind::Fairness)),
         row("commands", format!("{}; each is in command.log of the run", record.commands)),

@@ -7,7 +7,7 @@ use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 
-/// Failures, fairness, drops and settling: what both terminal and Markdown say.
+/// Failures, fairness, drops and idle waits: what both terminal and Markdown say.
 pub fn add(document: &mut Document, report: &Report) {
     let record = &report.record;
     let failed = failures(record);
@@ -93,10 +93,10 @@ fn drops(record: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-/// How often the machine did not settle, by variant.
+/// How many tasks began on a busy machine, by variant.
 fn timeouts(record: &RunRecord) -> Option<String> {
     let mut by_variant: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::SettleTimeout) {
+    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
     }
     let times: usize = by_variant.values().sum();
@@ -104,7 +104,7 @@ fn timeouts(record: &RunRecord) -> Option<String> {
         by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
     (times > 0).then(|| {
         format!(
-            "The machine did not settle in time before {} ({}): these began on a busy machine.",
+            "The machine was still busy when {} began ({}).",
             plural(times, "task"),
             variants.join(", ")
         )

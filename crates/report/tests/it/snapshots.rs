@@ -57,7 +57,7 @@ fn five_filesystems_in_each_format() {
     record.notes.push((None, warning.clone()));
     record.notes.push((None, Note { variant: Some("ext3".into()), ..warning }));
     for round in [2, 5] {
-        let note = Note::new(NoteKind::SettleTimeout, "9 MiB dirty").variant("btrfs").task("untar");
+        let note = Note::new(NoteKind::IdleTimeout, "9 MiB dirty").variant("btrfs").task("untar");
         record.notes.push((Some(round), note));
     }
     record.notes.push((Some(4), Note::new(NoteKind::Dropped, "the CPU was throttled")));

@@ -7,7 +7,7 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::metric::reading;
-use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, Plan, SettlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, Plan, IdlePlan, StopPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_run::executor::Executor;
@@ -99,7 +99,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
             other_dir: None,
         },
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
-        settle: SettlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
+        idle: IdlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
         variants: vec![],
         workloads: vec![WorkloadPlan { name: work.workload.into(), settings }],
     })

@@ -97,7 +97,7 @@ impl Guests {
         };
         let request = Request {
             cell: if self.guest.emulator == Emulator::Exact { unnamed(cell) } else { cell.clone() },
-            settle: self.plan.settle.clone(),
+            idle: self.plan.idle.clone(),
             mount: Some(mount),
             root: Path::new(TARGET).join("work"),
             other: OTHER.into(),

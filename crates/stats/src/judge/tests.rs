@@ -17,7 +17,7 @@ const TASKS: [(&str, &str, f64, [f64; 3]); 3] = [
 fn record(rounds: u32) -> RunRecord {
     let plan = "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\n[factors]\n[device]\n\
                 direct_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n[stop]\n\
-                rounds = 8\n[settle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
+                rounds = 8\n[idle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
                 [[workload]]\nuse = 'tasks'\n";
     let task = |(name, bs, ..): &(&str, &str, f64, [f64; 3])| TaskInfo {
         id: TaskId {
@@ -143,7 +143,7 @@ fn what_cannot_be_judged_says_why() {
 }
 
 #[test]
-fn an_open_claim_needs_only_the_variants_that_can_settle_it() {
+fn an_open_claim_needs_only_the_variants_that_can_decide_it() {
     let record = record(8);
     assert_eq!(judged(&record, "two.elapsed[bs=4]: a < b").needs, [0, 1]);
     // c takes twice as long: it is out of the race.

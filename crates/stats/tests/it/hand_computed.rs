@@ -3,7 +3,7 @@
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::host::Host;
-use fsarena_core::plan::{Backing, DevicePlan, Plan, SettlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, Plan, IdlePlan, StopPlan};
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::scale::Scale;
@@ -38,7 +38,7 @@ fn plan() -> Plan {
             other_dir: None,
         },
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
-        settle: SettlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },
+        idle: IdlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },
         variants: vec![],
         workloads: vec![],
     }

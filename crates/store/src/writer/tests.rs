@@ -30,7 +30,7 @@ fn every_event_comes_back() {
     let id = cell.id();
     let variants = vec!["ext4".to_string(), "xfs".to_string()];
     let note =
-        Note::new(NoteKind::SettleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
+        Note::new(NoteKind::IdleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
     let events = [
         Event::RunStarted {
             rounds: 8,
@@ -49,7 +49,7 @@ fn every_event_comes_back() {
         inside(&id, CellEvent::Sample(sample("untar", 1.5e9))),
         inside(&id, CellEvent::Note(note.clone())),
         inside(&id, CellEvent::Spent { what: "timed".into(), ns: 5 }),
-        inside(&id, CellEvent::Spent { what: "settle".into(), ns: 7 }),
+        inside(&id, CellEvent::Spent { what: "idle".into(), ns: 7 }),
         inside(&id, CellEvent::Spent { what: "timed".into(), ns: 6 }),
         Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
         Event::RoundFinished { round: 0 },
@@ -77,7 +77,7 @@ fn every_event_comes_back() {
     assert_eq!((stored.workload.as_str(), &stored.outcome, stored.host), ("tasks", &Outcome::Done, 0));
     assert!(stored.started_at > 1.7e9);
     assert_eq!(stored.spent[0].0, "total");
-    assert_eq!(stored.spent[1..], [("timed".into(), 11), ("settle".into(), 7)]);
+    assert_eq!(stored.spent[1..], [("timed".into(), 11), ("idle".into(), 7)]);
     assert_eq!(
         (record.samples.cell, record.samples.task, record.samples.started_at),
         (vec![0], vec![0], vec![1e9])

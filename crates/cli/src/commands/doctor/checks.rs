@@ -24,7 +24,7 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
         kernel,
         "stall information (PSI)",
         "proc/pressure/io",
-        "boot with psi=1 (CONFIG_PSI); without it settling cannot see I/O pressure",
+        "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure",
     ));
     findings.push(readable(
         kernel,

@@ -25,7 +25,7 @@ pub fn root() -> bool {
     root
 }
 
-/// A plan that runs in a moment: three tasks by system calls, and hardly any settling.
+/// A plan that runs in a moment: three tasks by system calls, and hardly any idle wait.
 const PLAN: &str = r#"
 name = "test"
 title = "A test"
@@ -36,7 +36,7 @@ seed = 1
 fs = ["ext4"]
 [stop]
 rounds = 1
-[settle]
+[idle]
 timeout = "50ms"
 dirty = "1GiB"
 io_pressure_percent = 100.0

@@ -26,7 +26,7 @@ other_fs = "ext4"
 backing = { kind = "loop" }
 [stop]
 rounds = 8
-[settle]
+[idle]
 timeout_s = 5.0
 dirty = "4 MiB"
 io_pressure_percent = 10.0

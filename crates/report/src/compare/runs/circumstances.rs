@@ -77,7 +77,7 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let count = |kind: NoteKind| record.notes.iter().filter(|(_, note)| note.kind == kind).count();
     let counted = [
         (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
-        (count(NoteKind::SettleTimeout), "task", "begun before the machine had settled"),
+        (count(NoteKind::IdleTimeout), "task", "begun on a busy machine"),
     ];
     let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
     items.extend(counted.map(|(count, what, why)| format!("{} {why}", plural(count, what))));

@@ -1,6 +1,6 @@
-//! Settling instead of sleeping: waiting until nothing that came before can disturb what comes next.
+//! The wait until the machine is idle, so that nothing that came before disturbs what comes next.
 
-use fsarena_core::plan::SettlePlan;
+use fsarena_core::plan::IdlePlan;
 use fsarena_fs::lazy;
 use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
@@ -23,24 +23,24 @@ const PATIENCE: u32 = 2;
 /// The share of its time that such a machine is still given.
 const IMPATIENT: f64 = 0.1;
 
-/// What is settled.
+/// What is waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// Where the kernel is asked.
     pub kernel: &'a Kernel,
     /// Major and minor number of the device under test.
     pub device: Option<(u32, u32)>,
-    /// How many times in a row the machine has not settled up to now.
+    /// How many times in a row the wait has timed out up to now.
     pub timeouts: u32,
 }
 
-/// How settling ended.
+/// How the wait ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct Wait {
     /// The time it took.
     pub waited: Duration,
-    /// What was not quiet when time was up; empty where all was.
-    pub unquiet: Vec<String>,
+    /// What was still busy when time was up; empty where the machine is idle.
+    pub busy: Vec<String>,
 }
 
 /// What one look saw.
@@ -55,7 +55,7 @@ struct Look {
 /// Waits until the machine is quiet: dirty and writeback pages few, the device idle, no I/O pressure, and
 /// no initialisation of the filesystem going on in the background. What a kernel cannot tell is not
 /// waited for. A signal that asks to stop ends the waiting.
-pub fn settle(scene: Scene, plan: &SettlePlan) -> Settled {
+pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
     let Scene { kernel, device, .. } = scene;
     let begun = Instant::now();
     let patience = if scene.timeouts < PATIENCE { 1.0 } else { IMPATIENT };
@@ -70,17 +70,17 @@ pub fn settle(scene: Scene, plan: &SettlePlan) -> Settled {
     loop {
         std::thread::sleep(POLL);
         let now = look(kernel, device);
-        let mut unquiet = unquiet(&before, &now, plan);
+        let mut busy = busy(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
         let mut over = cancelled || begun.elapsed() > timeout;
         // Looked at last: it means reading the name of every process.
-        if unquiet.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
-            unquiet.extend(initialiser(kernel));
-            over = cancelled || begun.elapsed() > if unquiet.is_empty() { timeout } else { long };
+        if busy.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
+            busy.extend(initialiser(kernel));
+            over = cancelled || begun.elapsed() > if busy.is_empty() { timeout } else { long };
         }
-        quiet = if unquiet.is_empty() { quiet + 1 } else { 0 };
+        quiet = if busy.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_POLLS || over {
-            return Settled { waited: begun.elapsed(), unquiet };
+            return Wait { waited: begun.elapsed(), busy };
         }
         before = now;
     }
@@ -100,7 +100,7 @@ fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
 }
 
 /// What is not quiet between two looks, in words.
-fn unquiet(before: &Look, now: &Look, plan: &SettlePlan) -> Vec<String> {
+fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
     let mut found = Vec::new();
     if now.unwritten > plan.dirty.as_u64() {
         found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten)));
@@ -171,31 +171,31 @@ mod tests {
         root
     }
 
-    fn plan() -> SettlePlan {
-        SettlePlan { timeout_s: 0.05, dirty: ByteSize::kib(64), io_pressure_percent: 10.0 }
+    fn plan() -> IdlePlan {
+        IdlePlan { timeout_s: 0.05, dirty: ByteSize::kib(64), io_pressure_percent: 10.0 }
     }
 
-    fn unquiet_of(root: &Path) -> Vec<String> {
+    fn busy_of(root: &Path) -> Vec<String> {
         let kernel = Kernel::at(root);
         let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
-        settle(scene, &plan()).unquiet
+        wait_until_idle(scene, &plan()).busy
     }
 
     #[test]
-    fn a_quiet_machine_settles_at_once() {
+    fn an_idle_machine_is_not_waited_for() {
         let root = machine(10, "1 2 3 4 5 6 7 8 0 10 11");
-        assert_eq!(unquiet_of(root.path()), Vec::<String>::new());
+        assert_eq!(busy_of(root.path()), Vec::<String>::new());
     }
 
     #[test]
-    fn what_stays_unquiet_is_named() {
+    fn what_stays_busy_is_named() {
         let root = machine(100, "1 2 3 4 5 6 7 8 1 10 11");
-        let unquiet = unquiet_of(root.path());
-        assert_eq!(unquiet, ["100.0 KiB dirty or under writeback", "the device is busy"]);
+        let busy = busy_of(root.path());
+        assert_eq!(busy, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
-    /// What is unquiet while the thread exists and an ext4 made with these extended options is mounted.
-    fn unquiet_with(extended: &str, mount: &str) -> Vec<String> {
+    /// What is busy while the thread exists and an ext4 made with these extended options is mounted.
+    fn busy_with(extended: &str, mount: &str) -> Vec<String> {
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
         std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
@@ -206,7 +206,7 @@ mod tests {
         let line = mount.replace("IMAGE", image.to_str().unwrap());
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
-        unquiet_of(root.path())
+        busy_of(root.path())
     }
 
     const MOUNTED: &str = "36 35 7:0 / /mnt rw,noatime - ext4 IMAGE rw\n";
@@ -214,22 +214,22 @@ mod tests {
     #[test]
     fn background_initialisation_is_waited_for() {
         let lazy = "lazy_itable_init=1,nodiscard";
-        assert_eq!(unquiet_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
+        assert_eq!(busy_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
     }
 
     #[test]
     fn a_thread_with_nothing_to_initialise_is_not_waited_for() {
         let lazy = "lazy_itable_init=1,nodiscard";
-        assert!(unquiet_with("lazy_itable_init=0", MOUNTED).is_empty());
-        assert!(unquiet_with(lazy, "").is_empty(), "unmounted since");
-        assert!(unquiet_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "cannot be asked");
-        assert!(unquiet_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
-        assert!(unquiet_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
+        assert!(busy_with("lazy_itable_init=0", MOUNTED).is_empty());
+        assert!(busy_with(lazy, "").is_empty(), "unmounted since");
+        assert!(busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "cannot be asked");
+        assert!(busy_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
+        assert!(busy_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
     }
 
     #[test]
     fn a_kernel_that_tells_nothing_is_not_waited_for() {
         let root = tempfile::tempdir().unwrap();
-        assert!(unquiet_of(root.path()).is_empty());
+        assert!(busy_of(root.path()).is_empty());
     }
 }
