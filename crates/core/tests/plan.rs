@@ -71,6 +71,14 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
+fn plans_of_version_0_1_say_settle() {
+    for table in ["idle", "settle"] {
+        let plan = read(&with(&format!("[{table}]\ntimeout = \"3s\"")), &Overrides::default()).unwrap();
+        assert_eq!(plan.idle.timeout_s, 3.0, "{table}");
+    }
+}
+
+#[test]
 fn the_command_line_wins_over_the_plan() {
     let over = Overrides {
         rounds: Some(3),
