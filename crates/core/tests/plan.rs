@@ -147,10 +147,7 @@ fn errors_point_at_the_place() {
         (&with("[stop]\nrounds = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
-        (
-            &with("[idle]\nio_pressure_percent = 300.0"),
-            "plan.toml, line 3, column 23: a percentage of time",
-        ),
+        (&with("[idle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a percentage of time"),
         (
             &with("scale = \"huge\""),
             "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny",

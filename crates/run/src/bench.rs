@@ -64,11 +64,8 @@ impl<'a> Bench<'a> {
         self.spent("idle", wait.waited);
         self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
         if !wait.busy.is_empty() {
-            let text = format!(
-                "still busy after {:.1} s: {}",
-                wait.waited.as_secs_f64(),
-                wait.busy.join(", ")
-            );
+            let text =
+                format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
             self.say(CellEvent::Note(Note::new(NoteKind::IdleTimeout, text).task(task)));
         }
     }

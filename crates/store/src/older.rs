@@ -14,8 +14,7 @@ pub(crate) const NAMES: [&CStr; 9] =
     [c"run", c"host", c"arm", c"step", c"metric", c"block", c"cell", c"sample", c"value"];
 
 /// Today's kind of a note.
-const NOTE_KIND: &str =
-    "CASE kind WHEN 'arm_failed' THEN 'variant_failed' WHEN 'settle_timeout' THEN 'idle_timeout' ELSE kind END";
+const NOTE_KIND: &str = "CASE kind WHEN 'arm_failed' THEN 'variant_failed' WHEN 'settle_timeout' THEN 'idle_timeout' ELSE kind END";
 /// Today's names of what the time of a cell was spent on.
 const SPENT: &str = r#"replace(spent, '["settle",', '["idle",')"#;
 

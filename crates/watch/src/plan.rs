@@ -7,7 +7,7 @@ use crate::target::Where;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::factor;
-use fsarena_core::plan::{Backing, DevicePlan, Plan, IdlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! every check is made again: the file may come from elsewhere.
 
 use super::error::PlanError;
-use super::file::{DeviceFile, PlanFile, IdleFile, StopFile};
+use super::file::{DeviceFile, IdleFile, PlanFile, StopFile};
 use super::resolve::Overrides;
 use super::{Backing, Plan};
 use crate::setting::Value;

@@ -181,8 +181,7 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
             marks.push(Mark::Box { x, y: (idle, idle + warm_up), colour: theme::WARM, opacity: 1.0 });
         }
     }
-    let waits =
-        seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "idle");
+    let waits = seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "idle");
     let all: u64 = waits.map(|(_, ns)| ns).sum();
     Panel {
         title: format!(

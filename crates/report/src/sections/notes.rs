@@ -103,10 +103,6 @@ fn timeouts(record: &RunRecord) -> Option<String> {
     let variants: Vec<String> =
         by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
     (times > 0).then(|| {
-        format!(
-            "The machine was still busy when {} began ({}).",
-            plural(times, "task"),
-            variants.join(", ")
-        )
+        format!("The machine was still busy when {} began ({}).", plural(times, "task"), variants.join(", "))
     })
 }

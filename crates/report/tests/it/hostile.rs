@@ -84,7 +84,7 @@ fn with(text: &str) -> Report {
 }
 
 fn notes(record: &mut RunRecord, text: &str) {
-    use NoteKind::{Fairness, Options, Remark, IdleTimeout, Unavailable, VariantFailed};
+    use NoteKind::{Fairness, IdleTimeout, Options, Remark, Unavailable, VariantFailed};
     for kind in [VariantFailed, Fairness, Options, Remark, IdleTimeout, Unavailable] {
         record.notes.push((Some(1), Note::new(kind, text).variant(text).task(text).fix(text)));
     }

@@ -7,7 +7,7 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::metric::reading;
-use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, Plan, IdlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_run::executor::Executor;

@@ -3,7 +3,7 @@
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::host::Host;
-use fsarena_core::plan::{Backing, DevicePlan, Plan, IdlePlan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::scale::Scale;

@@ -29,8 +29,7 @@ fn every_event_comes_back() {
     let cell = cells(&plan, 0).remove(0);
     let id = cell.id();
     let variants = vec!["ext4".to_string(), "xfs".to_string()];
-    let note =
-        Note::new(NoteKind::IdleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
+    let note = Note::new(NoteKind::IdleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
     let events = [
         Event::RunStarted {
             rounds: 8,

@@ -81,8 +81,7 @@ fn run(study: &'static Study) -> Made {
     let place = Place::new();
     let (plan, _) = place.expect(0, &["show", study.name]);
     // The others are running: waiting for a quiet machine would be waiting for them.
-    let (head, idle) =
-        ("[idle]\n", "timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n");
+    let (head, idle) = ("[idle]\n", "timeout = \"20ms\"\ndirty = \"1GiB\"\nio_pressure_percent = 100.0\n");
     let plan = match plan.contains(head) {
         true => plan.replace("[idle]\ntimeout = \"1s\"\n", &format!("{head}{idle}")),
         false => format!("{plan}\n{head}{idle}"),
