@@ -1,5 +1,7 @@
 //! What fsarena knows of a filesystem.
 
+use crate::grammar::Grammar;
+
 /// A filesystem that fsarena can make: the definition drives the lifecycle, `list filesystems` and the
 /// fairness lint.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +21,10 @@ pub struct FsDef {
     pub quiet: &'static [&'static str],
     /// The flag that takes a comma-separated list of features, where mkfs has one.
     pub feature_flag: Option<&'static str>,
+    /// The arguments of mkfs that plans may set.
+    pub arguments: Grammar,
+    /// The flag by which mkfs copies a directory into the filesystem, where it has one.
+    pub contents: Option<&'static str>,
     /// Named sets of options. The first is `default`.
     pub options: &'static [OptionSet],
     /// Debian packages that bring its mkfs.
@@ -54,6 +60,8 @@ pub const BASE: FsDef = FsDef {
     force: &[],
     quiet: &[],
     feature_flag: None,
+    arguments: &[],
+    contents: None,
     options: &[],
     packages: &[],
     component: "",

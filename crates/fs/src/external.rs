@@ -40,10 +40,11 @@ pub fn like_journal(words: &mut Vec<String>, journal: &[&str]) {
 /// Where a file is not what it was taken for, or a program is not installed or fails.
 pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let uuid = take_user(filesystem, journal).map_err(fsarena_sys::Error::io("joining", journal))?;
-    Argv::new(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
+    let confined = |program: &str| Argv::new(program).writes_only([filesystem]);
+    confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
     let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", written(uuid))];
     for request in requests {
-        Argv::new(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
+        confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
     }
     // debugfs exits with 0 whatever it thinks of a request.
     match at(filesystem, JOURNAL_UUID).map_err(fsarena_sys::Error::io("reading", filesystem))? {

@@ -7,6 +7,7 @@ mod error;
 pub mod external;
 pub mod fairness;
 pub mod filesystems;
+pub mod grammar;
 pub mod lazy;
 pub mod lifecycle;
 pub mod pinned;

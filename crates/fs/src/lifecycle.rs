@@ -3,7 +3,7 @@
 use crate::available::to_install;
 use crate::def::FsDef;
 use crate::safety::ScratchDevice;
-use crate::{Error, external};
+use crate::{Error, external, grammar};
 use bytesize::ByteSize;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
@@ -14,7 +14,7 @@ use fsarena_core::names::unknown;
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The options of one variant, complete.
@@ -28,6 +28,8 @@ pub struct VariantOptions {
     pub journal: Option<External>,
     /// The arrangement of several devices, where it is to have several.
     pub raid: Option<Raid>,
+    /// A directory that mkfs copies into the filesystem.
+    pub contents: Option<PathBuf>,
 }
 
 /// The devices of one filesystem.
@@ -80,11 +82,14 @@ pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> 
     let set =
         def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
-    mkfs.extend(mkfs_level(def, variant.level(factor::MKFS))?);
+    mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
+    let mkfs = grammar::mkfs(def, &mkfs)?;
     let further = variant.level(factor::MOUNT);
     let mount =
         set.mount.iter().copied().chain(further.split(',')).map(str::trim).filter(|word| !word.is_empty());
-    let mount = mount.collect::<Vec<_>>().join(",");
+    let mount: Vec<&str> = mount.collect();
+    grammar::mount(mount.iter().copied())?;
+    let mount = mount.join(",");
     let said = |factor: &str, of_set: &'static str| match variant.level(factor) {
         "" => of_set.to_string(),
         level => level.to_string(),
@@ -92,7 +97,7 @@ pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> 
     let journal = journal::parse(&said(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
     let raid = raid::parse(&said(factor::RAID, set.raid)).map_err(Error::Options)?;
     check_journal(def, journal)?;
-    Ok(VariantOptions { mkfs, mount, journal, raid })
+    Ok(VariantOptions { mkfs, mount, journal, raid, contents: None })
 }
 
 fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
@@ -143,25 +148,18 @@ pub fn changes(variant: &Variant) -> Option<Note> {
     Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).task("mkfs"))
 }
 
-/// The level of the factor `mkfs` as arguments: split at blanks; a bare word is a feature list.
-fn mkfs_level(def: &FsDef, level: &str) -> Result<Vec<String>, Error> {
-    let words: Vec<&str> = level.split_whitespace().collect();
-    match (words.first(), def.feature_flag) {
-        (Some(first), Some(flag)) if !first.starts_with('-') => {
-            Ok(std::iter::once(flag).chain(words).map(str::to_string).collect())
-        }
-        (Some(first), None) if !first.starts_with('-') => Err(Error::Options(format!(
-            "`{first}` is no argument of {}: it takes no feature list, so begin with an option such as `-b`",
-            def.mkfs
-        ))),
-        _ => Ok(words.into_iter().map(str::to_string).collect()),
-    }
+/// The level of the factor `mkfs` as arguments: split at blanks; a bare word at the beginning is a feature list.
+fn mkfs_level(def: &FsDef, level: &str) -> Vec<String> {
+    let words = level.split_whitespace();
+    let flag = def.feature_flag.filter(|_| words.clone().next().is_some_and(|first| !first.starts_with('-')));
+    flag.into_iter().chain(words).map(str::to_string).collect()
 }
 
-/// Makes a filesystem on scratch devices, whatever was on them.
+/// Makes a filesystem on scratch devices, whatever was on them. mkfs can write to these devices and to nothing else,
+/// where the kernel can enforce that.
 ///
 /// # Errors
-/// Where mkfs is not installed or fails; the message has its own words.
+/// Where the grammar refuses an argument, mkfs is not installed or fails; the message has its own words.
 pub fn format<'a>(
     devices: impl Into<Devices<'a>>,
     def: &FsDef,
@@ -169,7 +167,7 @@ pub fn format<'a>(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
-    let mut words = options.mkfs.clone();
+    let mut words = grammar::mkfs(def, &options.mkfs)?;
     let journal = def.journal.zip(devices.journal);
     let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());
     if let Some((able, device)) = journal {
@@ -182,10 +180,14 @@ pub fn format<'a>(
         }
     }
     let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&words);
+    if let Some((flag, dir)) = def.contents.zip(options.contents.as_ref()) {
+        argv = argv.arg(flag).arg(dir);
+    }
     if let Some((able, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
         argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
     let argv = devices.members.iter().fold(argv, |argv, device| argv.arg(device.path()));
+    let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     if let Some((_, device)) = joined {
         external::join(devices.first(), device.path(), log)?;
@@ -210,7 +212,7 @@ fn make_journal(
     {
         args[own] = size.clone();
     }
-    Argv::new(program).args(args).arg(device.path()).expect(log)?;
+    Argv::new(program).args(args).arg(device.path()).writes_only([device.path()]).expect(log)?;
     Ok(())
 }
 
@@ -271,6 +273,7 @@ pub fn describe(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(Command
 mod tests {
     use super::*;
     use crate::filesystems;
+    use fsarena_core::exit::{ExitCode, Exits};
 
     fn variant(levels: &[(&str, &str)]) -> Variant {
         Variant {
@@ -302,8 +305,9 @@ mod tests {
             of("btrfs", &[("mkfs", "no-holes -n 4096")]).unwrap().mkfs,
             ["-O", "no-holes", "-n", "4096"]
         );
-        let error = of("xfs", &[("mkfs", "crc=0")]).unwrap_err().to_string();
-        assert!(error.contains("mkfs.xfs") && error.contains("no feature list"), "{error}");
+        let error = of("xfs", &[("mkfs", "crc=0")]).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Refused);
+        assert!(error.to_string().contains("mkfs.xfs"), "{error}");
     }
 
     #[test]

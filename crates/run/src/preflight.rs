@@ -90,6 +90,9 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
         ));
     }
     bare_devices(plan, variants)?;
+    if backing != Backing::Dir {
+        options(variants)?;
+    }
     kernels_are_guests(plan, variants)?;
     claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
@@ -214,8 +217,8 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
 fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>, Fatal> {
     let found = survey(kernel)?;
     let mut defs: Vec<&'static FsDef> = Vec::new();
-    let formatted = || variants.iter().filter(|variant| !is_raw(variant));
-    let asked = formatted().map(|variant| variant.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
+    let formatted = variants.iter().filter(|variant| !is_raw(variant));
+    let asked = formatted.map(|variant| variant.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
     for id in asked {
         let have = found.iter().find(|have| have.def.id == id);
         let have = have.ok_or_else(|| Fatal::Plan(format!("fsarena knows no filesystem {id}")))?;
@@ -224,10 +227,16 @@ fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&
             defs.push(have.def);
         }
     }
-    for variant in formatted() {
-        fsarena_fs::lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
-    }
     Ok(defs)
+}
+
+/// The options of mkfs and mount can be used, and none of them reaches a second device or file.
+fn options(variants: &[Variant]) -> Result<(), Fatal> {
+    for variant in variants.iter().filter(|variant| !is_raw(variant)) {
+        let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
+        fsarena_fs::lifecycle::options(def, variant)?;
+    }
+    Ok(())
 }
 
 /// Programs that make journals on devices of their own, where these are files or are not.

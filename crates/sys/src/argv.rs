@@ -1,8 +1,10 @@
 //! External commands: argument vectors, never shell strings; every one of them logged.
 
 mod child;
+mod confine;
 mod error;
 
+pub use confine::available as can_confine;
 pub use error::Error;
 
 use crate::said::{shown, tail};
@@ -39,6 +41,7 @@ pub struct Argv {
     env: Vec<(OsString, OsString)>,
     output: Output,
     to_the_end: bool,
+    writes_only: Option<Vec<PathBuf>>,
 }
 
 /// Where standard output goes.
@@ -75,6 +78,7 @@ impl Argv {
             env: vec![],
             output: Output::Keep,
             to_the_end: false,
+            writes_only: None,
         }
     }
 
@@ -114,6 +118,13 @@ impl Argv {
         self
     }
 
+    /// Let it write to these files and devices and to nothing else, where the kernel can enforce that
+    /// ([`can_confine`]); and give it no environment variable of the user that could name another file.
+    pub fn writes_only<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Argv {
+        self.writes_only = Some(paths.into_iter().map(|path| path.as_ref().into()).collect());
+        self
+    }
+
     /// The vector as text, for logs.
     pub fn words(&self) -> Vec<String> {
         std::iter::once(&self.program)
@@ -144,22 +155,20 @@ impl Argv {
             Output::Null => None,
         };
         let mut err = memory_file("stderr").map_err(start_error)?;
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::null()).process_group(0);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        if let Some(journal) = &*MARK.read().unwrap_or_else(PoisonError::into_inner) {
-            command.env(crate::process::MARK, journal);
-        }
+        let mut command = self.command();
         command.stdout(match &out {
             Some(file) => file.try_clone().map_err(start_error)?.into(),
             None => Stdio::null(),
         });
         command.stderr(err.try_clone().map_err(start_error)?);
-        if let Some(dir) = &self.cwd {
-            command.current_dir(dir);
-        }
-        let begun = Instant::now();
-        let child = command.spawn().map_err(start_error)?;
+        let started = match &self.writes_only {
+            Some(paths) => confine::spawn(&mut command, paths),
+            None => {
+                let begun = Instant::now();
+                command.spawn().map(|child| (begun, child))
+            }
+        };
+        let (begun, child) = started.map_err(start_error)?;
         if !self.to_the_end {
             kill_when_asked(&child);
         }
@@ -172,6 +181,20 @@ impl Argv {
             out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
         let stderr = tail(&mut err, 4096).map_err(start_error)?;
         Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
+    }
+
+    /// The command with its arguments, environment and directory; its output goes where the caller says.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::null()).process_group(0);
+        if self.writes_only.is_some() {
+            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| confine::keeps(name)));
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(mark());
+        if let Some(dir) = &self.cwd {
+            command.current_dir(dir);
+        }
+        command
     }
 
     /// Runs the command, logs it, and expects success.

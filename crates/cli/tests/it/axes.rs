@@ -141,9 +141,17 @@ fn a_scheduler_is_put_back_after_its_cell() {
     }
     let place = Place::new();
     // Whichever variant comes first, in the second round each has come after the other.
-    place.shim("mkfs.ext2", "for last; do :; done\ncat /sys/block/${last#/dev/}/queue/scheduler >> \"$DIR/seen\"\nexec \"$REAL\" \"$@\"");
-    place.expect(0, &["run", "plan.toml", "--fs", "ext2", "--factor", "scheduler=,kyber", "--rounds", "2"]);
-    let seen = read(place.dir.join("seen"));
+    let mut gate = Gate::every_time(&place, When::Before, "mkfs.ext2", "*/dev/loop*");
+    let args = ["run", "plan.toml", "--fs", "ext2", "--factor", "scheduler=,kyber", "--rounds", "2"];
+    let mut run = Running::start(&place, place.fsarena(&args));
+    let mut seen = String::new();
+    for _ in 0..4 {
+        gate.wait(&mut run);
+        let device = carrying(&place.run_file("images/test.img").unwrap());
+        seen += &read(format!("/sys/block/{device}/queue/scheduler"));
+        gate.open();
+    }
+    assert!(run.ended().success(), "{}", run.said());
     let counts = ["[none]", "[kyber]"].map(|word| seen.lines().filter(|line| line.contains(word)).count());
     assert_eq!(counts, [2, 2], "{seen}");
     place.assert_clean();

@@ -3,7 +3,10 @@
 //!
 //! Holders (LVM, RAID, encryption) need the device mapper, which a kernel for tests need not have: the
 //! guard's unit tests fake them. Here a second device of a mounted btrfs is what somebody else holds.
+//!
+//! Arguments of mkfs and mount that name a second device or file are refused alike.
 
+use crate::common::nobody::Nobody;
 use crate::common::stand_in::{Disk, InUse, Name, run, text};
 use crate::common::{Place, root};
 use std::path::Path;
@@ -208,6 +211,77 @@ fn what_is_no_block_device() {
     }
     refusal(&place, &["--on", &format!("loop:{}", text(&file))], &[text(&file), "fsarena did not make"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data");
+}
+
+/// Arguments of mkfs and mount that name `{}`, which somebody else's data is on, with the filesystem that takes them.
+const REACHING: [(&str, &str, &str); 11] = [
+    ("btrfs", "mkfs", "-n 16384 {}"),
+    ("btrfs", "mkfs", "-K -- {}"),
+    ("btrfs", "mkfs", "--rootdir={}"),
+    ("xfs", "mkfs", "-l logdev={},size=64m"),
+    ("xfs", "mkfs", "-d agcount=4,name={}"),
+    ("ext4", "mkfs", "-J device={}"),
+    ("ext4", "mkfs", "-qz{}"),
+    ("xfs", "mount", "noatime,logdev={}"),
+    ("btrfs", "mount", "device={}"),
+    ("ext4", "mount", "journal_path={}"),
+    ("ext4", "mount", "loop={}"),
+];
+
+#[test]
+fn options_that_reach_another_device() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = Disk::new(128);
+    run("mkfs.ext4", &["-q", text(&disk.path)]);
+    let before = disk.bytes();
+    for (fs, factor, level) in REACHING {
+        let level = level.replace("{}", text(&disk.path));
+        let words = ["refused to use"];
+        refusal(&place, &["--fs", fs, &format!("--{factor}"), &level], &words);
+        // In the factors of a plan, and in one of its variants.
+        let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
+        let factors = format!("fs = [\"{fs}\"]\n{factor} = [\"\", \"{level}\"]");
+        place.edit_plan("fs = [\"ext4\"]", &factors);
+        refusal(&place, &[], &words);
+        let variant = format!("[[variant]]\nname = \"a\"\nfs = \"{fs}\"\n{factor} = \"{level}\"\n[stop]");
+        std::fs::write(place.dir.join("plan.toml"), plan.replace("[stop]", &variant)).unwrap();
+        refusal(&place, &[], &words);
+        std::fs::write(place.dir.join("plan.toml"), plan).unwrap();
+        let (a, b) = (format!("fs={fs}"), format!("fs={fs},{factor}={level}"));
+        let (_, said) = place.expect(5, &["ab", "plan.toml", "--a", &a, "--b", &b]);
+        assert!(said.contains("refused to use") && !place.runs().exists(), "{said}");
+        assert!(disk.bytes() == before, "--{factor} {level:?} wrote to the disk");
+    }
+}
+
+/// An ordinary user's own files, where the filesystems are those of guests.
+#[test]
+fn options_that_reach_a_users_file() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let photos = nobody.home.join("photos.tar");
+    run("install", &["-m", "0666", "/dev/null", text(&photos)]);
+    std::fs::write(&photos, vec![7; 1 << 20]).unwrap();
+    let plan = nobody.home.join("plan.toml");
+    std::fs::copy(place.dir.join("plan.toml"), &plan).unwrap();
+    for victim in [text(&photos), "photos.tar", "./photos.tar", "~/photos.tar"] {
+        for (fs, factor, level) in REACHING {
+            let level = level.replace("{}", victim);
+            for on in if fs == "btrfs" { &["qemu", "uml", "exact"][..] } else { &["qemu"] } {
+                let args = ["run", "plan.toml", "--on", on, "--fs", fs, &format!("--{factor}"), &level];
+                let (_, said) = nobody.expect(5, &args);
+                assert!(said.contains("refused to use"), "{said}");
+                assert!(std::fs::read(&photos).unwrap() == [7; 1 << 20], "{on} {level:?} wrote to the file");
+            }
+        }
+    }
+    assert!(!nobody.home.join("runs").exists());
 }
 
 /// A run that goes on. Where the test fails it is asked to end, and cleans up.

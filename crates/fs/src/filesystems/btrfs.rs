@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef,
     TUNED_2011, Traits, UNIX,
 };
+use crate::grammar::Takes;
 
 /// Btrfs.
 pub const DEF: FsDef = FsDef {
@@ -68,6 +69,18 @@ pub const DEF: FsDef = FsDef {
             changes: "space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-M --mixed -K --nodiscard -f --force -q --quiet -v --verbose"),
+        (
+            Takes::Value,
+            "-b --byte-count --csum --checksum -d --data -m --metadata -n --nodesize -l --leafsize",
+        ),
+        (
+            Takes::Value,
+            "-s --sectorsize -L --label -O --features -R --runtime-features -U --uuid --device-uuid",
+        ),
+        (Takes::Path, "-r --rootdir -u --subvol --inode-flags"),
     ],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// exFAT.
 pub const DEF: FsDef = FsDef {
@@ -30,6 +31,11 @@ pub const DEF: FsDef = FsDef {
             help: "as it is: exFAT keeps nothing that could be given up",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
+        (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size"),
+        (Takes::Value, "-L --volume-label -n -U --volume-guid"),
     ],
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,

@@ -4,6 +4,24 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
     TUNED_2011, Traits, UNIX,
 };
+use crate::grammar::{Grammar, Takes};
+
+/// The options of mke2fs, which makes ext2, ext3 and ext4.
+pub(super) const MKE2FS: Grammar = &[
+    (Takes::Nothing, "-c -D -F -j -K -q -S -v"),
+    (Takes::Value, "-b -C -e -g -G -i -I -L -m -N -o -O -r -T -U"),
+    (Takes::Keys("fast_commit_size location size !device"), "-J"),
+    (
+        Takes::Keys(
+            "assume_storage_prezeroed desc-size discard encoding encoding_flags hash_seed lazy_itable_init \
+             lazy_journal_init mmp_update_interval no_copy_xattrs nodiscard num_backup_sb offset orphan_file_size \
+             packed_meta_blocks quotatype resize revision root_owner root_perms stride stripe-width stripe_width \
+             test_fs",
+        ),
+        "-E",
+    ),
+    (Takes::Path, "-d -l -M -z"),
+];
 
 /// ext2.
 pub const DEF: FsDef = FsDef {
@@ -40,6 +58,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    arguments: MKE2FS,
+    contents: Some("-d"),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
     TUNED_2011, Traits, UNIX,
 };
+use crate::filesystems::ext2::MKE2FS;
 
 /// ext4.
 pub const DEF: FsDef = FsDef {
@@ -83,6 +84,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    arguments: MKE2FS,
+    contents: Some("-d"),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// F2FS.
 pub const DEF: FsDef = FsDef {
@@ -52,6 +53,11 @@ pub const DEF: FsDef = FsDef {
             help: "does not flush the device's cache",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-f -i -m -q -r"),
+        (Takes::Value, "-a -C -d -e -E -g -l -o -O -R -s -t -T -U -w -z"),
+        (Takes::Path, "-c"),
     ],
     packages: &["f2fs-tools"],
     modules: &["crc32_generic"],

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// HFS+.
 pub const DEF: FsDef = FsDef {
@@ -37,6 +38,11 @@ pub const DEF: FsDef = FsDef {
             help: "does not flush the device's cache",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-s -P -w"),
+        (Takes::Value, "-b -c -i -n -v -G -M -U"),
+        (Takes::Path, "-D -J"),
     ],
     packages: &["hfsprogs"],
     component: "non-free",

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
     PLAIN, TUNED_2011, UNIX,
 };
+use crate::grammar::Takes;
 
 /// JFS.
 pub const DEF: FsDef = FsDef {
@@ -47,6 +48,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    arguments: &[(Takes::Nothing, "-c -O -q"), (Takes::Value, "-L -s"), (Takes::Path, "-j -J")],
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },

@@ -3,6 +3,7 @@
 use crate::def::{
     BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
 };
+use crate::grammar::Takes;
 
 /// Minix.
 pub const DEF: FsDef = FsDef {
@@ -29,6 +30,11 @@ pub const DEF: FsDef = FsDef {
             help: "as it is: Minix keeps nothing that could be given up",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-1 -2 -3 -v -c --check"),
+        (Takes::Value, "-n --namelength -i --inodes"),
+        (Takes::Path, "-l --badblocks"),
     ],
     packages: &["util-linux"],
     min_bytes: 64 * MIB,

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// NILFS2.
 pub const DEF: FsDef = FsDef {
@@ -53,6 +54,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    arguments: &[(Takes::Nothing, "-c -f -K -q -v"), (Takes::Value, "-b -B -L -m -O")],
     packages: &["nilfs-tools"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },

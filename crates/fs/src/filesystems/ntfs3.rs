@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// NTFS (ntfs3).
 pub const DEF: FsDef = FsDef {
@@ -46,6 +47,15 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Debian has it from 6.12 on: --kernel debian:6.12",
+    arguments: &[
+        (
+            Takes::Nothing,
+            "-f --fast -Q --quick -C --enable-compression -I --no-indexing -T --zero-time -U --with-uuid",
+        ),
+        (Takes::Nothing, "-F --force -q --quiet -v --verbose --debug"),
+        (Takes::Value, "-L --label -c --cluster-size -s --sector-size -p --partition-start -H --heads"),
+        (Takes::Value, "-S --sectors-per-track -z --mft-zone-multiplier"),
+    ],
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },

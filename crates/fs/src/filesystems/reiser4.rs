@@ -3,6 +3,7 @@
 use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX,
 };
+use crate::grammar::Takes;
 
 /// Reiser4.
 pub const DEF: FsDef = FsDef {
@@ -31,6 +32,10 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR",
+    arguments: &[
+        (Takes::Nothing, "-y --yes -f --force -s --lost-found -d --discard"),
+        (Takes::Value, "-b --block-size -L --label -U --uuid -o --override"),
+    ],
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
     PLAIN, TUNED_2011, UNIX,
 };
+use crate::grammar::Takes;
 
 /// ReiserFS.
 pub const DEF: FsDef = FsDef {
@@ -62,6 +63,12 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Linux has it up to 6.12: --kernel debian:6.1",
+    arguments: &[
+        (Takes::Nothing, "-f --force -q --quiet -d --debug"),
+        (Takes::Value, "-b --block-size -h --hash --format -u --uuid -l --label"),
+        (Takes::Value, "-s --journal-size -o --journal-offset -t --transaction-max-size"),
+        (Takes::Path, "-j --journal-device -B --badblocks"),
+    ],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },

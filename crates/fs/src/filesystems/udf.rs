@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// UDF.
 pub const DEF: FsDef = FsDef {
@@ -38,6 +39,19 @@ pub const DEF: FsDef = FsDef {
             help: "as it is: UDF keeps nothing that could be given up",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "--closed --noefe --vat --u8 --u16 --utf8 --locale"),
+        (
+            Takes::Value,
+            "-l --label -u --uuid -b --blocksize -m --media-type -r --udfrev --lvid --vid --vsid --fsid",
+        ),
+        (
+            Takes::Value,
+            "--fullvsid --owner --organization --contact --uid --gid --mode --bootarea --strategy",
+        ),
+        (Takes::Value, "--sparspace --packetlen --startblock --minblocks --space --ad"),
+        (Takes::Path, "--new-file"),
     ],
     packages: &["udftools"],
     min_bytes: 64 * MIB,

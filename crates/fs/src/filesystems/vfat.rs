@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
     UNIX,
 };
+use crate::grammar::Takes;
 
 /// FAT32.
 pub const DEF: FsDef = FsDef {
@@ -37,6 +38,11 @@ pub const DEF: FsDef = FsDef {
             help: "as it is: FAT keeps nothing that could be given up",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-a -A -c -I -v --invariant"),
+        (Takes::Value, "-b -D -f -F -h -i -M -n -r -R -s -S --codepage --offset --variant"),
+        (Takes::Path, "-C -l -m"),
     ],
     packages: &["dosfstools"],
     modules: &["nls_cp437", "nls_ascii", "nls_iso8859_1"],

@@ -4,6 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
     PLAIN, TUNED_2011, Traits, UNIX,
 };
+use crate::grammar::Takes;
 
 /// XFS.
 pub const DEF: FsDef = FsDef {
@@ -60,6 +61,31 @@ pub const DEF: FsDef = FsDef {
             changes: "metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole",
             ..PLAIN
         },
+    ],
+    arguments: &[
+        (Takes::Nothing, "-f -K -q"),
+        (Takes::Value, "-L"),
+        (Takes::Keys("size log"), "-b"),
+        (Takes::Keys("size log sectsize sectlog"), "-s"),
+        (Takes::Keys("!options"), "-c"),
+        (Takes::Keys("bigtime crc finobt inobtcount metadir reflink rmapbt uuid autofsck"), "-m"),
+        (
+            Takes::Keys(
+                "agcount agsize concurrency cowextsize daxinherit extszinherit noalign projinherit rtinherit sectlog \
+                 sectsize size su sunit sw swidth !name !file",
+            ),
+            "-d",
+        ),
+        (Takes::Keys("align attr exchange log maxpct nrext64 perblock projid32bit size sparse"), "-i"),
+        (
+            Takes::Keys(
+                "agnum concurrency internal lazy-count sectlog sectsize size su sunit version !name !file !logdev",
+            ),
+            "-l",
+        ),
+        (Takes::Keys("ftype log parent size version"), "-n"),
+        (Takes::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
+        (Takes::Path, "-p -P"),
     ],
     packages: &["xfsprogs"],
     min_bytes: 300 * MIB,

@@ -5,9 +5,11 @@ use fsarena_core::cell::Variant;
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{available, def::FsDef};
+use fsarena_sys::argv::{Argv, can_confine};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev;
 use fsarena_sys::mount::effective_options;
+use std::path::Path;
 
 fn variant(def: &FsDef, set: &str) -> Variant {
     let levels = [("fs", def.id), ("options", set)];
@@ -93,6 +95,34 @@ fn each_is_made_over_each_other() {
         }
         make(one.def);
     }
+}
+
+/// What mkfs runs under lets it write to its own device and to no other, by whichever name.
+#[test]
+fn a_confined_program_cannot_write_to_another_device() {
+    if !root() {
+        return;
+    }
+    if !can_confine() {
+        println!("skipped: this kernel has no Landlock");
+        return;
+    }
+    let place = Place::new();
+    let (target, victim) = (place.scratch("target", 32), place.foreign("victim", 32));
+    let link = place.dir.join("link");
+    std::os::unix::fs::symlink(victim.path(), &link).unwrap();
+    let make = |program: &str, args: &[&str], on: &[&Path]| {
+        let argv = Argv::new(program).args(args).args(on).writes_only([target.path()]);
+        argv.run().unwrap().status.success()
+    };
+    assert!(make("mke2fs", &["-q", "-F"], &[target.path()]));
+    let before = std::fs::read(victim.path()).unwrap();
+    for other in [victim.path(), &link, &place.dir.join("victim")] {
+        assert!(!make("mke2fs", &["-q", "-F"], &[other]), "{other:?}");
+        assert!(!make("blkdiscard", &["-f"], &[other]), "{other:?}");
+    }
+    assert!(std::fs::read(victim.path()).unwrap() == before);
+    victim.detach(&mut |_| {}).unwrap();
 }
 
 #[test]

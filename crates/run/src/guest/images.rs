@@ -126,7 +126,7 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()
     // is part of the work.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
     fsarena_fs::pinned::pin(def.mkfs, &mut options.mkfs);
-    options.mkfs.extend(["-d".to_string(), dir.to_string_lossy().into_owned()]);
+    options.contents = Some(dir.into());
     logged(tell, |log| lifecycle::format(other, def, &options, log))??;
     std::fs::remove_dir_all(dir).map_err(fsarena_sys::Error::io("removing", dir))?;
     Ok(())

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Everything, in the order in which a run needs it.
 pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding> {
-    let mut findings = vec![user(), loop_devices(kernel)];
+    let mut findings = vec![user(), loop_devices(kernel), confinement()];
     findings.extend(filesystems(survey));
     findings.extend(guests::all(survey));
     findings.push(commands());
@@ -80,6 +80,19 @@ fn loop_devices(kernel: &Kernel) -> Finding {
         State::Missing,
         "no /dev/loop-control",
         "modprobe loop, or a kernel with CONFIG_BLK_DEV_LOOP",
+    )
+}
+
+fn confinement() -> Finding {
+    if fsarena_sys::argv::can_confine() {
+        return finding("confinement of mkfs", State::Ok, "Landlock: mkfs can write to its target only", "");
+    }
+    let found = "no Landlock: only the checks of its arguments keep mkfs to its target";
+    finding(
+        "confinement of mkfs",
+        State::Limited,
+        found,
+        "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock",
     )
 }
 

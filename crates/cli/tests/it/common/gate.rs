@@ -4,7 +4,7 @@ use super::Place;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,50 +23,77 @@ pub enum When {
 /// How long a run may take to clean up after a test that failed.
 const CLEANING: Duration = Duration::from_secs(10);
 
-/// A program that stops once.
+/// How often a program may come to its gate: as many turns as a pipe holds.
+const TURNS: usize = 60_000;
+
+/// A program that stops once, or every time. It only ever reads from the gate: mkfs may write to nothing but its device.
 pub struct Gate {
-    reached: File,
+    dir: PathBuf,
     go: File,
+    /// Kept open, so that reading from it never waits for a writer.
+    _turns: File,
+    /// The process that stood still last.
+    pub standing: i32,
 }
 
 impl Gate {
     /// The program stops when its arguments fit a shell pattern, after so many times that they did.
-    pub fn new(place: &Place, when: When, program: &str, pattern: &str, skip: u32) -> Gate {
+    pub fn new(place: &Place, when: When, program: &str, pattern: &str, skip: usize) -> Gate {
+        let turns = [vec![b'p'; skip], vec![b's'], vec![b'p'; TURNS]].concat();
+        Gate::of_turns(place, when, program, pattern, &turns)
+    }
+
+    /// The program stops whenever its arguments fit a shell pattern.
+    pub fn every_time(place: &Place, when: When, program: &str, pattern: &str) -> Gate {
+        Gate::of_turns(place, when, program, pattern, &[b's'; TURNS])
+    }
+
+    /// Each time takes one byte: `s` to stop, `p` to pass.
+    fn of_turns(place: &Place, when: When, program: &str, pattern: &str, bytes: &[u8]) -> Gate {
         let dir = place.dir.join(format!("gate-{program}"));
         std::fs::create_dir(&dir).unwrap();
-        let (reached, go) = (fifo(&dir.join("reached")), fifo(&dir.join("go")));
-        let stop = "echo $PPID > \"$GATE/reached\"; read -r _ < \"$GATE/go\"";
+        let (turns, go) = (fifo(&dir.join("turns")), fifo(&dir.join("go")));
+        (&turns).write_all(bytes).unwrap();
+        let stop = "read -r _ < \"$GATE/go\"";
         let act = match when {
             When::Before => format!("{stop}; exec \"$REAL\" \"$@\""),
             When::After => format!("\"$REAL\" \"$@\"; code=$?; {stop}; exit $code"),
         };
-        // Each time takes the first number that is free.
         let script = format!(
-            "GATE=\"$DIR/gate-{program}\"\ncase \"$*\" in {pattern})\n  time=0\n  \
-             until mkdir \"$GATE/$time\" 2>/dev/null; do time=$((time + 1)); done\n  \
-             if [ $time -eq {skip} ]; then {act}; fi;;\nesac\nexec \"$REAL\" \"$@\""
+            "GATE=\"$DIR/gate-{program}\"\ncase \"$*\" in {pattern})\n  \
+             if [ \"$(head -c 1 \"$GATE/turns\" 2>/dev/null)\" = s ]; then {act}; fi;;\nesac\nexec \"$REAL\" \"$@\""
         );
         place.shim(program, &script);
-        Gate { reached, go }
+        Gate { dir, go, _turns: turns, standing: 0 }
     }
 
     /// Waits until the program stands still. The process that started it.
     pub fn wait(&mut self, run: &mut Running) -> i32 {
-        let mut text = String::new();
+        let go = self.dir.join("go");
+        let reads = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|file| file == go);
+        let last = self.standing;
+        let mut found = None;
         run.until("a command comes to the gate", || {
-            let mut bytes = [0; 32];
-            match self.reached.read(&mut bytes) {
-                Ok(length) => text.push_str(&String::from_utf8_lossy(&bytes[..length])),
-                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}"),
-            }
-            text.ends_with('\n')
+            let entries = std::fs::read_dir("/proc").unwrap().flatten();
+            let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            found = pids.filter(|pid| *pid != last).find(reads);
+            found.is_some()
         });
-        text.trim().parse().unwrap()
+        self.standing = found.unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.standing)).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Lets it go on, if it is still there.
     pub fn open(&mut self) {
         self.go.write_all(b"\n").unwrap();
+    }
+}
+
+impl Drop for Gate {
+    /// Whoever comes later passes.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.dir.join("turns"));
     }
 }
 
