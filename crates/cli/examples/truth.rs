@@ -162,7 +162,7 @@ fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
     let mut document = Document::default();
     document.table(table);
     document.list(summary(&orders));
-    markdown::write(&document, &mut std::io::stdout().lock())?;
+    markdown::write(&document, None, &mut std::io::stdout().lock())?;
     Ok(())
 }
 

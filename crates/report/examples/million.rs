@@ -7,7 +7,7 @@ mod fixture;
 
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_report::{exporters, report::Report};
+use fsarena_report::exporters;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let values = record.samples.len() * record.samples.values.len();
     let begun = Instant::now();
-    let report = Report::new(record, &[])?;
+    let report = fixture::report(record, &[])?;
     println!("{values} readings; analysis {} ms", begun.elapsed().as_millis());
     for exporter in exporters::EXPORTERS {
         let (begun, mut out) = (Instant::now(), Vec::new());

@@ -17,7 +17,7 @@ use crate::error::Error;
 use fsarena_core::record::RunRecord;
 
 pub use all::compare_all;
-pub use compared::{Compared, FORMATS};
+pub use compared::Compared;
 pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;

@@ -4,6 +4,7 @@ pub mod markdown;
 pub mod source;
 pub mod terminal;
 
+use crate::plot::Chart;
 use source::Source;
 
 /// A report for people.
@@ -13,32 +14,68 @@ pub struct Document {
     pub parts: Vec<Part>,
 }
 
-/// One part. Text may hold anything; it is made harmless where it is shown.
+/// One part. Text may hold anything; whoever shows it makes it harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// A heading, and its level from 1.
+    /// A heading, and its level: 1 for the title, 3 and more inside a chapter.
     Heading(u8, String),
+    /// The beginning of a chapter, a heading of level 2.
+    Chapter(Chapter),
+    /// Short facts about the whole document.
+    Facts(Vec<String>),
     /// A paragraph.
     Text(String),
-    /// A paragraph that nobody may overlook.
+    /// A warning: a paragraph that nobody may overlook.
     Loud(String),
     /// A list.
     List(Vec<String>),
     /// A table.
     Table(Table),
-    /// Text kept as it is, and its language.
+    /// Text kept as it is, and its language. A page folds it.
     Code(&'static str, String),
-    /// A picture in a file beside the document.
-    Image(Image),
+    /// A chart. Pages draw it, Markdown links to its file, and the terminal leaves it out.
+    Chart(Box<Chart>),
+    /// The table of all samples on a page, and what other formats say instead.
+    Samples(String),
 }
 
-/// A picture in a file.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Image {
-    /// What is to be seen.
-    pub about: String,
-    /// Where the file lies, from where the document lies.
-    pub link: String,
+/// The chapters that documents are divided into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chapter {
+    /// The result, how large it is and how sure.
+    Answer,
+    /// Claims and conclusions, and what became of them.
+    Claims,
+    /// The charts.
+    Charts,
+    /// The tables.
+    Data,
+    /// How the figures were measured, and what disturbed them.
+    Method,
+}
+
+impl Chapter {
+    /// The name of its element on a page.
+    pub fn id(self) -> &'static str {
+        match self {
+            Chapter::Answer => "answer",
+            Chapter::Claims => "claims",
+            Chapter::Charts => "pictures",
+            Chapter::Data => "data",
+            Chapter::Method => "method",
+        }
+    }
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Chapter::Answer => "Answer",
+            Chapter::Claims => "Claims",
+            Chapter::Charts => "Charts",
+            Chapter::Data => "Data",
+            Chapter::Method => "Method",
+        }
+    }
 }
 
 /// A table. Its first column holds labels.
@@ -109,6 +146,11 @@ impl Document {
         self.parts.push(Part::Heading(level, text.into()));
     }
 
+    /// Begins a chapter.
+    pub fn chapter(&mut self, chapter: Chapter) {
+        self.parts.push(Part::Chapter(chapter));
+    }
+
     /// Adds a paragraph, where there is something to say.
     pub fn text(&mut self, text: impl Into<String>) {
         let text = text.into();
@@ -129,6 +171,39 @@ impl Document {
         if !table.rows.is_empty() {
             self.parts.push(Part::Table(table));
         }
+    }
+}
+
+impl Document {
+    /// The same without charts, and without headings that nothing follows.
+    pub fn without_charts(&self) -> Document {
+        let level = |part: &Part| match part {
+            Part::Heading(level, _) => Some(*level),
+            Part::Chapter(_) => Some(2),
+            _ => None,
+        };
+        let mut kept: Vec<&Part> = vec![];
+        for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
+            let next = kept.last().map_or(Some(0), |next| level(next));
+            let empty = level(part).is_some_and(|level| level > 1 && next.is_some_and(|next| next <= level));
+            if !empty {
+                kept.push(part);
+            }
+        }
+        Document { parts: kept.into_iter().rev().cloned().collect() }
+    }
+
+    /// The same with the chapters from the last to the first, so that the answer is what stays on a screen.
+    pub fn answer_last(self) -> Document {
+        let mut chapters: Vec<Vec<Part>> = vec![vec![]];
+        for part in self.parts {
+            match part {
+                Part::Chapter(_) => chapters.push(vec![part]),
+                _ => chapters.last_mut().expect("there is one from the start").push(part),
+            }
+        }
+        chapters[1..].reverse();
+        Document { parts: chapters.concat() }
     }
 }
 
@@ -182,6 +257,40 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn chart() -> Chart {
+        let (id, title, about) = ("c".into(), "C".into(), "c".into());
+        let (panels, legend) = (vec![], vec![]);
+        Chart { id, title, about, form: crate::plot::Form::Only, panels, columns: 1, legend }
+    }
+
+    #[test]
+    fn without_its_chart_a_chapter_has_no_heading() {
+        let mut document = Document::default();
+        document.heading(1, "title");
+        document.chapter(Chapter::Charts);
+        document.parts.push(Part::Chart(Box::new(chart())));
+        document.chapter(Chapter::Data);
+        document.heading(3, "nothing below");
+        document.heading(3, "figures");
+        document.text("some");
+        let [title, data, figures, text] = &document.without_charts().parts[..] else { panic!() };
+        assert_eq!((title, text), (&Part::Heading(1, "title".into()), &Part::Text("some".into())));
+        assert_eq!((data, figures), (&Part::Chapter(Chapter::Data), &Part::Heading(3, "figures".into())));
+    }
+
+    #[test]
+    fn the_answer_comes_last_and_the_title_first() {
+        let mut document = Document::default();
+        document.heading(1, "title");
+        for chapter in [Chapter::Answer, Chapter::Data] {
+            document.chapter(chapter);
+            document.text(chapter.id());
+        }
+        let last = document.answer_last();
+        assert_eq!(last.parts[0], Part::Heading(1, "title".into()));
+        assert_eq!((&last.parts[2], &last.parts[4]), (&Part::Text("data".into()), &Part::Text("answer".into())));
+    }
 
     #[test]
     fn nine_columns_become_five_and_four() {

@@ -94,6 +94,14 @@ pub enum Error {
         /// Where that ran.
         in_b: &'static str,
     },
+    /// A claim is about something that the run lacks.
+    #[error("--claim `{claim}`: {missing}")]
+    Claim {
+        /// The claim.
+        claim: String,
+        /// What the run lacks.
+        missing: String,
+    },
     /// A weight names no task, or is none.
     #[error("--weight: {what}")]
     Weight {
@@ -123,10 +131,7 @@ pub enum Error {
     Flame(String),
     /// The page could not be made.
     #[error("the page could not be made: {0}")]
-    Template(String),
-    /// This page has no such format.
-    #[error("this cannot be shown as `{0}`; formats are term, md and json")]
-    Format(String),
+    Template(#[from] askama::Error),
 }
 
 impl Error {
@@ -167,11 +172,11 @@ impl Exits for Error {
             | Error::Lacks { .. }
             | Error::RanksNothing(_)
             | Error::Executors { .. }
+            | Error::Claim { .. }
             | Error::Weight { .. }
             | Error::File { .. }
             | Error::Folder(_)
-            | Error::UnknownFormat { .. }
-            | Error::Format(_) => ExitCode::Usage,
+            | Error::UnknownFormat { .. } => ExitCode::Usage,
             _ => ExitCode::Internal,
         }
     }

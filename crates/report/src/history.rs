@@ -7,12 +7,12 @@ mod chart;
 mod words;
 
 use crate::charts::typical;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::number::{interval, three, with_unit};
 use crate::page::Page;
 use crate::plot::colour::{Colour, of_variants};
-use crate::plot::{Chart, Shape};
+use crate::plot::Shape;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::composites;
 use fsarena_stats::change::{Change, changes};
@@ -120,17 +120,8 @@ pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [
     counts.iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_string())
 }
 
-/// A history, ready to be shown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct History {
-    /// In words, tables and JSON.
-    pub page: Page,
-    /// The picture; none of fewer than two runs.
-    pub chart: Option<Chart>,
-}
-
 /// Puts the points of runs together, whatever their order. Runs of other work than the last are left out and counted.
-pub fn history(asked: &Asked, mut points: Vec<Point>) -> History {
+pub fn history(asked: &Asked, mut points: Vec<Point>) -> Page {
     points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
     let all = points.len();
     let last = points.last().map(|point| point.work);
@@ -148,12 +139,13 @@ pub fn history(asked: &Asked, mut points: Vec<Point>) -> History {
     document.heading(1, words::title(asked, paired));
     document.list(words::changes(asked, &points, &changes, paired));
     document.text(words::left_out(other_work, unpaired));
+    let chart = (points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired));
+    document.parts.extend(chart.map(|chart| Part::Chart(Box::new(chart))));
     document.heading(2, "Runs, newest first");
     document.table(table(asked, &points, &changes, paired));
     document.text(words::METHOD);
     let json = as_json(asked, &points, &changes, paired);
-    let chart = (points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired));
-    History { page: Page { document, json }, chart }
+    Page { document, json }
 }
 
 fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Table {
@@ -213,6 +205,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::document::terminal::Screen;
     use fsarena_core::sample::{Direction, Unit};
 
     pub(crate) fn asked(reference: Option<&str>) -> Asked {
@@ -256,20 +249,28 @@ pub(crate) mod tests {
     pub(crate) const TASK: [f64; 15] =
         [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
+    fn md(page: &Page) -> String {
+        let mut out = vec![];
+        page.write("md", Screen::default(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn drawn(page: &Page) -> bool {
+        page.document.parts.iter().any(|part| matches!(part, Part::Chart(_)))
+    }
+
     #[test]
     fn a_change_is_told_with_its_run_its_kernel_and_its_confirmation() {
-        let history = history(&asked(Some("ext4")), points(&TASK));
-        let json = &history.page.json;
+        let page = history(&asked(Some("ext4")), points(&TASK));
+        let json = &page.json;
         assert_eq!(
             (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
             (&json!("run-08"), &json!(true))
         );
-        let mut out = vec![];
-        history.page.write("md", None, false, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = md(&page);
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
-        assert!(history.chart.is_some());
+        assert!(drawn(&page));
     }
 
     #[test]
@@ -281,18 +282,16 @@ pub(crate) mod tests {
         turned.reverse();
         let one = history(&asked(Some("ext4")), all);
         assert_eq!(one, history(&asked(Some("ext4")), turned));
-        assert_eq!(one.page.json["runs"].as_array().unwrap().len(), 13);
-        let mut out = vec![];
-        one.page.write("md", None, false, &mut out).unwrap();
-        assert!(String::from_utf8(out).unwrap().contains("left out"));
+        assert_eq!(one.json["runs"].as_array().unwrap().len(), 13);
+        assert!(md(&one).contains("left out"));
     }
 
     #[test]
     fn nothing_and_one_run_are_a_history_too() {
-        assert!(history(&asked(None), vec![]).chart.is_none());
+        assert!(!drawn(&history(&asked(None), vec![])));
         let one = history(&asked(None), points(&[1.0]));
-        assert_eq!(one.page.json["runs"][0]["median"], 2.0);
-        assert!(one.chart.is_none());
+        assert_eq!(one.json["runs"][0]["median"], 2.0);
+        assert!(!drawn(&one));
     }
 
     #[test]

@@ -1,110 +1,34 @@
-//! A report as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
+//! A document as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
 //!
-//! Text goes through the template engine, which escapes it; charts through the renderer, which escapes it; samples and
-//! commands through a JSON block (`data`) that the page's one script reads as data. A Content-Security-Policy allows
-//! that script and that style sheet by their hashes, and nothing else.
+//! Text goes through the template engine, which escapes it; charts through their renderer, which escapes it; samples and
+//! commands through a block of JSON ([`data`]) that the page's one script reads as data. A Content-Security-Policy
+//! allows that script and that style sheet by their hashes, and nothing else.
 
-mod comparison;
 mod data;
-mod decide;
-mod fragment;
 mod policy;
 
-pub use comparison::{NO_SAMPLES, comparison, comparison_body, script};
-pub use fragment::fragment;
-
-use crate::charts;
 use crate::document::{Document, Part, Table};
 use crate::error::Error;
-use crate::number::plural;
-use crate::plot::{Chart, Form, svg};
-use crate::ranking::Ranking;
+use crate::plot::{Form, svg};
 use crate::report::Report;
-use crate::sections::{
-    anomalies, answer, circumstances, claims, conclusions, head, normalised, notes, pair, ranking, reached,
-    scaling, tasks, totals,
-};
+use crate::safe;
+use crate::sections::{Detail, document};
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fragment::Escaped;
-use fsarena_core::record::RunRecord;
-use std::thread::ScopedJoinHandle;
+use fsarena_stats::verdict::Outcome;
+use std::borrow::Cow;
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 
-/// The whole page.
-#[derive(Template)]
-#[template(path = "report.html")]
-struct Page<'a> {
-    record: &'a RunRecord,
-    policy: String,
-    style: String,
-    script: &'static str,
-    facts: Vec<String>,
-    /// The plan, in base64.
-    plan: String,
-    sections: Vec<Section>,
-    pictures: Vec<Picture>,
-    /// Whether there are charts both in per cent and in units.
-    both: bool,
-    /// What the table of samples holds.
-    samples: String,
-    data: String,
-}
+/// What the script reads where there are no samples.
+pub const NO_SAMPLES: &str =
+    r#"{"tasks":[],"variants":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
 
-/// A part of the page with its place in the navigation.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    parts: Vec<Shown>,
-}
-
-/// A part of a document, and what a table in it is called.
-struct Shown {
-    part: Part,
-    name: String,
-}
-
-/// A chart in the page.
-struct Picture {
-    id: String,
-    title: String,
-    about: String,
-    form: &'static str,
-    svg: String,
-}
-
-/// The page of a report.
-///
-/// # Errors
-/// Where a chart cannot be drawn or the plan cannot be written as TOML.
-pub fn page(report: &Report) -> Result<String, Error> {
-    let record = &report.record;
-    // What takes long in a big run, side by side.
-    let (charts, sections) = std::thread::scope(|scope| {
-        let ranked = scope.spawn(|| Ranking::of(report));
-        let costs = scope.spawn(|| costs(report));
-        let sections = scope.spawn(|| sections(report, Later { ranked, costs }));
-        (charts::all(report), sections.join().expect("no run is beyond words"))
-    });
-    let pictures: Vec<Picture> = charts.iter().map(picture).collect::<Result<_, _>>()?;
-    let data = data::round(report);
-    let page = Page {
-        record,
-        policy: policy(),
-        style: style(),
-        script: SCRIPT,
-        facts: facts(report),
-        plan: STANDARD.encode(toml::to_string_pretty(&record.plan)?),
-        both: charts.iter().any(|chart| chart.form == Form::Raw),
-        sections: sections?,
-        pictures,
-        samples: data.words,
-        data: data.json,
-    };
-    page.render().map_err(|error| Error::Template(error.to_string()))
+/// The script of a report, for servers of pages. It reads [`NO_SAMPLES`], or a report's data, from `#run`.
+pub fn script() -> &'static str {
+    SCRIPT
 }
 
 /// The style sheet of every page.
@@ -112,7 +36,7 @@ pub fn style() -> String {
     format!("{STYLE}{}", dark())
 }
 
-/// The Content-Security-Policy of a report's page, which is in its head too.
+/// The Content-Security-Policy of a page, which is in its head too.
 pub fn policy() -> String {
     policy::meta(&style(), SCRIPT)
 }
@@ -127,119 +51,190 @@ fn dark() -> String {
     )
 }
 
-fn picture(chart: &Chart) -> Result<Picture, Error> {
-    let form = match chart.form {
-        Form::Only => "only",
-        Form::Normalised => "normalised",
-        Form::Raw => "raw",
+/// The page of a report, with its samples, its commands and its plan.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub fn page(report: &Report) -> Result<String, Error> {
+    let record = &report.record;
+    let samples = data::block(report);
+    let from = format!("fsarena {} from run {}", record.version, record.id);
+    let plan = Some(STANDARD.encode(&report.plan));
+    render(&document(report, Detail::Charts), Extras { from, plan, data: samples.json.into(), samples: samples.words })
+}
+
+/// The page of any other document.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub fn of_document(document: &Document) -> Result<String, Error> {
+    let from = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
+    render(document, Extras { from, plan: None, data: NO_SAMPLES.into(), samples: String::new() })
+}
+
+/// What a page has besides its document.
+struct Extras {
+    /// What made it, in words.
+    from: String,
+    /// The plan to save, in base64.
+    plan: Option<String>,
+    /// What the script reads.
+    data: Cow<'static, str>,
+    /// What the table of samples holds.
+    samples: String,
+}
+
+fn render(document: &Document, extras: Extras) -> Result<String, Error> {
+    let (title, lead, sections) = divided(document)?;
+    let lead = Body { sections: vec![lead], samples: String::new() }.render()?;
+    let titles = sections.iter().filter(|section| !section.id.is_empty());
+    let page = Page {
+        title,
+        policy: policy(),
+        style: style(),
+        script: SCRIPT,
+        lead,
+        nav: titles.map(|section| (section.id, section.title)).collect(),
+        body: Body { sections, samples: extras.samples }.render()?,
+        from: extras.from,
+        plan: extras.plan,
+        data: extras.data,
     };
-    Ok(Picture {
-        id: chart.id.clone(),
-        title: chart.title.clone(),
-        about: chart.about.clone(),
-        form,
-        svg: svg::inline(chart)?,
-    })
+    Ok(page.render()?)
 }
 
-/// What stands below the question.
-fn facts(report: &Report) -> Vec<String> {
-    let (record, plan) = (&report.record, &report.record.plan);
-    let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
-    let mut facts = vec![
-        format!("{}: {}", plan.name, plan.title),
-        plural(rounds, "round"),
-        format!("scale {}", plan.scale.name()),
-        format!("on {}", head::backing(&plan.device.backing)),
-    ];
-    facts.extend(record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)));
-    facts.push(format!("{} UTC", record.started.chars().take(16).collect::<String>().replace('T', " ")));
-    if !record.status.complete {
-        facts.push(format!("not complete: {}", record.status.why));
+/// A document as parts of another page with the style sheet of [`style`].
+pub struct Fragment {
+    /// Its title, as text.
+    pub title: String,
+    /// The rest as HTML. All its text is escaped.
+    pub html: String,
+}
+
+/// A document for the `main` element of another page.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub fn body(document: &Document) -> Result<Fragment, Error> {
+    let (title, lead, mut sections) = divided(document)?;
+    sections.insert(0, lead);
+    Ok(Fragment { title, html: Body { sections, samples: String::new() }.render()? })
+}
+
+/// The whole page.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page {
+    title: String,
+    policy: String,
+    style: String,
+    script: &'static str,
+    lead: String,
+    nav: Vec<(&'static str, &'static str)>,
+    body: String,
+    from: String,
+    plan: Option<String>,
+    data: Cow<'static, str>,
+}
+
+/// Its sections.
+#[derive(Template)]
+#[template(path = "body.html")]
+struct Body<'a> {
+    sections: Vec<Section<'a>>,
+    samples: String,
+}
+
+/// A chapter, with its place in the navigation; parts outside chapters have no id.
+#[derive(Default)]
+struct Section<'a> {
+    id: &'static str,
+    title: &'static str,
+    parts: Vec<Shown<'a>>,
+    /// Whether it has charts both in per cent and in units.
+    both: bool,
+}
+
+/// A part of a document.
+struct Shown<'a> {
+    part: &'a Part,
+    /// What a table is called: the heading above it.
+    name: &'a str,
+    /// A chart, drawn.
+    svg: String,
+}
+
+/// The title of a document, the parts that stand below the title, and all others by chapter.
+fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>), Error> {
+    let mut parts = document.parts.iter().peekable();
+    let title = match parts.peek() {
+        Some(Part::Heading(1, title)) => title.clone(),
+        _ => String::new(),
+    };
+    if !title.is_empty() {
+        parts.next();
     }
-    facts
-}
-
-/// What is worked out elsewhere, and is asked for last.
-struct Later<'scope> {
-    ranked: ScopedJoinHandle<'scope, Option<Ranking>>,
-    costs: ScopedJoinHandle<'scope, Document>,
-}
-
-fn costs(report: &Report) -> Document {
-    let mut costs = Document::default();
-    totals::add(&mut costs, report);
-    costs
-}
-
-/// Every section.
-fn sections(report: &Report, later: Later) -> Result<Vec<Section>, Error> {
-    let [mut first, mut claimed, mut figures, mut method] = std::array::from_fn(|_| Document::default());
-    for (at, analysis) in report.analyses.iter().enumerate() {
-        tasks::add(&mut figures, report, analysis, at == 0);
-        tasks::add_medians(&mut figures, report, analysis);
+    let mut lead = Section::default();
+    while let Some(part) = parts.next_if(|part| matches!(part, Part::Text(_) | Part::Facts(_))) {
+        lead.parts.push(Shown { part, name: "", svg: String::new() });
     }
-    normalised::add(&mut figures, report);
-    let pairs = pair::rows(report);
-    claims::add(&mut claimed, report);
-    pair::add(&mut claimed, report, &pairs);
-    conclusions::add(&mut claimed, report, true);
-    decide::add(&mut method, report);
-    decide::add_resolution(&mut method, report);
-    reached::add(&mut method, report);
-    notes::add(&mut method, report);
-    notes::add_remarks(&mut method, report);
-    circumstances::add(&mut method, report)?;
-    pair::add_answer(&mut first, report, &pairs);
-    for analysis in &report.analyses {
-        answer::add(&mut first, report, analysis);
-    }
-    anomalies::add(&mut first, report);
-    let ranked = later.ranked.join().expect("any run is ranked or is not");
-    ranking::add_recommendation(&mut first, report, ranked.as_ref());
-    first.text(answer::legend(report));
-    scaling::add(&mut first, report);
-    ranking::add(&mut figures, report, ranked.as_ref());
-    figures.parts.extend(later.costs.join().expect("any run has costs or has none").parts);
-    let section =
-        |id, title, document: Document| Section { id, title, parts: shown(named_once(document, title)) };
-    let mut sections = vec![
-        section("answer", "The answer", first),
-        section("claims", "Claims", claimed),
-        section("pictures", "Pictures", Document::default()),
-        section("data", "Data", figures),
-        section("method", "How it was measured", method),
-    ];
-    sections.retain(|section| section.id != "claims" || !section.parts.is_empty());
-    Ok(sections)
-}
-
-/// A document for a section of this title, which is a heading already: what begins with the same one goes without it,
-/// and what has it further down is what is said of the run itself.
-fn named_once(mut document: Document, title: &str) -> Document {
-    let same = |part: &Part| matches!(part, Part::Heading(_, text) if text == title);
-    if document.parts.first().is_some_and(same) {
-        document.parts.remove(0);
-    }
-    for part in document.parts.iter_mut().filter(|part| same(part)) {
-        *part = Part::Heading(2, "The run".into());
-    }
-    document
-}
-
-/// The parts of a document, its tables named by the heading above them.
-fn shown(document: Document) -> Vec<Shown> {
-    let mut name = String::new();
-    let named = |part: Part| {
-        if let Part::Heading(_, text) = &part {
-            name = text.clone();
+    let mut sections = vec![Section::default()];
+    let mut name = "";
+    for part in parts {
+        let mut drawn = String::new();
+        match part {
+            Part::Chapter(chapter) => {
+                name = chapter.title();
+                sections.push(Section { id: chapter.id(), title: chapter.title(), ..Section::default() });
+                continue;
+            }
+            Part::Heading(_, text) => name = text,
+            Part::Chart(chart) => drawn = svg::inline(chart)?,
+            _ => {}
         }
-        Shown { part, name: name.clone() }
-    };
-    document.parts.into_iter().map(named).collect()
+        let section = sections.last_mut().expect("there is one from the start");
+        section.both |= matches!(part, Part::Chart(chart) if chart.form == Form::Raw);
+        section.parts.push(Shown { part, name, svg: drawn });
+    }
+    sections.retain(|section| !section.parts.is_empty());
+    Ok((title, lead, sections))
 }
 
-impl Escaped for Page<'_> {}
+/// What the templates say of their texts.
+trait Escaped {
+    /// One line without control characters. The engine escapes it.
+    fn line(&self, text: &str) -> String {
+        safe::line(text)
+    }
+
+    /// Several lines without control characters.
+    fn lines(&self, text: &str) -> String {
+        safe::lines(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// How the script tells charts of one measure from those of another.
+    fn form(&self, form: &Form) -> &'static str {
+        match form {
+            Form::Only => "only",
+            Form::Normalised => "normalised",
+            Form::Raw => "raw",
+        }
+    }
+
+    /// The outcome that a cell of words begins with, and what follows it.
+    fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
+        const OUTCOMES: [Outcome; 4] =
+            [Outcome::Held, Outcome::Refuted, Outcome::Inconclusive, Outcome::Equivalent];
+        let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
+        let found = OUTCOMES.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
+        let found = found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']));
+        // The badge parts them already.
+        found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))
+    }
+}
+
+impl Escaped for Page {}
+impl Escaped for Body<'_> {}
 
 impl Table {
     /// The class of its element.
@@ -250,8 +245,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{STYLE, named_once};
-    use crate::document::{Document, Part};
+    use super::*;
     use crate::plot::Colour;
 
     /// A colour of the style sheet, on a light page and on a dark one.
@@ -262,16 +256,6 @@ mod tests {
         let colour = |hex: &str| Colour(part(hex, 1), part(hex, 3), part(hex, 5));
         let (light, dark) = both.split_once(", ").unwrap();
         [colour(light), colour(dark)]
-    }
-
-    #[test]
-    fn a_section_and_its_parts_have_different_headings() {
-        let mut document = Document::default();
-        document.heading(2, "Claims");
-        document.text("one");
-        document.heading(2, "Claims");
-        let parts = named_once(document, "Claims").parts;
-        assert_eq!(parts, [Part::Text("one".into()), Part::Heading(2, "The run".into())]);
     }
 
     #[test]
@@ -299,5 +283,23 @@ mod tests {
                 assert!(contrast >= least, "{ink} on {paper}: {contrast:.2}");
             }
         }
+    }
+
+    #[test]
+    fn text_is_never_markup() {
+        let mut document = Document::default();
+        let hostile = "<script>alert(1)</script>\u{1b}[2J\u{202e}";
+        document.heading(3, hostile);
+        document.text(hostile);
+        document.list(vec![hostile.into()]);
+        document.table(Table::pairs([hostile, hostile], [(hostile.into(), hostile.into())]));
+        document.parts.push(Part::Code("toml", hostile.into()));
+        document.parts.push(Part::Facts(vec![hostile.into()]));
+        let html = body(&document).unwrap().html;
+        assert!(
+            !html.contains("<script") && !html.contains('\u{1b}') && !html.contains('\u{202e}'),
+            "{html}"
+        );
+        assert_eq!(html.matches("&#60;script&#62;").count(), 11, "{html}");
     }
 }

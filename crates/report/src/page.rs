@@ -1,7 +1,9 @@
-//! A result that is not the report of one run: published figures, findings, histories. Comparisons have pictures too.
+//! A result that is not the report of one run: comparisons, published figures, findings, histories.
 
-use crate::document::{Document, markdown, terminal};
+use crate::document::terminal::{self, Screen};
+use crate::document::{Document, markdown};
 use crate::error::Error;
+use crate::html;
 use serde_json::Value;
 use std::io::Write;
 
@@ -15,43 +17,26 @@ pub struct Page {
 }
 
 /// The formats of a page.
-pub const FORMATS: [&str; 3] = ["term", "md", "json"];
+pub const FORMATS: [&str; 4] = ["term", "md", "html", "json"];
 
 impl Page {
     /// Writes the page in one of [`FORMATS`].
     ///
     /// # Errors
-    /// Where the format is none of these, or `out` fails.
-    pub fn write(
-        &self,
-        format: &str,
-        width: Option<u16>,
-        colour: bool,
-        out: &mut dyn Write,
-    ) -> Result<(), Error> {
-        write(&self.document, &self.json, (format, width, colour), out)
-    }
-}
-
-/// Writes words and tables, or what programs read, in one of [`FORMATS`]; with the columns of the terminal and whether it
-/// shows colours.
-///
-/// # Errors
-/// Where the format is none of these, or `out` fails.
-pub(crate) fn write(
-    document: &Document,
-    json: &Value,
-    (format, width, colour): (&str, Option<u16>, bool),
-    out: &mut dyn Write,
-) -> Result<(), Error> {
-    match format {
-        "term" => terminal::write(document, width, colour, out)?,
-        "md" => markdown::write(document, out)?,
-        "json" => {
-            serde_json::to_writer_pretty(&mut *out, json)?;
-            writeln!(out)?;
+    /// When the format is none of these, a chart cannot be drawn, or `out` fails.
+    pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
+        match format {
+            "term" => terminal::write(&self.document, screen, out)?,
+            "md" => markdown::write(&self.document, None, out)?,
+            "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
+            "json" => {
+                serde_json::to_writer_pretty(&mut *out, &self.json)?;
+                writeln!(out)?;
+            }
+            other => {
+                return Err(Error::UnknownFormat { format: other.into(), known: FORMATS.join(", ") });
+            }
         }
-        other => return Err(Error::Format(other.into())),
+        Ok(())
     }
-    Ok(())
 }

@@ -2,7 +2,10 @@
 
 use crate::commands::Commands;
 use crate::error::Error;
+use crate::document::terminal::Screen;
+use crate::ranking::{Ranking, check_weights};
 use crate::sections::answer::sentences;
+use crate::sections::pair::{self, Row};
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
@@ -12,6 +15,7 @@ use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::conclusion::{Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::verdict::{self, Outcome};
+use std::sync::OnceLock;
 
 /// A run, analysed and ready to be exported.
 #[derive(Debug)]
@@ -34,10 +38,26 @@ pub struct Report {
     pub commands: Commands,
     /// The folder of its charts as SVG, as a link from where the report will lie; none where there are none.
     pub pictures: Option<String>,
-    /// Columns of the terminal, where that is known.
-    pub width: Option<u16>,
-    /// Whether the terminal shows colours.
-    pub colour: bool,
+    /// What the terminal can show.
+    pub screen: Screen,
+    /// The plan as resolved, TOML.
+    pub plan: String,
+    ranking: OnceLock<Option<Ranking>>,
+    pair: OnceLock<Vec<Row>>,
+}
+
+/// What is asked of a run besides its plan.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// The metrics to answer for, the main one first. The caller knows those of the run's workloads; none stands for
+    /// the times of tasks.
+    pub metrics: Vec<String>,
+    /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
+    pub weights: Vec<(String, f64)>,
+    /// The difference that matters, as a fraction, if it is not the plan's.
+    pub margin: Option<f64>,
+    /// Claims to judge besides the plan's.
+    pub claims: Vec<Claim>,
 }
 
 /// What answers for tasks, which end when they are done.
@@ -52,52 +72,64 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     Ok(check(&conclusions, &study.published()?, record))
 }
 
+/// The report of a run: everything that any format shows of it.
+///
+/// # Errors
+/// When the run lacks a metric, a task or a variant that is asked for, or cannot tell which variant is better.
+pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
+    check_weights(&record, &asked.weights)?;
+    let ranks = record.plan.device.backing.ranks();
+    if !ranks && !asked.claims.is_empty() {
+        return Err(Error::RanksNothing(record.id));
+    }
+    let of = |metric: &str| analyse(&record, metric);
+    let mut analyses: Vec<Analysis> = match asked.metrics.is_empty() {
+        true => TASKS.iter().map(|metric| of(metric)).collect::<Result<_, _>>()?,
+        false => asked.metrics.iter().map(|metric| of(metric)).collect::<Result<_, _>>()?,
+    };
+    let mut claims = judge_all(&record, &record.plan.claims);
+    let further = judge_all(&record, &asked.claims);
+    if let Some((judged, missing)) = further.iter().find_map(|judged| Some((judged, judged.missing.as_ref()?))) {
+        return Err(Error::Claim { claim: judged.claim.text.clone(), missing: missing.clone() });
+    }
+    claims.extend(further);
+    let mut conclusions = conclusions(&record)?;
+    if !ranks {
+        analyses = analyses.into_iter().map(Analysis::unranked).collect();
+        conclusions.clear();
+    }
+    record.plan.stop.margin = asked.margin.or(record.plan.stop.margin);
+    Ok(Report {
+        margin: record.plan.stop.margin(),
+        plan: toml::to_string_pretty(&record.plan)?,
+        record,
+        analyses,
+        weights: asked.weights,
+        resolution: None,
+        claims,
+        conclusions,
+        commands: Commands::default(),
+        pictures: None,
+        screen: Screen::default(),
+        ranking: OnceLock::new(),
+        pair: OnceLock::new(),
+    })
+}
+
 impl Report {
-    /// Analyses a run by these metrics, which the caller has of its workloads; where there are none, by the times of
-    /// tasks.
-    ///
-    /// # Errors
-    /// Where a metric is not known.
-    pub fn new(record: RunRecord, metrics: &[&str]) -> Result<Report, Error> {
-        let metrics = if metrics.is_empty() { TASKS } else { metrics };
-        let mut analyses: Vec<Analysis> =
-            metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
-        let claims = judge_all(&record, &record.plan.claims);
-        let mut conclusions = conclusions(&record)?;
-        if !record.plan.device.backing.ranks() {
-            analyses = analyses.into_iter().map(Analysis::unranked).collect();
-            conclusions.clear();
-        }
-        Ok(Report {
-            margin: record.plan.stop.margin(),
-            record,
-            analyses,
-            weights: vec![],
-            resolution: None,
-            claims,
-            conclusions,
-            commands: Commands::default(),
-            pictures: None,
-            width: None,
-            colour: false,
-        })
+    /// The variants ranked by the first metric; none where nothing ranks them.
+    pub fn ranking(&self) -> Option<&Ranking> {
+        self.ranking.get_or_init(|| Ranking::of(self)).as_ref()
+    }
+
+    /// What is known of B against A where the run has two variants, by each metric; else nothing.
+    pub(crate) fn pair(&self) -> &[Row] {
+        self.pair.get_or_init(|| pair::rows(self))
     }
 
     /// Whether it may say that one variant is better than another.
     pub fn ranks(&self) -> bool {
         self.record.plan.device.backing.ranks()
-    }
-
-    /// Judges further claims.
-    ///
-    /// # Errors
-    /// Where the run cannot tell which variant is better.
-    pub fn judge(&mut self, claims: &[Claim]) -> Result<(), Error> {
-        if !self.ranks() && !claims.is_empty() {
-            return Err(Error::RanksNothing(self.record.id.clone()));
-        }
-        self.claims.extend(judge_all(&self.record, claims));
-        Ok(())
     }
 
     /// The answer in one line: how many claims stand how, and the first that is said of the main metric.

@@ -1,25 +1,84 @@
-//! The parts that reports for people are made of, one file each.
+//! The sections that reports for people are made of, one file and one line each.
 
-pub mod anomalies;
+mod anomalies;
 pub mod answer;
-pub mod best;
-pub mod circumstances;
+mod circumstances;
 pub mod claims;
 pub mod conclusions;
+mod decide;
 pub mod head;
-pub mod matrix;
 pub mod normalised;
 pub mod notes;
 pub mod pair;
-pub mod pictures;
+mod pictures;
 pub mod ranking;
 pub mod reached;
-pub mod scaling;
+pub mod recommendation;
+mod samples;
+mod scaling;
 pub mod tasks;
 pub mod totals;
-pub mod typical;
 
+use crate::document::{Chapter, Document, Part};
+use crate::report::Report;
+use fsarena_stats::simulate::parallel;
 use fsarena_core::cell::TaskInfo;
+
+/// A section of a report.
+pub struct Section {
+    /// The chapter that it belongs to; none for what stands below the title.
+    pub chapter: Option<Chapter>,
+    /// What it says; empty where it has nothing to say.
+    pub parts: fn(&Report, Detail) -> Document,
+}
+
+/// How much of a report a format shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// What fits on a screen.
+    Brief,
+    /// Everything but charts.
+    Full,
+    /// Everything.
+    Charts,
+}
+
+/// Every section, in the order of a report.
+const SECTIONS: &[Section] = &[
+    head::SECTION,
+    pair::SECTION,
+    answer::SECTION,
+    anomalies::SECTION,
+    scaling::SECTION,
+    recommendation::SECTION,
+    claims::SECTION,
+    conclusions::SECTION,
+    pictures::SECTION,
+    samples::SECTION,
+    tasks::SECTION,
+    normalised::SECTION,
+    ranking::SECTION,
+    totals::SECTION,
+    decide::SECTION,
+    reached::SECTION,
+    notes::SECTION,
+    circumstances::SECTION,
+];
+
+/// The report as a document. Sections are made side by side, for some take long in a big run.
+pub fn document(report: &Report, detail: Detail) -> Document {
+    let made = parallel(SECTIONS.len(), |at| (SECTIONS[at as usize].parts)(report, detail));
+    let mut document = Document::default();
+    let mut chapter = None;
+    for (section, made) in SECTIONS.iter().zip(made) {
+        if section.chapter != chapter && !made.parts.is_empty() {
+            chapter = section.chapter;
+            document.parts.extend(chapter.map(Part::Chapter));
+        }
+        document.parts.extend(made.parts);
+    }
+    document
+}
 
 /// A task as tables name it: `009 Untar the kernel tree`.
 pub fn label(task: &TaskInfo) -> String {
@@ -41,5 +100,18 @@ pub fn either(names: &[String]) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_file_is_registered() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sections")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        for file in files {
+            let line = format!("    {}::SECTION,", file.file_stem().unwrap().to_string_lossy());
+            assert!(include_str!("sections.rs").lines().any(|found| found == line), "{line}");
+        }
     }
 }

@@ -61,10 +61,8 @@ pub struct History {
     pub variants: Vec<String>,
     /// What could be.
     pub metrics: Vec<String>,
-    /// The picture, SVG.
-    pub chart: Option<String>,
-    /// What is to be seen in it.
-    pub about: String,
+    /// What it is a history of.
+    pub title: String,
     /// In words and tables, HTML.
     pub body: String,
 }

@@ -3,13 +3,13 @@
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Runs, parse_percent};
-use crate::terminal;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    Compared, FORMATS, compare_all, compare_published, compare_samples, compare_services, is_watch,
+    Compared, compare_all, compare_published, compare_samples, compare_services, is_watch,
 };
 use fsarena_report::import;
+use fsarena_report::page::FORMATS;
 use fsarena_store::RunDir;
 use std::path::Path;
 
@@ -73,9 +73,7 @@ pub fn run(args: Args) -> Outcome {
             None => two(&args, with)?,
         },
     };
-    let mut out = Vec::new();
-    compared.write(&args.format, terminal::width(), terminal::colour(), &mut out)?;
-    report::print(&out)?;
+    report::print_page(&compared.page(), &args.format)?;
     Ok(ExitCode::Done)
 }
 

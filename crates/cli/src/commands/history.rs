@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Outcome {
     for run in &listed {
         points.extend(point(&fsarena_store::read(&RunDir::open(&run.path)?)?, &asked)?);
     }
-    report::print_page(&history(&asked, points).page, &args.format)?;
+    report::print_page(&history(&asked, points), &args.format)?;
     Ok(ExitCode::Done)
 }
 

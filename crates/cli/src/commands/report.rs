@@ -9,14 +9,13 @@ use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View};
 use crate::terminal;
 use fsarena_core::claim::Claim;
-use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::commands::Commands;
+use fsarena_report::document::terminal::Screen;
 use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters;
 use fsarena_report::page::Page;
-use fsarena_report::ranking::check_weights;
-use fsarena_report::report::Report;
+use fsarena_report::report::{Asked, Report};
 use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
@@ -39,7 +38,7 @@ pub struct Args {
     metric: Vec<String>,
     /// Judge this claim too, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
     #[arg(long, value_name = "CLAIM")]
-    claim: Vec<String>,
+    claim: Vec<Claim>,
     #[command(flatten)]
     view: View,
     #[command(flatten)]
@@ -47,31 +46,28 @@ pub struct Args {
 }
 
 /// How a report is made.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The metrics to answer for.
-    pub metrics: Vec<String>,
-    /// How they are looked at.
-    pub view: View,
-    /// Columns to keep within; none where the reader has no width.
-    pub width: Option<u16>,
-    /// Whether colours may be used.
-    pub colour: bool,
+    /// What is asked of the run.
+    pub asked: Asked,
+    /// What the reader's terminal can show.
+    pub screen: Screen,
 }
 
 impl Options {
     /// What standard output can show.
     pub fn for_stdout(metrics: Vec<String>, view: View) -> Options {
-        Options { metrics, view, width: terminal::width(), colour: terminal::colour() }
+        let asked = Asked { metrics, weights: view.weight, margin: view.margin, claims: vec![] };
+        Options { asked, screen: terminal::screen() }
     }
 }
 
 /// Renders.
 pub fn run(args: Args) -> Outcome {
     let run = RunDir::find(&args.runs.runs, &args.run)?;
-    let options = Options::for_stdout(args.metric, args.view);
+    let mut options = Options::for_stdout(args.metric, args.view);
+    options.asked.claims = args.claim;
     let mut report = build(fsarena_store::read(&run)?, &options)?;
-    judge(&mut report, &args.claim)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
     if formats.any(|exporter| exporter.shows_commands()) {
         report.commands = commands(&run)?;
@@ -93,19 +89,6 @@ fn commands(run: &RunDir) -> Result<Commands, Failure> {
     let mut commands = Commands::default();
     fsarena_store::commands(run, &mut |line| commands.push(line))?;
     Ok(commands)
-}
-
-/// Judges further claims, each of which has to be about something in the run.
-fn judge(report: &mut Report, claims: &[String]) -> Result<(), Failure> {
-    let claims: Vec<Claim> = claims.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let known = report.claims.len();
-    report.judge(&claims)?;
-    match report.claims[known..].iter().find_map(|judged| Some((judged, judged.missing.as_ref()?))) {
-        None => Ok(()),
-        Some((judged, missing)) => {
-            Err(Failure::new(ExitCode::Usage, format!("--claim `{}`: {missing}", judged.claim.text)))
-        }
-    }
 }
 
 /// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
@@ -136,7 +119,7 @@ pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &Ru
 /// Prints a result that is not the report of one run.
 pub fn print_page(page: &Page, format: &str) -> Result<(), Failure> {
     let mut out = Vec::new();
-    page.write(format, terminal::width(), terminal::colour(), &mut out)?;
+    page.write(format, terminal::screen(), &mut out)?;
     print(&out)
 }
 
@@ -147,23 +130,18 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
 
 /// The report of a run where nothing is asked for, by default metrics and for no terminal.
 pub fn plain(record: RunRecord) -> Result<Report, Failure> {
-    let view = View { margin: None, weight: vec![] };
-    build(record, &Options { metrics: vec![], view, width: None, colour: false })
+    build(record, &Options::default())
 }
 
 fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
-    let answering = answering(&record);
-    let asked = options.metrics.iter().map(String::as_str);
-    let metrics: Vec<&str> = if options.metrics.is_empty() { answering } else { asked.collect() };
-    check_weights(&record, &options.view.weight)?;
+    let mut asked = options.asked.clone();
+    if asked.metrics.is_empty() {
+        asked.metrics = answering(&record).into_iter().map(String::from).collect();
+    }
     let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
-    let mut record = record;
-    record.plan.stop.margin = options.view.margin.or(record.plan.stop.margin);
-    let mut report = Report::new(record, &metrics)?;
-    report.weights = options.view.weight.clone();
+    let mut report = fsarena_report::report::of(record, asked)?;
     report.resolution = resolution;
-    report.width = options.width;
-    report.colour = options.colour;
+    report.screen = options.screen;
     Ok(report)
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Kind, Seen, not_drawn, typical};
 use crate::plot::{Axis, Chart, Mark, Panel, Shape};
-use crate::sections::{label, matrix};
+use crate::matrix;
+use crate::sections::label;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;

@@ -1,15 +1,9 @@
 //! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
 
-use crate::document::{Document, Part};
-use crate::error::Error;
-use crate::html;
-use crate::page;
+use crate::document::{Chapter, Document, Part};
+use crate::page::Page;
 use crate::plot::Chart;
 use serde_json::Value;
-use std::io::Write;
-
-/// The formats of a comparison.
-pub const FORMATS: [&str; 4] = ["term", "md", "html", "json"];
 
 /// A comparison for people and for programs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,29 +25,25 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// All that is words and tables, from top to bottom.
-    pub fn document(&self) -> Document {
-        let mut parts = vec![Part::Heading(1, self.title.clone())];
-        let all = [&self.answer, &self.data, &self.method];
-        parts.extend(all.into_iter().flat_map(|document| document.parts.iter().cloned()));
-        Document { parts }
-    }
-
-    /// Writes it in one of [`FORMATS`].
-    ///
-    /// # Errors
-    /// Where the format is none of these, the picture cannot be drawn, or `out` fails.
-    pub fn write(
-        &self,
-        format: &str,
-        width: Option<u16>,
-        colour: bool,
-        out: &mut dyn Write,
-    ) -> Result<(), Error> {
-        if format == "html" {
-            return Ok(out.write_all(html::comparison(self)?.as_bytes())?);
+    /// The comparison as a page.
+    pub fn page(&self) -> Page {
+        let mut document = Document::default();
+        document.heading(1, &*self.title);
+        if !self.facts.is_empty() {
+            document.parts.push(Part::Facts(self.facts.clone()));
         }
-        page::write(&self.document(), &self.json, (format, width, colour), out)
+        let chart = Document { parts: self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect() };
+        let chapters = [
+            (Chapter::Answer, &self.answer),
+            (Chapter::Charts, &chart),
+            (Chapter::Data, &self.data),
+            (Chapter::Method, &self.method),
+        ];
+        for (chapter, made) in chapters.into_iter().filter(|(_, made)| !made.parts.is_empty()) {
+            document.chapter(chapter);
+            document.parts.extend(made.parts.iter().cloned());
+        }
+        Page { document, json: self.json.clone() }
     }
 
     /// Puts the answer's words at the head, and into the JSON too.

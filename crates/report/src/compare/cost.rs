@@ -77,7 +77,7 @@ pub fn pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<Pair
 
 /// Loads, costs, overheads and comparisons, as tables.
 pub fn tables(document: &mut Document, services: &[Service], resources: &[Resource]) {
-    document.heading(2, "Load");
+    document.heading(3, "Load");
     let mut table =
         Table::figures(["service", "windows", "requests/s", "from–to"].map(String::from).to_vec());
     for service in services {
@@ -95,7 +95,7 @@ pub fn tables(document: &mut Document, services: &[Service], resources: &[Resour
     }
     document.table(table);
 
-    document.heading(2, "Cost of a request");
+    document.heading(3, "Cost of a request");
     let heads = || std::iter::once("resource".to_string()).chain(services.iter().map(|s| s.name.clone()));
     let mut costs = Table::figures(heads().collect());
     let mut overheads = Table::figures(heads().collect());
@@ -110,7 +110,7 @@ pub fn tables(document: &mut Document, services: &[Service], resources: &[Resour
         "All that was spent over all that was served (R = ΣC/ΣQ), and its 95% interval with as many windows as \
          are independent (n·(1−ρ₁)/(1+ρ₁)). ~ marks what the kernel samples at clock ticks.",
     );
-    document.heading(2, "Fixed overhead a second");
+    document.heading(3, "Fixed overhead a second");
     document.table(overheads);
     document.text(
         "The intercept of spending over load with its 95% interval (least squares, HC3 errors). Where an interval \
@@ -154,7 +154,7 @@ fn overhead(service: &Service, at: usize, resource: &Resource) -> Cell {
 
 /// The pairs, a row each.
 pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
-    document.heading(2, "Compared");
+    document.heading(3, "Compared");
     let mut table =
         Table::figures(["resource", "B over A", "ratio", "by", "verdict"].map(String::from).to_vec());
     for pair in pairs {

@@ -51,7 +51,6 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     cost::pair_table(document, &pairs);
     paired_table(document, &paired);
     conclusions::add_then(document, &concluded);
-    compared.method.heading(2, "How it was compared");
     compared.method.text(format!(
         "Each of the {} samples is a round: the services were sampled at the same times, so what the time of day did \
          to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
@@ -63,7 +62,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 
 /// One of the author's tables: sample by service.
 fn again(document: &mut Document, published: &Published, made: &Derived) {
-    document.heading(2, format!("{} = {} / {}", made.metric, made.above, made.below));
+    document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
     let mut table = Table::figures(vec!["sample".into()]);
     table.header.extend(published.variants().iter().map(|variant| variant.to_string()));
     for sample in published.samples() {
@@ -140,7 +139,7 @@ fn paired(published: &Published) -> Vec<Paired<'_>> {
 }
 
 fn paired_table(document: &mut Document, paired: &[Paired]) {
-    document.heading(2, "Sample by sample");
+    document.heading(3, "Sample by sample");
     let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"].map(String::from).to_vec());
     for one in paired {
         let Ratio { value, low, high, .. } = one.ratio;

@@ -170,7 +170,6 @@ impl Known<'_> {
         let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
         compared.data.table(order::table(["first then".into(), "first here".into()], all));
         compared.data.text(order::LEGEND);
-        compared.method.heading(2, "How it was compared");
         compared.method.table(self.circumstances());
         compared
     }

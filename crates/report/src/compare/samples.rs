@@ -143,7 +143,6 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
          rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
-    compared.method.heading(2, "How it was compared");
     let of = |samples: &Samples| {
         let values: usize = samples.series.iter().map(|series| series.values.len()).sum();
         format!(

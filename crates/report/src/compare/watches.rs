@@ -63,7 +63,6 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
         cost::pair_table(&mut compared.data, &pairs);
     }
     cost::tables(&mut compared.data, &services, &resources);
-    compared.method.heading(2, "How it was compared");
     compared.method.table(machines(records, &services));
     Ok(compared)
 }

@@ -4,11 +4,19 @@ use super::{Cell, Document, Part, Table};
 use crate::safe;
 use std::io::{Result, Write};
 
-/// Writes the document.
+/// Writes the document, with links to files of its charts in the folder `charts`.
 ///
 /// # Errors
 /// Where `out` fails.
-pub fn write(document: &Document, out: &mut dyn Write) -> Result<()> {
+pub fn write(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> Result<()> {
+    let bare;
+    let document = match charts {
+        Some(_) => document,
+        None => {
+            bare = document.without_charts();
+            &bare
+        }
+    };
     for (at, part) in document.parts.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
@@ -17,13 +25,17 @@ pub fn write(document: &Document, out: &mut dyn Write) -> Result<()> {
             Part::Heading(level, text) => {
                 writeln!(out, "{} {}", "#".repeat(usize::from(*level)), safe::markdown(text))?
             }
-            Part::Text(text) => writeln!(out, "{}", safe::markdown(text))?,
+            Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
+            Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
             Part::Loud(text) => writeln!(out, "**{}**", safe::markdown(text))?,
-            Part::List(items) => {
+            Part::List(items) | Part::Facts(items) => {
                 items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
             }
             Part::Table(table) => write_table(table, out)?,
-            Part::Image(image) => writeln!(out, "![{}]({})", safe::markdown(&image.about), image.link)?,
+            Part::Chart(chart) => {
+                let (title, folder) = (safe::markdown(&chart.title), charts.unwrap_or_default());
+                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.about))?
+            }
             Part::Code(language, text) => write_code(language, text, out)?,
         }
     }

@@ -12,22 +12,35 @@ const FIGURES: u16 = 13;
 /// Columns that labels need at least.
 const LABELS: u16 = 26;
 
-/// Writes the document, at most `width` columns wide.
+/// What a terminal can show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Screen {
+    /// Its columns, if known.
+    pub width: Option<u16>,
+    /// Whether it shows colours.
+    pub colour: bool,
+}
+
+/// Writes the document, as wide as the screen at most.
 ///
 /// # Errors
 /// Where `out` fails.
-pub fn write(document: &Document, width: Option<u16>, colour: bool, out: &mut dyn Write) -> Result<()> {
+pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result<()> {
+    let Screen { width, colour } = screen;
     // Narrower than this nothing can be read anyway.
     let width = width.unwrap_or(WIDTH).max(LABELS + FIGURES);
-    for (at, part) in document.parts.iter().enumerate() {
+    for (at, part) in document.without_charts().parts.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
         match part {
             Part::Heading(_, text) => wrapped(&[("", text, Some(Attribute::Bold))], width, colour, out)?,
-            Part::Text(text) => wrapped(&[("", text, None)], width, colour, out)?,
+            Part::Chapter(chapter) => {
+                wrapped(&[("", chapter.title(), Some(Attribute::Bold))], width, colour, out)?
+            }
+            Part::Text(text) | Part::Samples(text) => wrapped(&[("", text, None)], width, colour, out)?,
             Part::Loud(text) => wrapped(&[("!", text, Some(Attribute::Bold))], width, colour, out)?,
-            Part::List(items) => {
+            Part::List(items) | Part::Facts(items) => {
                 let items: Vec<_> = items.iter().map(|item| ("-", item.as_str(), None)).collect();
                 wrapped(&items, width, colour, out)?;
             }
@@ -39,8 +52,8 @@ pub fn write(document: &Document, width: Option<u16>, colour: bool, out: &mut dy
                     write_table(table, width, colour, out)?;
                 }
             }
-            // The figures it shows are in the tables.
-            Part::Image(_) => {}
+            // The figures that it shows are in the tables.
+            Part::Chart(_) => {}
             Part::Code(_, text) => safe::lines(text).try_for_each(|line| writeln!(out, "    {line}"))?,
         }
     }

@@ -14,16 +14,16 @@ const BUDGET: usize = 1_250_000;
 /// Bytes that a value takes at least, with its comma.
 const LEAST: usize = 3;
 
-/// The round, and what is in it in words.
-pub struct Round {
+/// The block, and what is in it in words.
+pub struct Block {
     /// JSON that can stand in a `script` element.
     pub json: String,
     /// What the table of samples holds, and what it does not.
     pub words: String,
 }
 
-/// The round of a report.
-pub fn round(report: &Report) -> Round {
+/// The block of a report.
+pub fn block(report: &Report) -> Block {
     let record = &report.record;
     let (columns, left_out) = columns(report);
     let told = !columns.is_empty() || !report.commands.is_empty();
@@ -48,7 +48,7 @@ pub fn round(report: &Report) -> Round {
     json.pop();
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
     let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
-    Round { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
+    Block { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
 }
 
 /// One metric of all samples.

@@ -1,6 +1,7 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use crate::document::Document;
+use super::{Detail, Section};
+use crate::document::{Chapter, Document};
 use crate::findings::rows::matrix_of_run;
 use crate::findings::{grounds, summary, told};
 use crate::number::plural;
@@ -11,11 +12,15 @@ use fsarena_stats::matrix::{Analysis, analyse};
 /// Findings that are told here; of more, nobody reads them.
 const MOST: usize = 6;
 
+/// What stands out in a matrix of block sizes and threads.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
 /// Adds the findings; nothing where the run measured no matrix.
-pub fn add(document: &mut Document, report: &Report) {
-    let Ok(matrix) = matrix_of_run(&report.record) else { return };
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
+    let Ok(matrix) = matrix_of_run(&report.record) else { return document };
     let analysis = analyse(&matrix, None);
-    document.heading(2, "What is in the way");
+    document.heading(3, "What is in the way");
     document.text(in_the_way(&matrix, &analysis));
     let findings = told(&matrix, &analysis);
     let rest = findings.len().saturating_sub(MOST);
@@ -34,6 +39,7 @@ pub fn add(document: &mut Document, report: &Report) {
         ));
     }
     document.text(grounds(&analysis));
+    document
 }
 
 /// `In the way: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.

@@ -1,7 +1,10 @@
 //! The answer in plain words, and what it leaves open.
 
-use super::{best, either, label, matrix};
-use crate::document::Document;
+mod best;
+
+use super::{Detail, Section, either, label};
+use crate::document::{Chapter, Document, Part};
+use crate::matrix;
 use crate::number::{self, plural, three};
 use crate::report::Report;
 use fsarena_core::event::Outcome;
@@ -12,31 +15,34 @@ use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
-/// The answer that one analysis gives.
-pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if analysis.tasks.is_empty() {
-        return;
-    }
+/// The answer in plain words.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
+/// The answer by each metric; in full with how to read it.
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
     let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
-    if !report.ranks() {
-        // Once, whatever the metrics.
-        if report.analyses.first().is_some_and(|first| first.metric.id == analysis.metric.id) {
-            document.heading(2, "Answer");
+    for analysis in report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty()) {
+        if !report.ranks() {
+            // Once, whatever the metrics.
             document.list(worked(&report.record));
+            break;
         }
-        return;
+        document.heading(3, format!("By {}", analysis.metric.id));
+        if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
+            document.parts.push(Part::Loud(provisional(analysis)));
+        }
+        let sentences = sentences(&names, analysis);
+        document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
     }
-    document.heading(2, format!("Answer, by {}", analysis.metric.id));
-    if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
-        document.parts.push(crate::document::Part::Loud(provisional(analysis)));
+    if detail >= Detail::Full {
+        document.text(legend(report));
     }
-    document.list(
-        best::of_each(&report.record, analysis).into_iter().chain(sentences(&names, analysis)).collect(),
-    );
+    document
 }
 
 /// How to read the answers of a report.
-pub fn legend(report: &Report) -> String {
+fn legend(report: &Report) -> String {
     let Some(first) = report.analyses.first().filter(|_| report.ranks() && report.record.variants.len() > 1)
     else {
         return String::new();

@@ -1,20 +1,24 @@
 //! How it was measured: everything needed to repeat the run.
 
-use crate::document::{Cell, Document, Part, Table};
-use crate::error::Error;
+use super::{Detail, Section};
+use crate::document::{Cell, Chapter, Document, Part, Table};
 use crate::number::three;
 use crate::report::Report;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 
+/// Everything needed to repeat the run.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+
 /// Machine, options, order, time spent and plan.
-///
-/// # Errors
-/// Where the plan cannot be written as TOML.
-pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    if detail < Detail::Full {
+        return document;
+    }
     let record = &report.record;
-    document.heading(2, "How it was measured");
+    document.heading(3, "The run");
     document.table(Table::pairs(["run", ""], run(record)));
     for host in &record.hosts {
         document.heading(3, format!("Machine {}", host.hostname));
@@ -33,8 +37,8 @@ pub fn add(document: &mut Document, report: &Report) -> Result<(), Error> {
     document.heading(3, "Where the time went");
     document.table(Table::pairs(["part", "share"], shares(record)));
     document.heading(3, "The plan, as resolved");
-    document.parts.push(Part::Code("toml", toml::to_string_pretty(&record.plan)?));
-    Ok(())
+    document.parts.push(Part::Code("toml", report.plan.clone()));
+    document
 }
 
 fn run(record: &RunRecord) -> Vec<(String, String)> {

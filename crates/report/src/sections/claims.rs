@@ -1,7 +1,8 @@
 //! What was claimed, and what became of it.
 
+use super::{Detail, Section};
 use crate::document::source::Source;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::{plural, three};
 use crate::report::Report;
 use fsarena_core::cell::TaskInfo;
@@ -11,12 +12,15 @@ use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
 
+/// The claims of the plan.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Claims), parts };
+
 /// The verdicts, what was left open, and why the run stopped.
-pub fn add(document: &mut Document, report: &Report) {
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
     if report.claims.is_empty() {
-        return;
+        return document;
     }
-    document.heading(2, "Claims");
     let header = ["claim", "verdict", "left over right, 95% interval"].map(String::from).to_vec();
     let mut table = Table::words(header);
     for judged in &report.claims {
@@ -32,6 +36,7 @@ pub fn add(document: &mut Document, report: &Report) {
     let stopped = &report.record.status.why;
     document
         .list(as_family(&report.claims).into_iter().chain([format!("Why it stopped: {stopped}.")]).collect());
+    document
 }
 
 /// The variants that were compared for a claim, in its task or in all of them.

@@ -1,20 +1,25 @@
 //! What the author of the study concluded: held then, held here.
 
 use super::claims::{effect, percent};
-use crate::document::{Cell, Document, Table};
+use super::{Detail, Section};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_stats::conclusion::{Answer, Checked};
 use fsarena_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
-/// What became of the author's conclusions in short; in `full` with a table of all of them.
-pub fn add(document: &mut Document, report: &Report, full: bool) {
-    let checked = &report.conclusions;
+/// What the author of the study concluded.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Claims), parts };
+
+/// What became of the author's conclusions in short; in full with a table of all of them.
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    let (checked, full) = (&report.conclusions, detail >= Detail::Full);
     if checked.is_empty() {
-        return;
+        return document;
     }
-    document.heading(2, "Held then, held here");
+    document.heading(3, "Held then, held here");
     document.text(summary(checked, full));
     document.list(surprises(checked));
     if full {
@@ -25,6 +30,7 @@ pub fn add(document: &mut Document, report: &Report, full: bool) {
         }
         document.table(table);
     }
+    document
 }
 
 /// The conclusions and what the figures published with them say.

@@ -1,14 +1,19 @@
 //! What was asked, on which machine.
 
-use crate::document::Document;
+use super::{Detail, Section};
+use crate::document::{Document, Part};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
 use fsarena_core::host::Host;
 use fsarena_core::plan::Backing;
 use fsarena_core::sample::Unit;
 
+/// The title and what was asked.
+pub const SECTION: Section = Section { chapter: None, parts };
+
 /// Study, question, machine, rounds.
-pub fn add(document: &mut Document, report: &Report) {
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     document.text(&plan.question);
@@ -31,7 +36,8 @@ pub fn add(document: &mut Document, report: &Report) {
     if !record.status.complete {
         facts.push(format!("NOT COMPLETE: {}", record.status.why));
     }
-    document.list(facts);
+    document.parts.push(Part::Facts(facts));
+    document
 }
 
 /// The machine in one line.

@@ -1,9 +1,9 @@
 //! Where variants differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
 //! best one, and as a share of the best filesystem under the same.
 
-use super::label;
+use super::{Detail, Section, label};
 use crate::document::source::Source;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::three;
 use crate::report::Report;
 use fsarena_core::factor::SCHEDULER;
@@ -11,14 +11,18 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::TaskAnalysis;
 use fsarena_stats::best::without;
 
+/// Each filesystem under each I/O scheduler.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
-pub fn add(document: &mut Document, report: &Report) {
-    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return };
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
+    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return document };
     let Some(crossed) = Crossed::of(report).filter(|_| analysis.metric.direction != Direction::Neutral)
     else {
-        return;
+        return document;
     };
-    document.heading(2, format!("Normalised, by {}", analysis.metric.id));
+    document.heading(3, format!("Normalised, by {}", analysis.metric.id));
     for task in analysis.tasks() {
         let values = crossed.values(task);
         let name = label(&task.task);
@@ -35,6 +39,7 @@ pub fn add(document: &mut Document, report: &Report) {
         "Shares of medians; 1.00 is the best of its row in the first table of each pair and of its column in the \
          second. What is the best of several by chance is not told from what is: the answer has the intervals.",
     );
+    document
 }
 
 /// Variants by what they are besides their scheduler, and by scheduler.

@@ -1,41 +1,43 @@
 //! What a reader must know beside the figures.
 
-use crate::document::Document;
+use super::{Detail, Section};
+use crate::document::{Chapter, Document};
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 
-/// Failures, fairness, drops and idle waits: what both terminal and Markdown say.
-pub fn add(document: &mut Document, report: &Report) {
+/// What disturbed the run.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+
+/// Failures, fairness, drops, tasks that began on a busy machine, and everything else that was noted.
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
     let record = &report.record;
     let failed = failures(record);
     if !failed.is_empty() {
-        document.heading(2, "Failed");
+        document.heading(3, "Failed");
         document.list(failed);
     }
     let fairness = gathered(record, NoteKind::Fairness);
     if !fairness.is_empty() {
-        document.heading(2, "Is the comparison fair?");
+        document.heading(3, "Is the comparison fair?");
         document.list(fairness);
     }
     let mut told = drops(record);
     told.extend(timeouts(record));
     if !told.is_empty() {
-        document.heading(2, "Disturbances");
+        document.heading(3, "Disturbances");
         document.list(told);
     }
-}
-
-/// Everything else that was noted: cache states, payload, how copies are done, what could not be read.
-pub fn add_remarks(document: &mut Document, report: &Report) {
-    let mut remarks = gathered(&report.record, NoteKind::Remark);
-    remarks.extend(gathered(&report.record, NoteKind::Unavailable));
+    let mut remarks = gathered(record, NoteKind::Remark);
+    remarks.extend(gathered(record, NoteKind::Unavailable));
     if !remarks.is_empty() {
-        document.heading(2, "Remarks");
+        document.heading(3, "Remarks");
         document.list(remarks);
     }
+    document
 }
 
 /// Variants that left the run and cells that failed, with the words of what failed.

@@ -1,9 +1,10 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
 use super::claims::lines;
+use super::{Detail, Section};
 use crate::difference::{Finding, percent};
 use crate::document::source::{self, Source};
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::exporters::ratio_json;
 use crate::number::{plural, three};
 use crate::report::Report;
@@ -25,6 +26,7 @@ const COSTS: [&str; 2] = ["system", "total_cpu"];
 const FEW: usize = 4;
 
 /// One metric of one task, or of all.
+#[derive(Debug)]
 pub struct Row {
     task: String,
     /// Whether that is all the work.
@@ -58,15 +60,40 @@ fn difference(row: &Row) -> (String, String) {
     lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0))
 }
 
-/// What B costs or saves over A, in words, by each metric over all tasks; nothing where the run has not two variants.
-pub fn add_answer(document: &mut Document, report: &Report, rows: &[Row]) {
-    let [a, b] = report.record.variants.as_slice() else { return };
-    let whole: Vec<&Row> = rows.iter().filter(|row| row.whole).collect();
-    if whole.is_empty() {
-        return;
+/// Two variants.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
+/// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
+    let rows = report.pair();
+    let [a, b] = report.record.variants.as_slice() else { return document };
+    if rows.is_empty() {
+        return document;
     }
-    document.heading(2, format!("B, {}, against A, {}, in words", b.name, a.name));
-    document.list(whole.into_iter().map(|row| in_words(row, report.margin)).collect());
+    document.heading(3, format!("B, {}, against A, {}", b.name, a.name));
+    let whole = rows.iter().filter(|row| row.whole);
+    document.list(whole.map(|row| in_words(row, report.margin)).collect());
+    let margin = percent(report.margin);
+    let rounds = format!("rounds for {margin}");
+    let header = ["what", "B − A", "verdict", "σ", &rounds];
+    let mut table = Table::figures(header.map(String::from).to_vec());
+    let cheapest = cheapest(rows);
+    let cells = |(at, row): (usize, &Row)| {
+        source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
+    };
+    table.rows = rows.iter().enumerate().map(cells).collect();
+    document.table(table);
+    let intervals = match rows.iter().any(|row| row.ratio.provisional) {
+        true => "the extremes seen where there are under 8 rounds, else 95% intervals",
+        false => "their 95% intervals",
+    };
+    document.text(format!(
+        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio \
+         within rounds; with it a difference of {margin} is found in four of five runs of so many rounds. {}",
+        cheapest.map_or(String::new(), |at| answer(&rows[at]))
+    ));
+    document
 }
 
 fn in_words(row: &Row, margin: f64) -> String {
@@ -93,34 +120,6 @@ fn in_words(row: &Row, margin: f64) -> String {
         Finding::Provisional => format!("provisional, under 8 rounds: {told}"),
     };
     format!("By {}: {found}.", row.metric.id)
-}
-
-/// The table, where the run has two variants.
-pub fn add(document: &mut Document, report: &Report, rows: &[Row]) {
-    let [a, b] = report.record.variants.as_slice() else { return };
-    if rows.is_empty() {
-        return;
-    }
-    document.heading(2, format!("B, {}, against A, {}", b.name, a.name));
-    let margin = percent(report.margin);
-    let rounds = format!("rounds for {margin}");
-    let header = ["what", "B − A", "verdict", "σ", &rounds];
-    let mut table = Table::figures(header.map(String::from).to_vec());
-    let cheapest = cheapest(rows);
-    let cells = |(at, row): (usize, &Row)| {
-        source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
-    };
-    table.rows = rows.iter().enumerate().map(cells).collect();
-    document.table(table);
-    let intervals = match rows.iter().any(|row| row.ratio.provisional) {
-        true => "the extremes seen where there are under 8 rounds, else 95% intervals",
-        false => "their 95% intervals",
-    };
-    document.text(format!(
-        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio \
-         within rounds; with it a difference of {margin} is found in four of five runs of so many rounds. {}",
-        cheapest.map_or(String::new(), |at| answer(&rows[at]))
-    ));
 }
 
 /// Both variants, B first, in the task of the row or in all of them.
@@ -173,7 +172,7 @@ pub fn json(report: &Report) -> Value {
         "a": a.name,
         "b": b.name,
         "margin": report.margin,
-        "rows": rows(report).iter().map(row).collect::<Vec<_>>(),
+        "rows": report.pair().iter().map(row).collect::<Vec<_>>(),
     })
 }
 

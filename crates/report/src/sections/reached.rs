@@ -1,7 +1,8 @@
 //! Whether what was asked of the filesystem reached the device: cache, device or mixed, task by task.
 
-use super::{label, matrix};
-use crate::document::Document;
+use super::{Detail, Section, label};
+use crate::matrix;
+use crate::document::{Chapter, Document};
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::metric::Reach;
@@ -13,9 +14,13 @@ const SHARE: &str = "device_share";
 /// In the order of the list.
 const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
 
+/// The data path of each task.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+
 /// A line for each label, with the tasks that have it.
-pub fn add(document: &mut Document, report: &Report) {
-    let Ok(shares) = medians(&report.record, SHARE) else { return };
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
+    let Ok(shares) = medians(&report.record, SHARE) else { return document };
     let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let tasks: Vec<(String, Vec<Option<Reach>>)> =
         shares.iter().map(|task| (short(task), reaches(task))).collect();
@@ -30,15 +35,16 @@ pub fn add(document: &mut Document, report: &Report) {
         false => REACHES.into_iter().filter_map(line).collect(),
     };
     if lines.is_empty() {
-        return;
+        return document;
     }
-    document.heading(2, "Did it reach the device?");
+    document.heading(3, "Did it reach the device?");
     document.text(
         "Bytes that the device moved until the data was durable, over bytes that the task asked to read and write \
          (medians): cache is under a tenth, device from nine tenths on. Other disks count as asked for, metadata as \
          moved.",
     );
     document.list(lines);
+    document
 }
 
 /// `device: 52 of 54 figures (ext4 26, xfs 26)`.

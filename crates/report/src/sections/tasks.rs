@@ -1,8 +1,9 @@
 //! The tables of tasks: each variant's ratio to the best, its interval and letters.
 
-use super::{label, matrix, typical};
+use super::{Detail, Section, label};
+use crate::{matrix, typical};
 use crate::document::source::Source;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
 use fsarena_core::cell::TaskInfo;
@@ -13,10 +14,26 @@ use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite::{Composite, sums};
 use fsarena_stats::simulate::parallel;
 
+/// The tables of tasks.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+
+/// A table for each metric, and the medians behind it. In brief only the first: a screen holds no second.
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    let full = detail >= Detail::Full;
+    for (at, analysis) in report.analyses.iter().enumerate().take(if full { usize::MAX } else { 1 }) {
+        add(&mut document, report, analysis, at == 0);
+        if full {
+            add_medians(&mut document, report, analysis);
+        }
+    }
+    document
+}
+
 /// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
-pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
+fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
     let record = &report.record;
-    document.heading(2, format!("{}: {}", analysis.metric.id, analysis.metric.help));
+    document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
     if analysis.tasks.is_empty() {
         document.text(format!("No task has a value of {}.", analysis.metric.id));
         return;
@@ -50,7 +67,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis, first:
 }
 
 /// The medians behind the ratios, in their unit.
-pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
+fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     if matrix::fits(analysis) || !report.ranks() {
         return; // The tables above are of medians.
     }
@@ -73,7 +90,7 @@ pub fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis
         table.rows.push(titled("TOTAL".into(), &sums(&tasks), None));
     }
     if !table.rows.is_empty() {
-        document.heading(3, format!("{}: medians over rounds", analysis.metric.id));
+        document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
         document.table(table);
         document.text(typical::words(report));
     }

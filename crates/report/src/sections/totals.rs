@@ -1,9 +1,10 @@
 //! All that was measured, summed over the tasks of a round: CPU, device, memory.
 
 use super::tasks::header;
-use super::typical;
+use super::{Detail, Section};
+use crate::typical;
 use crate::document::source::Source;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table};
 use crate::report::Report;
 use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
@@ -34,8 +35,15 @@ const SHOWN: [&str; 15] = [
 /// A peak is not summed: that of a round is that of its hungriest task.
 const PEAK_MEMORY: &str = "peak_memory_bytes";
 
+/// What the work cost.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+
 /// The table: the median over rounds of the sum over the composite's tasks.
-pub fn add(document: &mut Document, report: &Report) {
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    if detail < Detail::Full {
+        return document;
+    }
     let record = &report.record;
     let mut table = Table::figures(header(record, "over all tasks"));
     for Total { id, unit, values } in of(record, &SHOWN) {
@@ -47,13 +55,14 @@ pub fn add(document: &mut Document, report: &Report) {
         table.rows.push(row);
     }
     if !table.rows.is_empty() {
-        document.heading(2, "What it cost");
+        document.heading(3, "What it cost");
         document.text(
             "Medians over rounds of the sum over all tasks; of peak_memory_bytes, the largest of any task.",
         );
         document.table(table);
         document.text(typical::words(report));
     }
+    document
 }
 
 /// A metric or reading, summed over the tasks of a round.

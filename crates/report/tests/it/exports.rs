@@ -7,7 +7,6 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 use fsarena_report::exporters::find;
 use fsarena_report::import::{Samples, parse};
-use fsarena_report::report::Report;
 
 const ROUNDS: u32 = 3;
 
@@ -57,7 +56,7 @@ fn loads() -> RunRecord {
 }
 
 fn export(record: RunRecord, format: &str) -> Vec<u8> {
-    let report = Report::new(record, &[]).unwrap();
+    let report = fixture::report(record, &[]).unwrap();
     let mut out = vec![];
     find(format).unwrap().export(&report, &mut out).unwrap();
     out
@@ -108,7 +107,7 @@ fn dbench_has_each_sample_as_a_run_of_its_load() {
 
 #[test]
 fn a_run_of_tasks_has_nothing_for_formats_of_loads() {
-    let report = Report::new(fixture::run(&["ext4", "xfs"], 2), &[]).unwrap();
+    let report = fixture::report(fixture::run(&["ext4", "xfs"], 2), &[]).unwrap();
     for format in ["fio", "sysbench", "dbench"] {
         let error = find(format).unwrap().export(&report, &mut vec![]).unwrap_err();
         assert!(error.to_string().contains("--format csv"), "{error}");

@@ -52,7 +52,7 @@ fn replicated() -> Matrix {
 
 fn shown(page: &Page, format: &str) -> String {
     let mut out = Vec::new();
-    page.write(format, None, false, &mut out).unwrap();
+    page.write(format, fsarena_report::document::terminal::Screen::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -67,7 +67,7 @@ fn with(text: &str) -> Report {
     record.cells[0].outcome = Outcome::Failed { why: text.into() };
     notes(&mut record, text);
     let cell = record.cells[1].id.clone();
-    let mut report = Report::new(record, &[]).unwrap();
+    let mut report = fixture::report(record, &[]).unwrap();
     let argv = vec![text.to_string()];
     let command = CommandRecord {
         argv: argv.clone(),

@@ -4,11 +4,10 @@ use crate::fixture;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::RunRecord;
 use fsarena_report::exporters;
-use fsarena_report::report::Report;
 
 fn page(record: RunRecord) -> String {
     let mut out = Vec::new();
-    let report = Report::new(record, &["elapsed", "durable"]).unwrap();
+    let report = fixture::report(record, &["elapsed", "durable"]).unwrap();
     exporters::find("html").unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

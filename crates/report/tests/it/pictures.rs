@@ -4,11 +4,10 @@ use crate::fixture;
 use fsarena_core::record::RunRecord;
 use fsarena_report::charts;
 use fsarena_report::plot::{Chart, Mark, Sign};
-use fsarena_report::report::Report;
 use std::collections::BTreeMap;
 
 fn all(record: RunRecord) -> Vec<Chart> {
-    charts::all(&Report::new(record, &["elapsed"]).unwrap())
+    charts::all(&fixture::report(record, &["elapsed"]).unwrap())
 }
 
 fn named<'c>(charts: &'c [Chart], id: &str) -> &'c Chart {

@@ -1,16 +1,15 @@
 //! Ranks, weights, and recommendations that are refused where the data cannot carry them.
 
-use crate::fixture::run;
+use crate::fixture::{self, run};
 use fsarena_core::record::RunRecord;
 use fsarena_report::exporters;
 use fsarena_report::ranking::check_weights;
-use fsarena_report::report::Report;
+use fsarena_report::report::{self, Asked, Report};
 use serde_json::{Value, json};
 
 fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {
-    let mut report = Report::new(record, &[]).unwrap();
-    report.weights = weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect();
-    exported(&report)["ranking"].take()
+    let weights = weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect();
+    exported(&report::of(record, Asked { weights, ..Asked::default() }).unwrap())["ranking"].take()
 }
 
 fn exported(report: &Report) -> Value {
@@ -88,8 +87,8 @@ fn weights_decide_and_are_checked() {
 
 #[test]
 fn two_variants_lead_with_b_against_a() {
-    let mut report = Report::new(run(&["ext4", "ext4/new"], 24), &[]).unwrap();
-    report.margin = 0.05;
+    let asked = Asked { margin: Some(0.05), ..Asked::default() };
+    let report = report::of(run(&["ext4", "ext4/new"], 24), asked).unwrap();
     let pair = exported(&report)["pair"].take();
     let rows = pair["rows"].as_array().unwrap();
     let row = |task: &str, metric: &str| {
@@ -101,7 +100,7 @@ fn two_variants_lead_with_b_against_a() {
     let ratio = row("untar", "system")["ratio_b_to_a"]["value"].as_f64().unwrap();
     assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
     assert_eq!(row("untar", "elapsed")["rounds_for_margin"], 8);
-    assert_eq!(exported(&Report::new(run(&["a", "b", "c"], 8), &[]).unwrap())["pair"], Value::Null);
+    assert_eq!(exported(&fixture::report(run(&["a", "b", "c"], 8), &[]).unwrap())["pair"], Value::Null);
 }
 
 #[test]
@@ -117,7 +116,7 @@ fn the_best_level_of_each_filesystem_is_named() {
         record.plan.factors =
             [("fs".into(), levels(["ext4", "xfs"])), ("scheduler".into(), levels(["none", "bfq"]))].into();
         let mut out = Vec::new();
-        let report = Report::new(record, &["elapsed"]).unwrap();
+        let report = fixture::report(record, &["elapsed"]).unwrap();
         exporters::find("term").unwrap().export(&report, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };

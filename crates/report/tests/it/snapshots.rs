@@ -8,13 +8,14 @@ use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{Compared, compare_all, compare_published, compare_runs, compare_samples};
 use fsarena_report::import::parse as parse_samples;
 use fsarena_report::page::Page;
-use fsarena_report::report::Report;
+use fsarena_report::document::terminal::Screen;
+use fsarena_report::report::{self, Asked, Report};
 use fsarena_report::{exporters, published};
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 fn export(record: RunRecord, format: &str, metrics: &[&str]) -> String {
-    let report = Report::new(record, metrics).unwrap();
+    let report = fixture::report(record, metrics).unwrap();
     let mut out = Vec::new();
     exporters::find(format).unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -22,13 +23,13 @@ fn export(record: RunRecord, format: &str, metrics: &[&str]) -> String {
 
 fn shown(page: &Page, format: &str) -> String {
     let mut out = Vec::new();
-    page.write(format, None, false, &mut out).unwrap();
+    page.write(format, Screen::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn said(compared: &Compared, format: &str) -> String {
     let mut out = Vec::new();
-    compared.write(format, None, false, &mut out).unwrap();
+    compared.page().write(format, Screen::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -128,22 +129,22 @@ fn hostile_names_do_no_harm() {
 
 #[test]
 fn colours_only_where_asked_for() {
-    let mut report = Report::new(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
+    let mut report = fixture::report(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
     let text = |report: &Report| {
         let mut out = Vec::new();
         exporters::find("term").unwrap().export(report, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     assert!(!text(&report).contains('\u{1b}'));
-    report.colour = true;
+    report.screen.colour = true;
     assert!(text(&report).contains('\u{1b}'));
 }
 
 #[test]
 fn narrow_and_wide_terminals() {
-    let mut report = Report::new(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
+    let mut report = fixture::report(fixture::run(&FIVE, 8), &["elapsed"]).unwrap();
     for width in [60, 80, 200] {
-        report.width = Some(width);
+        report.screen.width = Some(width);
         let mut out = Vec::new();
         exporters::find("term").unwrap().export(&report, &mut out).unwrap();
         let widest = widest(&String::from_utf8(out).unwrap());
@@ -335,7 +336,6 @@ fn a_run_in_user_mode_linux_ranks_nothing() {
     assert!(error.contains("ran in User Mode Linux and"), "{error}");
     let error = compare_runs(&record, &record, "elapsed").unwrap_err().to_string();
     assert!(error.contains("compared with nothing"), "{error}");
-    assert!(
-        Report::new(record, &[]).unwrap().judge(&["touch.elapsed: xfs < ext4".parse().unwrap()]).is_err()
-    );
+    let claims = vec!["touch.elapsed: xfs < ext4".parse().unwrap()];
+    assert!(report::of(record, Asked { claims, ..Asked::default() }).is_err());
 }

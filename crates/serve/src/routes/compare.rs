@@ -12,7 +12,7 @@ use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study::STUDIES;
 use fsarena_report::compare::{Compared, compare_all, compare_published};
-use fsarena_report::html::comparison_body;
+use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
 /// The most runs that are compared at once.
@@ -91,14 +91,15 @@ fn make(shared: &Arc<Shared>, runs: &[Found], published: Option<&Published>, met
     let mut known: Vec<String> = sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
     let published = published.map(|set| format!("{PUBLISHED}{}", set.name()));
     known.retain(|name| published.as_ref() != Some(name));
+    let Fragment { title, html } = html::body(&compared.page().document).map_err(|error| error.to_string())?;
     templates::render(&templates::Compare {
-        title: compared.title.clone(),
+        title,
         runs: runs.iter().map(|found| found.id.clone()).collect(),
         published,
         known,
         metrics: templates::metrics(&metric),
         metric,
-        body: comparison_body(&compared).map_err(|error| error.to_string())?,
-        data: fsarena_report::html::NO_SAMPLES,
+        body: html,
+        data: html::NO_SAMPLES,
     })
 }

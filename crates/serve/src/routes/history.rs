@@ -10,8 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse};
 use fsarena_report::document::{Document, Part};
 use fsarena_report::history::{Asked, MOST, history, reference};
-use fsarena_report::html::fragment;
-use fsarena_report::plot::svg;
+use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
 /// What stands instead of the name of a reference where there is to be none.
@@ -100,10 +99,8 @@ fn make(
         return Err(error);
     }
     let mut history = history(&asked, points);
-    link_runs(&mut history.page.document, runs);
-    let chart = history.chart.as_ref().map(svg::inline).transpose().map_err(|error| error.to_string())?;
-    let body = fragment(history.page.document).map_err(|error| error.to_string())?;
-    let about = history.chart.map_or(String::new(), |chart| chart.about);
+    link_runs(&mut history.document, runs);
+    let Fragment { title, html } = html::body(&history.document).map_err(|error| error.to_string())?;
     let metrics = templates::metrics(&asked.metric);
-    templates::render(&templates::History { asked, studies, variants, metrics, chart, about, body })
+    templates::render(&templates::History { asked, studies, variants, metrics, title, body: html })
 }

@@ -14,12 +14,11 @@ const NAMED: usize = 5;
 
 /// The runs, their differences and their warnings. `letters` are what they are called.
 pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[String]) {
-    document.heading(2, "How it was compared");
     document.table(machines(sides, letters));
     let warnings: Vec<String> =
         sides.iter().zip(letters).flat_map(|(side, letter)| warnings(side.record, letter)).collect();
     if !warnings.is_empty() {
-        document.heading(2, "Warnings");
+        document.heading(3, "Warnings");
         document.list(warnings);
     }
     for pair in pairs {
@@ -27,7 +26,7 @@ pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[
         let differences = differences(a, b);
         // The title names the two already where there are no more, and the answer what differs.
         if pairs.len() > 1 {
-            document.heading(2, format!("run {} beside run {}, by {metric}", b.id, a.id));
+            document.heading(3, format!("run {} beside run {}, by {metric}", b.id, a.id));
             document.list(differences.clone());
         }
         if differences.is_empty() {

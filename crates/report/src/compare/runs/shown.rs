@@ -143,10 +143,10 @@ fn tables(document: &mut Document, pairs: &[Pair], letters: &[String]) {
     let metric = &pairs[0].a.analysis.metric.id;
     if let [pair] = pairs {
         let (a, b) = (&pair.a.record.id, &pair.b.record.id);
-        document.heading(2, format!("{metric} in {b} over {metric} in {a}"));
+        document.heading(3, format!("{metric} in {b} over {metric} in {a}"));
         document.table(ratio_table(pair));
     } else {
-        document.heading(2, format!("{metric} of each run over {metric} in A"));
+        document.heading(3, format!("{metric} of each run over {metric} in A"));
         document.table(side_by_side(pairs, letters));
     }
     document.text(
@@ -154,7 +154,7 @@ fn tables(document: &mut Document, pairs: &[Pair], letters: &[String]) {
          corrected for their number. * marks those that exclude 1.",
     );
     let some = pairs.iter().any(|pair| pair.tasks.iter().any(|task| task.orders.is_some()));
-    document.heading(2, "Order of the variants");
+    document.heading(3, "Order of the variants");
     if let Some(table) = order::merged(&pairs.iter().map(of_pair).collect::<Vec<_>>(), letters) {
         document.table(table);
     } else {

@@ -1,28 +1,23 @@
 //! What it would take to decide what was not decided.
 
+use super::{Detail, Section};
 use crate::charts::Seen;
 use crate::difference::percent;
-use crate::document::{Document, Table, source};
+use crate::document::{Chapter, Document, Table, source};
 use crate::number::three;
 use crate::paired;
 use crate::report::Report;
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 
-/// What the machine can resolve by its own self-test, or how to find out.
-pub fn add_resolution(document: &mut Document, report: &Report) {
-    document.heading(2, "What this machine can resolve");
-    document.text(report.resolution.clone().unwrap_or_else(|| {
-        "Not known: there is no self-test of this machine under this kernel. `fsarena selftest --here` compares identical \
-         variants on it, and reports quote what it finds."
-            .into()
-    }));
-}
+/// What it takes to decide the rest.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
 
 /// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
-pub fn add(document: &mut Document, report: &Report) {
-    if !report.ranks() {
-        return;
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    if detail < Detail::Full || !report.ranks() {
+        return document;
     }
     let margin = report.margin;
     let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
@@ -50,7 +45,7 @@ pub fn add(document: &mut Document, report: &Report) {
         table.rows.push(source::row(series.source.as_ref(), cells));
     }
     if !table.rows.is_empty() {
-        document.heading(2, "What would decide the rest");
+        document.heading(3, "What would decide the rest");
         document.table(table);
         document.text(format!(
             "So many rounds find a difference of {}, the one that matters here, in four of five runs, with the spread \
@@ -58,4 +53,5 @@ pub fn add(document: &mut Document, report: &Report) {
             percent(margin)
         ));
     }
+    document
 }

@@ -1,6 +1,6 @@
 //! The typical value of a variant, in its unit and with its interval.
 
-use super::tasks::absolute;
+use crate::sections::tasks::absolute;
 use crate::document::Cell;
 use crate::number::ends;
 use crate::report::Report;
