@@ -114,7 +114,10 @@ fn skeleton(page: &str) -> Vec<String> {
                 None => tag.push(c),
             }
         }
-        tags.push(tag);
+        // How many lines a title takes depends on the widths of its letters.
+        if !tag.starts_with("<text ") && tag != "</text" {
+            tags.push(tag);
+        }
         rest = rest.split_off(at + length);
     }
     tags

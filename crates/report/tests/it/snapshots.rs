@@ -250,7 +250,7 @@ fn a_run_beside_published_figures() {
     insta::assert_snapshot!("published_md", said(&page, "md"));
     insta::assert_snapshot!("published_json", said(&page, "json"));
     let error = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "durable").unwrap_err().to_string();
-    assert_eq!(error, "published:old-I has no metric `durable`; it has elapsed, cpu_utilization");
+    assert!(error.contains("`durable`") && error.contains("elapsed, cpu_utilization"), "{error}");
 }
 
 #[test]
