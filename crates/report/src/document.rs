@@ -289,7 +289,10 @@ mod tests {
         }
         let last = document.answer_last();
         assert_eq!(last.parts[0], Part::Heading(1, "title".into()));
-        assert_eq!((&last.parts[2], &last.parts[4]), (&Part::Text("data".into()), &Part::Text("answer".into())));
+        assert_eq!(
+            (&last.parts[2], &last.parts[4]),
+            (&Part::Text("data".into()), &Part::Text("answer".into()))
+        );
     }
 
     #[test]

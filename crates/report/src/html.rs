@@ -60,7 +60,10 @@ pub fn page(report: &Report) -> Result<String, Error> {
     let samples = data::block(report);
     let from = format!("fsarena {} from run {}", record.version, record.id);
     let plan = Some(STANDARD.encode(&report.plan));
-    render(&document(report, Detail::Charts), Extras { from, plan, data: samples.json.into(), samples: samples.words })
+    render(
+        &document(report, Detail::Charts),
+        Extras { from, plan, data: samples.json.into(), samples: samples.words },
+    )
 }
 
 /// The page of any other document.

@@ -1,8 +1,8 @@
 //! A run, analysed and ready to be exported.
 
 use crate::commands::Commands;
-use crate::error::Error;
 use crate::document::terminal::Screen;
+use crate::error::Error;
 use crate::ranking::{Ranking, check_weights};
 use crate::sections::answer::sentences;
 use crate::sections::pair::{self, Row};
@@ -89,7 +89,9 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     };
     let mut claims = judge_all(&record, &record.plan.claims);
     let further = judge_all(&record, &asked.claims);
-    if let Some((judged, missing)) = further.iter().find_map(|judged| Some((judged, judged.missing.as_ref()?))) {
+    if let Some((judged, missing)) =
+        further.iter().find_map(|judged| Some((judged, judged.missing.as_ref()?)))
+    {
         return Err(Error::Claim { claim: judged.claim.text.clone(), missing: missing.clone() });
     }
     claims.extend(further);

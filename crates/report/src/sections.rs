@@ -21,8 +21,8 @@ pub mod totals;
 
 use crate::document::{Chapter, Document, Part};
 use crate::report::Report;
-use fsarena_stats::simulate::parallel;
 use fsarena_core::cell::TaskInfo;
+use fsarena_stats::simulate::parallel;
 
 /// A section of a report.
 pub struct Section {

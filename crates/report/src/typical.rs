@@ -1,9 +1,9 @@
 //! The typical value of a variant, in its unit and with its interval.
 
-use crate::sections::tasks::absolute;
 use crate::document::Cell;
 use crate::number::ends;
 use crate::report::Report;
+use crate::sections::tasks::absolute;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;

@@ -3,10 +3,10 @@
 mod words;
 
 use super::{Kind, Seen};
+use crate::matrix;
 use crate::number::three;
 use crate::plot::colour::{Colour, theme};
 use crate::plot::{Axis, Chart, Form, Mark, Panel};
-use crate::matrix;
 use crate::sections::label;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;

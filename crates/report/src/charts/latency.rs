@@ -1,8 +1,8 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
 use super::{Kind, Seen, not_drawn, typical};
-use crate::plot::{Axis, Chart, Mark, Panel, Shape};
 use crate::matrix;
+use crate::plot::{Axis, Chart, Mark, Panel, Shape};
 use crate::sections::label;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;

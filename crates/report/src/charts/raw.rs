@@ -2,10 +2,10 @@
 
 use super::bars::{MOST, REACH};
 use super::{Kind, Seen, listed, not_drawn, tasks, typical};
+use crate::matrix;
 use crate::number::{plural, with_unit};
 use crate::plot::colour::theme;
 use crate::plot::{Axis, Chart, Form, Mark, Panel};
-use crate::matrix;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::median;

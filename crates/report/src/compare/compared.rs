@@ -32,7 +32,8 @@ impl Compared {
         if !self.facts.is_empty() {
             document.parts.push(Part::Facts(self.facts.clone()));
         }
-        let chart = Document { parts: self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect() };
+        let chart =
+            Document { parts: self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect() };
         let chapters = [
             (Chapter::Answer, &self.answer),
             (Chapter::Charts, &chart),

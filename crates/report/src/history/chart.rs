@@ -129,11 +129,11 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 
 #[cfg(test)]
 mod tests {
-    use crate::document::Part;
-    use crate::plot::Chart;
-    use crate::page::Page;
     use super::super::tests::{TASK, asked, points};
     use super::super::{Asked, history};
+    use crate::document::Part;
+    use crate::page::Page;
+    use crate::plot::Chart;
     use crate::plot::colour::{VERMILLION, theme};
     use crate::plot::{Mark, Shape, svg};
 

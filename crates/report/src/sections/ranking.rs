@@ -18,7 +18,8 @@ pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let asked_for = detail >= Detail::Full || !report.weights.is_empty();
-    let Some(ranking) = report.ranking().filter(|ranking| asked_for && is_worth_a_word(report, ranking)) else {
+    let Some(ranking) = report.ranking().filter(|ranking| asked_for && is_worth_a_word(report, ranking))
+    else {
         return document;
     };
     document.heading(3, format!("Ranking, by {}", ranking.metric));

@@ -1,8 +1,8 @@
 //! Whether what was asked of the filesystem reached the device: cache, device or mixed, task by task.
 
 use super::{Detail, Section, label};
-use crate::matrix;
 use crate::document::{Chapter, Document};
+use crate::matrix;
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::metric::Reach;

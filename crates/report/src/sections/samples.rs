@@ -13,7 +13,9 @@ fn parts(report: &Report, detail: Detail) -> Document {
     if detail >= Detail::Full {
         let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
         document.heading(3, "Samples");
-        document.parts.push(Part::Samples(format!("{count}; `fsarena report {id} --format csv` prints them all.")));
+        document
+            .parts
+            .push(Part::Samples(format!("{count}; `fsarena report {id} --format csv` prints them all.")));
     }
     document
 }

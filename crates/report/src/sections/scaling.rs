@@ -1,8 +1,8 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
 use super::{Detail, Section};
-use crate::document::{Chapter, Document};
 use crate::document::source::{self, Source};
+use crate::document::{Chapter, Document};
 use crate::report::Report;
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, overview, words};

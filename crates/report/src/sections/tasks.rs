@@ -1,11 +1,11 @@
 //! The tables of tasks: each variant's ratio to the best, its interval and letters.
 
 use super::{Detail, Section, label};
-use crate::{matrix, typical};
 use crate::document::source::Source;
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::{self, plural, three, with_unit};
 use crate::report::Report;
+use crate::{matrix, typical};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;

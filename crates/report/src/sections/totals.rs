@@ -2,10 +2,10 @@
 
 use super::tasks::header;
 use super::{Detail, Section};
-use crate::typical;
 use crate::document::source::Source;
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::report::Report;
+use crate::typical;
 use fsarena_core::metric::{Lookup, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;

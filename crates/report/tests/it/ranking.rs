@@ -82,7 +82,9 @@ fn weights_decide_and_are_checked() {
     assert!(error("untar", -1.0).contains("a number from 0 to"));
     assert!(error("untar", f64::NAN).contains("a number from 0 to"));
     let nothing = ["touch", "untar", "rm-tree"].map(|name| (name.to_string(), 0.0));
-    assert!(check_weights(&record, &nothing).unwrap_err().to_string().contains("every task has the weight 0"));
+    assert!(
+        check_weights(&record, &nothing).unwrap_err().to_string().contains("every task has the weight 0")
+    );
 }
 
 #[test]

@@ -91,7 +91,8 @@ fn make(shared: &Arc<Shared>, runs: &[Found], published: Option<&Published>, met
     let mut known: Vec<String> = sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
     let published = published.map(|set| format!("{PUBLISHED}{}", set.name()));
     known.retain(|name| published.as_ref() != Some(name));
-    let Fragment { title, html } = html::body(&compared.page().document).map_err(|error| error.to_string())?;
+    let Fragment { title, html } =
+        html::body(&compared.page().document).map_err(|error| error.to_string())?;
     templates::render(&templates::Compare {
         title,
         runs: runs.iter().map(|found| found.id.clone()).collect(),
