@@ -2,8 +2,8 @@
 //! the run does not carry: where it has no data it makes no chart.
 
 use crate::number::plural;
-use crate::plot::colour::{Colour, of_variants, shades};
-use crate::plot::{Chart, Dash, Key, Shape, Sign};
+use fsarena_charts::colour::{Colour, of_variants, shades};
+use fsarena_charts::{Chart, Dash, Key, Shape, Sign};
 use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;

@@ -4,7 +4,7 @@ pub mod markdown;
 pub mod source;
 pub mod terminal;
 
-use crate::plot::Chart;
+use fsarena_charts::Chart;
 use source::Source;
 
 /// A report for people.
@@ -261,7 +261,7 @@ mod tests {
     fn chart() -> Chart {
         let (id, title, about) = ("c".into(), "C".into(), "c".into());
         let (panels, legend) = (vec![], vec![]);
-        Chart { id, title, about, form: crate::plot::Form::Only, panels, columns: 1, legend }
+        Chart { id, title, about, form: fsarena_charts::Form::Only, panels, columns: 1, legend }
     }
 
     #[test]

@@ -124,8 +124,8 @@ pub enum Error {
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::series::Error),
     /// A chart could not be drawn.
-    #[error("a chart could not be drawn: {0}")]
-    Chart(String),
+    #[error(transparent)]
+    Chart(#[from] fsarena_charts::Error),
     /// A flame graph could not be drawn.
     #[error("a flame graph could not be drawn: {0}")]
     Flame(String),

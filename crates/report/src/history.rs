@@ -11,8 +11,8 @@ use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::number::{interval, three, with_unit};
 use crate::page::Page;
-use crate::plot::Shape;
-use crate::plot::colour::{Colour, of_variants};
+use fsarena_charts::Shape;
+use fsarena_charts::colour::{Colour, of_variants};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::composites;
 use fsarena_stats::change::{Change, changes};
@@ -239,7 +239,7 @@ pub(crate) mod tests {
             }),
             median: 2.0,
             typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
-            look: (crate::plot::colour::VERMILLION, Shape::Square),
+            look: (fsarena_charts::colour::VERMILLION, Shape::Square),
             rounds: 9,
         };
         ratios.iter().enumerate().map(point).collect()

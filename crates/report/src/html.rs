@@ -9,7 +9,7 @@ mod policy;
 
 use crate::document::{Document, Part, Table};
 use crate::error::Error;
-use crate::plot::{Form, svg};
+use fsarena_charts::{Form, svg};
 use crate::report::Report;
 use crate::safe;
 use crate::sections::{Detail, document};
@@ -249,7 +249,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::Colour;
+    use fsarena_charts::Colour;
 
     /// A colour of the style sheet, on a light page and on a dark one.
     fn colours(name: &str) -> [Colour; 2] {

@@ -19,15 +19,14 @@ pub mod html;
 pub mod import;
 pub mod live;
 mod matrix;
-pub mod number;
 pub mod page;
 mod paired;
-pub mod plot;
 pub mod published;
 pub mod ranking;
 pub mod report;
-pub mod safe;
 mod sampled;
 pub mod scaling;
 mod sections;
 mod typical;
+
+pub use fsarena_core::{number, safe};

@@ -2,9 +2,9 @@
 
 use super::{Kind, Seen, typical};
 use crate::number::Scale;
-use crate::plot::axis::trimmed;
-use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::axis::trimmed;
+use fsarena_charts::colour::{Colour, theme};
+use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use crate::scaling::curves::Curves;
 use crate::scaling::words;
 use fsarena_core::record::MetricInfo;

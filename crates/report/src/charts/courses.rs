@@ -3,8 +3,8 @@
 use super::latency::{chosen, place};
 use super::{Kind, Seen, not_drawn};
 use crate::course::{Course, courses, left_out};
-use crate::plot::colour::theme;
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::colour::theme;
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use crate::sections::label;
 use fsarena_core::sample::Unit;
 

@@ -3,8 +3,8 @@
 
 use super::{Kind, Seen, not_drawn, typical};
 use crate::number::with_unit;
-use crate::plot::colour::{Colour, theme};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Sign};
+use fsarena_charts::colour::{Colour, theme};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign};
 use crate::sections::totals::{self, Total};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;

@@ -3,8 +3,8 @@
 use super::{Kind, Seen, typical};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
-use crate::plot::colour::Colour;
-use crate::plot::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::colour::Colour;
+use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{At, Matrix};

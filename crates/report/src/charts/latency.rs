@@ -2,7 +2,7 @@
 
 use super::{Kind, Seen, not_drawn, typical};
 use crate::matrix;
-use crate::plot::{Axis, Chart, Mark, Panel, Shape};
+use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use crate::sections::label;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;

@@ -3,9 +3,9 @@
 use super::{Kind, Seen, not_drawn};
 use crate::number::plural;
 use crate::paired::{self, Paired};
-use crate::plot::axis::trimmed;
-use crate::plot::colour::{PURPLE, theme};
-use crate::plot::{Axis, Chart, Dash, Mark, Panel};
+use fsarena_charts::axis::trimmed;
+use fsarena_charts::colour::{PURPLE, theme};
+use fsarena_charts::{Axis, Chart, Dash, Mark, Panel};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 

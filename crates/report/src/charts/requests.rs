@@ -3,8 +3,8 @@
 use super::bars::REACH;
 use super::{Kind, Seen, not_drawn};
 use crate::number::{three, with_unit};
-use crate::plot::colour::theme;
-use crate::plot::{Axis, Chart, Mark, Panel, Shape};
+use fsarena_charts::colour::theme;
+use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::metric;
 use fsarena_core::sample::Unit;
 use fsarena_stats::cost::Windows;

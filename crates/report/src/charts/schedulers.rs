@@ -3,7 +3,7 @@
 
 use super::bars::{bar, limit};
 use super::{Kind, Seen, not_drawn};
-use crate::plot::{Axis, Chart, Panel};
+use fsarena_charts::{Axis, Chart, Panel};
 use crate::sections::label;
 use crate::sections::normalised::Crossed;
 use fsarena_core::record::MetricInfo;

@@ -2,8 +2,8 @@
 
 use super::{Kind, Seen};
 use crate::number::{three, with_unit};
-use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
+use fsarena_charts::colour::{Colour, theme};
+use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;
 use std::collections::BTreeMap;
 

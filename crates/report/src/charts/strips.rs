@@ -2,8 +2,8 @@
 
 use super::{Kind, Seen, not_drawn};
 use crate::paired::{self, Paired};
-use crate::plot::colour::{PURPLE, theme};
-use crate::plot::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::colour::{PURPLE, theme};
+use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 

@@ -3,8 +3,8 @@
 use super::{Kind, Seen, not_drawn, over_all};
 use crate::number::ordinal;
 use crate::number::with_unit;
-use crate::plot::colour::{ORANGE, theme};
-use crate::plot::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::colour::{ORANGE, theme};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;

@@ -2,7 +2,7 @@
 
 use crate::document::{Chapter, Document, Part};
 use crate::page::Page;
-use crate::plot::Chart;
+use fsarena_charts::Chart;
 use serde_json::Value;
 
 /// A comparison for people and for programs.

@@ -2,9 +2,9 @@
 
 use super::answer::{Class, Figure};
 use crate::number::plural;
-use crate::plot::axis::trimmed;
-use crate::plot::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
-use crate::plot::{Anchor, Axis, Chart, Colour, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::axis::trimmed;
+use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Dash, Key, Mark, Panel, Shape, Sign};
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;

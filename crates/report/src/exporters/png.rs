@@ -3,7 +3,7 @@
 use super::svg::write_charts;
 use crate::error::Error;
 use crate::exporter::{Exporter, Output};
-use crate::plot::png;
+use fsarena_charts::png;
 use crate::report::Report;
 use std::io::Write;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::charts;
 use crate::error::Error;
 use crate::exporter::{Exporter, Output};
-use crate::plot::{Chart, svg};
+use fsarena_charts::{Chart, svg};
 use crate::report::Report;
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(super) fn write_charts(
     report: &Report,
     folder: &Path,
     extension: &str,
-    file: impl Fn(&Chart) -> Result<Vec<u8>, Error>,
+    file: impl Fn(&Chart) -> Result<Vec<u8>, fsarena_charts::Error>,
 ) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     for chart in charts::all(report) {

@@ -1,8 +1,8 @@
 //! The picture of a history: one point a run, the levels between changes, and the changes.
 
 use super::{Asked, Point, words};
-use crate::plot::colour::theme;
-use crate::plot::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
+use fsarena_charts::colour::theme;
+use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
 use fsarena_stats::change::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
@@ -133,9 +133,9 @@ mod tests {
     use super::super::{Asked, history};
     use crate::document::Part;
     use crate::page::Page;
-    use crate::plot::Chart;
-    use crate::plot::colour::{VERMILLION, theme};
-    use crate::plot::{Mark, Shape, svg};
+    use fsarena_charts::Chart;
+    use fsarena_charts::colour::{VERMILLION, theme};
+    use fsarena_charts::{Mark, Shape, svg};
 
     fn chart_of(page: Page) -> Chart {
         let chart = |part| match part {

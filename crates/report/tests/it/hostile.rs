@@ -7,7 +7,7 @@ use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
 use fsarena_core::plan::stage::Stage;
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::setting::Value;
-use fsarena_report::plot::svg;
+use fsarena_charts::svg;
 use fsarena_report::report::Report;
 use fsarena_report::{charts, exporters};
 use proptest::prelude::*;

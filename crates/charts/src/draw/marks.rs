@@ -1,10 +1,10 @@
 //! The marks of a panel.
 
 use super::{FINE, Plot, SMALL, broken, font, one, px, rgb, style, width_of};
-use crate::error::Error;
-use crate::plot::colour::{Colour, theme};
-use crate::plot::{Anchor, Mark, Panel, Shape};
-use crate::safe;
+use crate::Error;
+use crate::colour::{Colour, theme};
+use crate::{Anchor, Mark, Panel, Shape};
+use fsarena_core::safe;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

@@ -3,8 +3,8 @@
 use super::Chart;
 use super::colour::{Colour, theme};
 use super::draw::{FINE, draw};
-use crate::error::Error;
-use crate::safe;
+use crate::Error;
+use fsarena_core::safe;
 
 /// What the renderer says of every element although it is so anyway. Text cannot look like this: its quotes are
 /// escaped.
@@ -34,7 +34,7 @@ pub fn file(chart: &Chart) -> Result<String, Error> {
 ///
 /// # Errors
 /// Where the renderer refuses.
-pub(super) fn plain(chart: &Chart) -> Result<String, Error> {
+pub(crate) fn plain(chart: &Chart) -> Result<String, Error> {
     element(chart, &chart.about, &paper(), MARGIN)
 }
 
@@ -110,8 +110,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::colour::BLUE;
-    use crate::plot::{Axis, Key, Mark, Panel, Sign};
+    use crate::colour::BLUE;
+    use crate::{Axis, Key, Mark, Panel, Sign};
 
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];

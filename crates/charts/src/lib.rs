@@ -1,7 +1,7 @@
 //! What a chart is: panels of marks between two axes.
 //!
-//! The kinds of charts ([`crate::charts`]) say what is to be seen, as plain data; `draw` draws all of them, with
-//! `plotters`. [`svg`] makes a document of that, and [`png`] paints the same document.
+//! Whoever shows something says what is to be seen, as plain data; `draw` draws all of it, with `plotters`. [`svg`] makes a
+//! document of that, and [`png`] paints the same document.
 
 pub mod axis;
 pub mod colour;
@@ -11,6 +11,14 @@ pub mod svg;
 
 pub use axis::Axis;
 pub use colour::Colour;
+
+/// A chart that could not be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The renderer refused.
+    #[error("a chart could not be drawn: {0}")]
+    Chart(String),
+}
 
 /// A chart: one picture.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Axes: where ticks stand, and what they say.
 
-use crate::number::{Scale, three};
+use fsarena_core::number::{Scale, three};
 use fsarena_core::sample::Unit;
 
 /// An axis. Its coordinates are those of the data; a logarithmic one maps them itself.

@@ -5,8 +5,8 @@ mod marks;
 
 use super::colour::{Colour, theme};
 use super::{Axis, Chart, Dash, Mark, Panel};
-use crate::error::Error;
-use crate::safe;
+use crate::Error;
+use fsarena_core::safe;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::element::{Drawable, PointCollection};

@@ -1,10 +1,10 @@
 //! The keys of a chart: what its colours and shapes stand for.
 
 use super::{Area, LEGEND_ROW, WIDTH, WORDS, broken, font, marks, px, rgb, said, style, width_of};
-use crate::error::Error;
-use crate::plot::colour::{Colour, theme};
-use crate::plot::{Key, Shape, Sign};
-use crate::safe;
+use crate::Error;
+use crate::colour::{Colour, theme};
+use crate::{Key, Shape, Sign};
+use fsarena_core::safe;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

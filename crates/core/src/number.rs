@@ -1,6 +1,6 @@
 //! Numbers for people: three significant digits, and always the unit.
 
-use fsarena_core::sample::Unit;
+use crate::sample::Unit;
 
 /// The sign of numbers below zero; a hyphen is none.
 const MINUS: &str = "−";

@@ -1,14 +1,14 @@
 //! A chart as PNG, painted from its SVG by resvg, with a font that fsarena brings along: a server may have none.
 
 use super::{Chart, svg};
-use crate::error::Error;
+use crate::Error;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 use std::sync::{Arc, LazyLock};
 
 /// DejaVu Sans: Latin, Greek, and signs of mathematics.
-const REGULAR: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-subset.ttf");
-const BOLD: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-Bold-subset.ttf");
+const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf");
+const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// Pixels for each CSS pixel.
 const SCALE: f32 = 2.0;
