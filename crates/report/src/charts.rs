@@ -2,9 +2,9 @@
 //! the run does not carry: where it has no data it makes no chart.
 
 use crate::number::plural;
+use crate::report::Report;
 use fsarena_charts::colour::{Colour, of_variants, shades};
 use fsarena_charts::{Chart, Dash, Key, Shape, Sign};
-use crate::report::Report;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::grid::Grid;

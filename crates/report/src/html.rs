@@ -9,13 +9,13 @@ mod policy;
 
 use crate::document::{Document, Part, Table};
 use crate::error::Error;
-use fsarena_charts::{Form, svg};
 use crate::report::Report;
 use crate::safe;
 use crate::sections::{Detail, document};
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fsarena_charts::{Form, svg};
 use fsarena_stats::verdict::Outcome;
 use std::borrow::Cow;
 

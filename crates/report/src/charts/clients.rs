@@ -2,11 +2,11 @@
 
 use super::{Kind, Seen, typical};
 use crate::number::Scale;
+use crate::scaling::curves::Curves;
+use crate::scaling::words;
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
-use crate::scaling::curves::Curves;
-use crate::scaling::words;
 use fsarena_core::record::MetricInfo;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::scaling::Scaling;

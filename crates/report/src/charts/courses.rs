@@ -3,9 +3,9 @@
 use super::latency::{chosen, place};
 use super::{Kind, Seen, not_drawn};
 use crate::course::{Course, courses, left_out};
+use crate::sections::label;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
-use crate::sections::label;
 use fsarena_core::sample::Unit;
 
 /// The course of loads.

@@ -3,9 +3,9 @@
 
 use super::{Kind, Seen, not_drawn, typical};
 use crate::number::with_unit;
+use crate::sections::totals::{self, Total};
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign};
-use crate::sections::totals::{self, Total};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;

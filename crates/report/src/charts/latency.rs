@@ -2,8 +2,8 @@
 
 use super::{Kind, Seen, not_drawn, typical};
 use crate::matrix;
-use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use crate::sections::label;
+use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;

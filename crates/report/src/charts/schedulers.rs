@@ -3,9 +3,9 @@
 
 use super::bars::{bar, limit};
 use super::{Kind, Seen, not_drawn};
-use fsarena_charts::{Axis, Chart, Panel};
 use crate::sections::label;
 use crate::sections::normalised::Crossed;
+use fsarena_charts::{Axis, Chart, Panel};
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, compare};

@@ -3,8 +3,8 @@
 use super::svg::write_charts;
 use crate::error::Error;
 use crate::exporter::{Exporter, Output};
-use fsarena_charts::png;
 use crate::report::Report;
+use fsarena_charts::png;
 use std::io::Write;
 use std::path::Path;
 

@@ -3,8 +3,8 @@
 use crate::charts;
 use crate::error::Error;
 use crate::exporter::{Exporter, Output};
-use fsarena_charts::{Chart, svg};
 use crate::report::Report;
+use fsarena_charts::{Chart, svg};
 use std::io::Write;
 use std::path::Path;
 

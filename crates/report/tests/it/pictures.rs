@@ -1,9 +1,9 @@
 //! What pictures show and what they say that they leave out.
 
 use crate::fixture;
+use fsarena_charts::{Chart, Mark, Sign};
 use fsarena_core::record::RunRecord;
 use fsarena_report::charts;
-use fsarena_charts::{Chart, Mark, Sign};
 use std::collections::BTreeMap;
 
 fn all(record: RunRecord) -> Vec<Chart> {
