@@ -1,8 +1,7 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, agent, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show,
-    watch,
+    ab, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show, watch,
 };
 use crate::failure::{Outcome, printing};
 use clap::{Parser, Subcommand};
@@ -60,8 +59,6 @@ enum Command {
     /// The exit codes that scripts rely on
     #[command(name = "exit-codes", long_about = EXIT_CODES)]
     ExitCodes,
-    #[command(hide = true)]
-    Agent(agent::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -94,7 +91,6 @@ impl Cli {
             Command::Watch(args) => watch::run(*args),
             Command::Doctor(args) => doctor::run(args),
             Command::Recover(args) => recover::run(args),
-            Command::Agent(args) => agent::run(args),
             Command::ExitCodes => {
                 writeln!(std::io::stdout(), "{EXIT_CODES}").map_err(printing)?;
                 Ok(ExitCode::Done)

@@ -1,7 +1,6 @@
 //! One file a command.
 
 pub mod ab;
-pub mod agent;
 pub mod analyse;
 pub mod compare;
 pub mod doctor;

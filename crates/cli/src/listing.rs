@@ -42,3 +42,8 @@ pub fn print<R: Row>(rows: &[R], format: ListFormat) -> Result<(), Failure> {
     };
     written.map_err(printing)
 }
+
+/// Prints text as it is.
+pub fn text(text: &str) -> Result<(), Failure> {
+    std::io::stdout().lock().write_all(text.as_bytes()).map_err(printing)
+}

@@ -6,9 +6,8 @@ mod failure;
 mod flags;
 mod listing;
 mod progress;
-mod room;
+mod running;
 mod terminal;
-mod vocabulary;
 
 use clap::Parser;
 use fsarena_core::exit::ExitCode;
@@ -16,9 +15,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 fn main() -> std::process::ExitCode {
-    if fsarena_run::inside::is_here() {
-        fsarena_run::inside::main();
-    }
+    fsarena_run::take_over();
     look_in_sbin();
     let result = args::Cli::parse().run();
     let signal = fsarena_sys::cancel::requested();

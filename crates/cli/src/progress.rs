@@ -6,10 +6,10 @@ pub mod screen;
 mod ticker;
 
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Standing};
-use fsarena_core::plan::Plan;
 use fsarena_report::live::{Intervals, left, sparkline};
 use fsarena_report::safe;
-use fsarena_run::work;
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Beginning, Consumer, work};
 use live::Live;
 use std::collections::HashMap;
 use std::io::Write;
@@ -73,12 +73,6 @@ impl Progress {
         }
     }
 
-    /// The same for a run of this plan: by what its variants compare, and whether anybody knows how many rounds it will take.
-    pub fn of(self, plan: &Plan) -> Progress {
-        let intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
-        Progress { open_ended: plan.stop.open_ended(), intervals, ..self }
-    }
-
     /// Says something that stays on the screen.
     pub fn say(&self, line: &str) {
         let line = safe::line(line);
@@ -113,7 +107,7 @@ impl Progress {
             Event::Cell { what: CellEvent::Note(note), .. } => self.note(note),
             Event::Note(note) => self.note(note),
             Event::CellFinished { outcome: Outcome::Done, .. } => self.intervals.cell_done(self.round, true),
-            Event::CellFinished { cell, outcome: Outcome::Failed { why } } => {
+            Event::CellFinished { cell, outcome: Outcome::Failed { why, .. } } => {
                 self.intervals.cell_done(self.round, false);
                 let variant = self.variants.get(&cell.0).cloned().unwrap_or_default();
                 self.say(&format!("  {variant} FAILED: {why}"));
@@ -227,4 +221,25 @@ impl Progress {
 fn seconds(time: Duration) -> String {
     let whole = time.as_secs();
     if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
+}
+
+impl Consumer for Progress {
+    fn say(&mut self, line: &str) {
+        Progress::say(self, line);
+    }
+
+    fn begin(&mut self, Beginning { plan, check, run, .. }: &Beginning) {
+        self.open_ended = plan.stop.open_ended();
+        self.intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
+        let question = Some(&plan.question).filter(|question| !question.is_empty());
+        let question = question.map_or(String::new(), |question| format!(": {question}"));
+        Progress::say(self, &format!("{}{question}", plan.title));
+        let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        Progress::say(self, &format!("{place}{}", check.describe()));
+    }
+
+    fn take(&mut self, event: &Event) -> Result<(), Fatal> {
+        self.show(event);
+        Ok(())
+    }
 }

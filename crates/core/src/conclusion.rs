@@ -3,7 +3,7 @@
 
 use crate::claim::{Claim, ClaimError};
 use crate::plan::error::PlanError;
-use crate::plan::file::{ConclusionFile, PlanFile};
+use crate::plan::file::{ConclusionFile, PlanFile, Written};
 use crate::plan::resolve::percentage;
 use crate::study::Study;
 use std::ops::Range;
@@ -60,7 +60,7 @@ pub struct Trust {
 /// # Errors
 /// A fault in the plan that ships with fsarena.
 pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
-    let (file, text) = PlanFile::parse(study.name, study.plan.as_bytes())?;
+    let Written { file, text, .. } = PlanFile::parse(study.name, study.plan.as_bytes())?;
     let tolerance = file.published.tolerance.as_deref().map_or(Some(0.0), percentage);
     let fault = || PlanError::flag(study.name, "the tolerance of published figures is a percentage");
     let trust = Trust {

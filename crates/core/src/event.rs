@@ -1,6 +1,7 @@
 //! Events: all that an executor and the runner say. Display, store and reports only consume them.
 
 use crate::cell::{Cell, CellId};
+use crate::exit::ExitCode;
 use crate::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,63 @@ pub enum Outcome {
     Failed {
         /// What failed, and what it said.
         why: String,
+        /// What is behind it; runs of older versions do not say.
+        #[serde(default)]
+        cause: Cause,
     },
     /// A signal ended it.
     Interrupted,
+}
+
+/// What is behind a failed cell. It decides the exit code of a run in which every variant failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The filesystem under test, or a command of the work, failed at the work.
+    #[default]
+    Work,
+    /// The variant asks for what cannot be done.
+    Usage,
+    /// Going on could have destroyed something.
+    Refused,
+    /// A program, a kernel feature, room or memory is missing.
+    Missing,
+    /// A process of fsarena ended without an answer: a bug.
+    Internal,
+}
+
+impl Cause {
+    /// The cause of an error that a cell met. What is no more than a failure belongs to the work.
+    pub fn of(code: ExitCode) -> Cause {
+        match code {
+            ExitCode::Usage => Cause::Usage,
+            ExitCode::Refused => Cause::Refused,
+            ExitCode::Missing => Cause::Missing,
+            _ => Cause::Work,
+        }
+    }
+
+    /// The exit code where nothing could be measured for this cause.
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            Cause::Work => ExitCode::Inconclusive,
+            Cause::Usage => ExitCode::Usage,
+            Cause::Refused => ExitCode::Refused,
+            Cause::Missing => ExitCode::Missing,
+            Cause::Internal => ExitCode::Internal,
+        }
+    }
+}
+
+/// When and why a variant left a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// The round, from 0.
+    pub round: u32,
+    /// What failed, and what it said.
+    pub why: String,
+    /// What is behind it.
+    pub cause: Cause,
 }
 
 /// What a note is about.

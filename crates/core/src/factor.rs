@@ -63,6 +63,9 @@ pub const CLIENTS: &str = "clients";
 pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
 pub const KERNEL: &str = "kernel";
+/// What a level begins with that is a setting of the workload: `set.files`. The self-test gives its variants different
+/// work by it; plan files have no such factor.
+pub const SETTING: &str = "set.";
 
 /// Every factor, in the order in which variant names spell their levels.
 pub const FACTORS: &[FactorDef] = &[

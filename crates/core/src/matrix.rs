@@ -1,9 +1,10 @@
 //! From a plan to its variants and cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
-use crate::factor::{FACTORS, clients};
+use crate::factor::{FACTORS, SETTING, clients};
 use crate::plan::Plan;
 use crate::schedule::mix;
+use crate::setting::Value;
 
 /// The variants of a plan: those it names, or every combination of its factors' levels.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
@@ -63,9 +64,15 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
     cells
 }
 
-/// What a variant does of a workload: with as many clients as the variant has, where it says so.
+/// What a variant does of a workload: with as many clients and the settings that the variant has, where it says so.
 pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
+    for (id, level) in &variant.levels {
+        if let Some(setting) = id.strip_prefix(SETTING) {
+            let value = level.parse().map_or_else(|_| Value::Text(level.clone()), Value::Int);
+            workload.settings.0.insert(setting.into(), value);
+        }
+    }
     if let Ok(Some(clients)) = clients::parse(variant.level(crate::factor::CLIENTS)) {
         clients::set(&mut workload.settings, clients);
     }

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn every_study_parses_and_bears_the_name_of_its_folder() {
         for study in STUDIES {
-            let (plan, _) = PlanFile::parse(study.name, study.plan.as_bytes()).unwrap();
+            let plan = PlanFile::parse(study.name, study.plan.as_bytes()).unwrap().file;
             assert_eq!(plan.name.get_ref(), study.name);
         }
     }

@@ -51,7 +51,7 @@ fn words() -> Vocabulary {
 
 fn read(text: &str, over: &Overrides) -> Result<Plan, String> {
     let parsed = PlanFile::parse("plan.toml", text.as_bytes()).map_err(|e| e.to_string())?;
-    resolve("plan.toml", &parsed, over, &words()).map_err(|e| e.to_string())
+    resolve(&parsed, over, &words()).map_err(|e| e.to_string())
 }
 
 const GOOD: &str = "name = \"mine\"\n[[workload]]\nuse = \"coreutils\"\n";

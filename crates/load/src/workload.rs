@@ -2,7 +2,7 @@
 
 use crate::demands::Demands;
 use crate::task::{Error, Task};
-use fsarena_core::cell::{TaskInfo, WorkloadPlan};
+use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
@@ -72,6 +72,9 @@ pub trait Workload: Sync {
 
     /// The tasks in their order, without doing anything: for progress and for reports.
     fn outline(&self, job: &Job) -> Vec<TaskInfo>;
+
+    /// Takes the number of clients from the name of a task: where variants differ in it, they share the task.
+    fn forget_clients(&self, _task: &mut TaskId) {}
 
     /// What must be known of the work before a run.
     ///

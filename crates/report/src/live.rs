@@ -107,7 +107,7 @@ impl Live {
     fn cell_finished(&mut self, cell: &str, outcome: &Outcome) {
         self.intervals.cell_done(self.round.unwrap_or(0), *outcome == Outcome::Done);
         let variant = self.variants_of_cells.remove(cell).unwrap_or_default();
-        if let Outcome::Failed { why } = outcome {
+        if let Outcome::Failed { why, .. } = outcome {
             self.say(format!("{variant} FAILED: {why}"));
         }
     }

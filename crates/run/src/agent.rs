@@ -1,10 +1,12 @@
 //! The agent: runs one cell in a process of its own, here or in a guest, and says what happened.
 
-use crate::bench::Bench;
-use crate::protocol::{Line, MountRequest, Request};
+use crate::bench::{Bench, Moment};
+use crate::failed::Failed;
+use crate::protocol::{Line, MountRequest, Profiling, Request};
 use crate::target;
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::factor;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_load::task::{Action, Before, Error, Found, Task};
@@ -20,11 +22,21 @@ use std::time::Instant;
 /// How often a second a traced task is asked where it is: a prime, so as not to keep task with anything.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// Reads a request, runs its cell, and writes what happens as JSON lines.
+/// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
+pub fn main() -> ! {
+    let served = serve(std::io::stdin().lock(), std::io::stdout().lock(), |_| ());
+    if let Err(error) = &served {
+        eprintln!("fsarena: agent: {error}");
+    }
+    std::process::exit(i32::from(served.is_err()))
+}
+
+/// Reads a request, runs its cell, and writes what happens as JSON lines. `mark` is called at the moments of each
+/// timed task.
 ///
 /// # Errors
 /// Where the request cannot be read or nobody listens any more.
-pub fn serve(mut input: impl Read, mut output: impl Write) -> std::io::Result<()> {
+pub fn serve(mut input: impl Read, mut output: impl Write, mark: fn(Moment)) -> std::io::Result<()> {
     die_with_parent()?;
     let mut text = String::new();
     input.read_to_string(&mut text)?;
@@ -37,9 +49,9 @@ pub fn serve(mut input: impl Read, mut output: impl Write) -> std::io::Result<()
     };
     let mut unheard = None;
     let mut emit = |event| unheard = unheard.take().or(line(&Line::Event(event)).err());
-    let outcome = match cell(&Kernel::host(), &request, &mut emit) {
+    let outcome = match cell(&Kernel::host(), &request, mark, &mut emit) {
         Ok(()) => Outcome::Done,
-        Err(why) => Outcome::Failed { why },
+        Err(failed) => failed.into(),
     };
     match unheard {
         Some(error) => Err(error),
@@ -53,13 +65,20 @@ fn die_with_parent() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Mount, every task, unmount. The error is for people.
-fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> Result<(), String> {
-    let workload = fsarena_load::workloads::find(&request.cell.workload.name)
-        .ok_or_else(|| format!("this fsarena has no workload {}", request.cell.workload.name))?;
-    let mut bench = Bench::open(kernel, request.device, &request.idle, emit);
+/// Mount, every task, unmount.
+fn cell(
+    kernel: &Kernel,
+    request: &Request,
+    mark: fn(Moment),
+    emit: &mut dyn FnMut(CellEvent),
+) -> Result<(), Failed> {
+    let workload = fsarena_load::workloads::find(&request.cell.workload.name).ok_or_else(|| {
+        Failed::new(Cause::Internal, format!("unknown workload `{}`", request.cell.workload.name))
+    })?;
+    let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
     if let Some(mount) = &request.mount {
-        mount_task(kernel, mount, &mut bench)?;
+        let asked = request.cell.variant.level(factor::MOUNT);
+        mount_task(kernel, mount, &mut bench).map_err(|failed| failed.with_options(asked))?;
     }
     let job = Job {
         settings: request.cell.workload.settings.clone(),
@@ -67,9 +86,15 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
         seed: request.cell.seed,
     };
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
-    let result = make_root(&place)
-        .and_then(|()| workload.steps(&job, &place).map_err(|error| error.to_string()))
-        .and_then(|tasks| tasks.into_iter().try_for_each(|task| one_task(request, task, &mut bench)));
+    let result = make_root(&place).and_then(|()| Ok(workload.steps(&job, &place)?)).and_then(|tasks| {
+        tasks.into_iter().try_for_each(|mut task| {
+            if !request.cell.variant.level(factor::CLIENTS).is_empty() {
+                workload.forget_clients(&mut task.info.id);
+            }
+            let name = task.info.id.to_string();
+            one_task(request, task, &mut bench).map_err(|failed| failed.of(&name))
+        })
+    });
     match &request.mount {
         // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
         Some(mount) => result.and(unmount_task(mount, &mut bench)),
@@ -78,16 +103,15 @@ fn cell(kernel: &Kernel, request: &Request, emit: &mut dyn FnMut(CellEvent)) -> 
 }
 
 /// The directory to work in; a bare device is there already.
-fn make_root(place: &Place) -> Result<(), String> {
+fn make_root(place: &Place) -> Result<(), Failed> {
     if place.is_device() {
         return Ok(());
     }
-    std::fs::create_dir_all(&place.root).map_err(|error| format!("{}: {error}", place.root.display()))
+    std::fs::create_dir_all(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))?;
+    Ok(())
 }
 
-fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), String> {
-    let name = task.info.id.to_string();
-    let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), Failed> {
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {
@@ -96,31 +120,28 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), Stri
                 bench.say(CellEvent::Note(note));
                 return Ok(());
             }
-            done => drop(done.map_err(|error| failed(&error))?),
+            done => drop(done?),
         }
     }
-    before(request, task.before, bench).map_err(|error| failed(&error))?;
-    bench.wait_until_idle(&name);
-    let tracer = start_tracer(request).map_err(|error| failed(&error))?;
+    before(request, task.before, bench)?;
+    bench.wait_until_idle(&task.info.id.to_string());
+    let tracer = request.profiling.map(start_tracer).transpose()?;
     let sync = || sync_all(&[&request.root, &request.other]);
-    bench
-        .measure(&task.info, "timed", |log| perform_all(task.work, log), sync)
-        .map_err(|error| failed(&error))?;
+    bench.measure(&task.info, "timed", |log| perform_all(task.work, log), sync)?;
     if let Some(tracer) = tracer {
-        let profile = serde_json::to_value(tracer.stop()).map_err(|error| failed(&error))?;
+        let profile = serde_json::to_value(tracer.stop())
+            .map_err(|error| Failed::new(Cause::Internal, format!("the profile: {error}")))?;
         bench.say(CellEvent::Profile { task: task.info.id, profile });
     }
     Ok(())
 }
 
-/// Follows this process, its threads and what it starts, or samples the whole machine, where that is asked for.
-fn start_tracer(request: &Request) -> Result<Option<Tracer>, fsarena_trace::Unavailable> {
-    let options = match (request.trace, request.sample_hz) {
-        (true, _) => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
-        (false, Some(hz)) => Options::stacks(Target::WholeMachine, hz),
-        (false, None) => return Ok(None),
-    };
-    Tracer::start(&options).map(Some)
+/// Follows this process, its threads and what it starts, or samples the whole machine.
+fn start_tracer(profiling: Profiling) -> Result<Tracer, fsarena_trace::Unavailable> {
+    Tracer::start(&match profiling {
+        Profiling::Locks => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        Profiling::Stacks { hz } => Options::stacks(Target::WholeMachine, hz),
+    })
 }
 
 fn perform_all(
@@ -135,14 +156,14 @@ fn perform_all(
 }
 
 /// Brings about the state that a task starts from.
-fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), String> {
+fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), Failed> {
     let begun = Instant::now();
     match (state, &request.mount) {
         (Before::Warm, _) => return Ok(()),
         (Before::Remount, Some(mount)) => {
             let mut log = |record| bench.say(CellEvent::Command(record));
-            target::unmount(mount, &mut log).map_err(|error| error.to_string())?;
-            target::mount(mount, &mut log).map_err(|error| error.to_string())?;
+            target::unmount(mount, &mut log)?;
+            target::mount(mount, &mut log)?;
         }
         // A directory cannot be remounted; dropping the caches comes nearest.
         (Before::ColdCache | Before::Remount, _) => target::drop_caches(&[&request.root, &request.other])?,
@@ -151,7 +172,7 @@ fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), Str
     Ok(())
 }
 
-fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
     bench.wait_until_idle("mount");
     let info = lifecycle("mount", "Mount");
     let mut space = Readings::default();
@@ -167,31 +188,26 @@ fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
         }
         Ok::<_, fsarena_sys::Error>(Found { peak_bytes: peak, ..Found::from(space) })
     };
-    bench
-        .measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))
-        .map_err(|error| error.to_string())?;
+    bench.measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))?;
     mount.journal.iter().try_for_each(|journal| uses(journal))?;
-    let options =
-        fsarena_sys::mount::effective_options(kernel, &mount.target).map_err(|error| error.to_string())?;
+    let options = fsarena_sys::mount::effective_options(kernel, &mount.target)?;
     bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).task("mount")));
     Ok(())
 }
 
 /// A filesystem claims the device of its journal. One that was mounted without it is not what the variant stands for.
-fn uses(journal: &Path) -> Result<(), String> {
-    match fsarena_sys::device::is_claimed(journal) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(format!("it was mounted, and does not use its journal on {}", journal.display())),
-        Err(error) => Err(error.to_string()),
+fn uses(journal: &Path) -> Result<(), Failed> {
+    if fsarena_sys::device::is_claimed(journal)? {
+        return Ok(());
     }
+    let why = format!("the filesystem is mounted and does not use its journal on {}", journal.display());
+    Err(Failed::new(Cause::Work, why))
 }
 
-fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), String> {
+fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
     bench.wait_until_idle("unmount");
     let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
-    bench
-        .measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))
-        .map_err(|error| error.to_string())
+    Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
 }
 
 /// A task that every filesystem goes through and no task asks for.

@@ -108,6 +108,11 @@ impl Confine {
             fsarena_sys::Error::Unfit { what: format!("process {pid}").into(), why }
         })
     }
+
+    /// Whether the kernel has killed a process there because the memory of its group was used up.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.groups.iter().any(|group| cgroup::kills(group) > 0)
+    }
 }
 
 impl Conditions {

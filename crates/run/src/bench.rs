@@ -6,7 +6,6 @@ use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_guest::counter::{Mark, mark};
 use fsarena_load::task::Found;
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::Kernel;
@@ -25,6 +24,17 @@ pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
     Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
+/// A moment of a timed task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The work begins.
+    Begin,
+    /// It has returned.
+    Return,
+    /// Its data is on the device. Only work that did not fail gets there.
+    Synced,
+}
+
 /// Measures the tasks of one cell and says what it sees.
 pub struct Bench<'a> {
     kernel: Kernel,
@@ -33,6 +43,8 @@ pub struct Bench<'a> {
     plan: &'a IdlePlan,
     /// How many times in a row the wait has timed out.
     timeouts: u32,
+    /// Called at each moment, for whoever counts from outside.
+    mark: fn(Moment),
     emit: &'a mut dyn FnMut(CellEvent),
 }
 
@@ -42,13 +54,14 @@ impl<'a> Bench<'a> {
         kernel: &Kernel,
         device: Option<(u32, u32)>,
         plan: &'a IdlePlan,
+        mark: fn(Moment),
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
         let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
         for note in notes {
             emit(CellEvent::Note(note));
         }
-        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, emit }
+        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, mark, emit }
     }
 
     /// Says something.
@@ -90,16 +103,16 @@ impl<'a> Bench<'a> {
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         let before = self.session.before();
         let begun = Instant::now();
-        mark(Mark::Begin);
+        (self.mark)(Moment::Begin);
         let done = work(&mut |record| commands.push(record));
-        mark(Mark::Return);
+        (self.mark)(Moment::Return);
         let elapsed = begun.elapsed();
         let at_return = self.session.at_return();
         // The probes' own reading between return and sync is nobody's time.
         let resumed = Instant::now();
         let synced = sync();
         if done.is_ok() {
-            mark(Mark::Durable);
+            (self.mark)(Moment::Synced);
         }
         let durable = elapsed + resumed.elapsed();
         let at_durable = self.session.at_durable();

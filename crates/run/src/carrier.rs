@@ -146,7 +146,7 @@ fn make_dir(journal: &Journal, dir: &Path) -> Result<Option<Armed>, Fatal> {
     if dir.exists() {
         return Ok(None);
     }
-    let armed = journal.variant(Undo::RemoveTree { path: dir.to_path_buf() })?;
+    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
     std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     Ok(Some(armed))
 }

@@ -2,8 +2,11 @@
 
 use crate::axes::Confine;
 use crate::executor::Fatal;
+use crate::failed::Failed;
 use crate::protocol::{Line, Request};
-use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::cell::Variant;
+use fsarena_core::event::{Cause, CellEvent, Outcome};
+use fsarena_core::factor;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::{shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
@@ -33,7 +36,7 @@ pub fn run(
     let mut errors = tempfile::tempfile().map_err(agent)?;
     let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
-    let group = journal.variant(group_of(&child))?;
+    let group = journal.arm(group_of(&child))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let asked = confined.and_then(|()| ask(&mut child, request));
@@ -48,13 +51,25 @@ pub fn run(
     }
     group.undo()?;
     let status = child.wait().map_err(agent)?;
+    let variant = &request.cell.variant;
     match outcome? {
-        Some(outcome) => Ok(outcome),
+        Some(outcome) => Ok(out_of_memory(outcome, variant, confine)),
         None => {
             let said = tail(&mut errors, LAST_BYTES).map_err(agent)?;
             let why = format!("the measuring process ended ({status}): {}", shown(&said));
-            Ok(Outcome::Failed { why })
+            Ok(out_of_memory(Failed::new(Cause::Internal, why).into(), variant, confine))
         }
+    }
+}
+
+/// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.
+fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outcome {
+    match outcome {
+        Outcome::Failed { why, .. } if confine.ran_out_of_memory() => {
+            let level = variant.level(factor::MEMORY);
+            Failed::new(Cause::Missing, format!("{why}; memory={level} is too little for this work")).into()
+        }
+        outcome => outcome,
     }
 }
 
@@ -104,7 +119,9 @@ fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option
             Ok(line) => match serde_json::from_str(&line) {
                 Ok(Line::Event(event)) => emit(event),
                 Ok(Line::End(outcome)) => return Ok(Some(outcome)),
-                Err(error) => return Err(Fatal::Agent(format!("said {line:?}, which is no event: {error}"))),
+                Err(error) => {
+                    return Err(Fatal::Agent(format!("wrote a line that is not an event: {line:?}: {error}")));
+                }
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),

@@ -3,8 +3,8 @@
 use crate::axes::Conditions;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell};
-use crate::other::inputs;
-use crate::protocol::Request;
+use crate::protocol::{Profiling, Request};
+use crate::work::inputs;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -22,7 +22,7 @@ pub struct Directories {
     journal: Journal,
     run_id: String,
     other: PathBuf,
-    trace: bool,
+    profiling: Option<Profiling>,
     made: Armed,
 }
 
@@ -37,6 +37,7 @@ impl Directories {
         variants: &[fsarena_core::cell::Variant],
         journal: &Journal,
         run_dir: &Path,
+        profiling: Option<Profiling>,
         tell: Tell,
     ) -> Result<Directories, Fatal> {
         let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -56,15 +57,9 @@ impl Directories {
             journal: journal.clone(),
             run_id,
             other,
-            trace: false,
+            profiling,
             made,
         })
-    }
-
-    /// The same executor; it traces what each timed task waits for. What is measured meanwhile also measures
-    /// the tracer.
-    pub fn tracing(self) -> Self {
-        Self { trace: true, ..self }
     }
 }
 
@@ -80,8 +75,7 @@ impl Executor for Directories {
             device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
             root,
             other: self.other.clone(),
-            trace: self.trace,
-            sample_hz: None,
+            profiling: self.profiling,
         };
         let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {
@@ -114,7 +108,7 @@ fn make(journal: &Journal, dir: &Path) -> Result<Armed, Fatal> {
             "{dir:?} is there already; remove it if it is left from an earlier run"
         )));
     }
-    let armed = journal.variant(Undo::RemoveTree { path: dir.to_path_buf() })?;
+    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
     std::fs::create_dir(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     Ok(armed)
 }

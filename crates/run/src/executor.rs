@@ -1,8 +1,11 @@
 //! The seam: cell in, samples out.
 
+use crate::failed::Failed;
 use fsarena_core::cell::Cell;
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
+use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::plan::error::PlanError;
+use std::collections::BTreeMap;
 
 /// Says something of the whole run.
 pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
@@ -50,9 +53,37 @@ pub enum Fatal {
     /// The agent could not be started or understood.
     #[error("the measuring process: {0}")]
     Agent(String),
-    /// A consumer of events failed: the store's disk is full, say.
+    /// The plan file has a fault.
+    #[error(transparent)]
+    File(#[from] PlanError),
+    /// So many things that killed runs left could not be undone.
+    #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
+    Recover(usize),
+    /// The run could not be stored, or read where it is resumed.
+    #[error(transparent)]
+    Store(#[from] fsarena_store::Error),
+    /// A consumer of events failed.
     #[error("{0}")]
     Consumer(Box<dyn Exits>),
+    /// A cell of a run that stores nothing failed: there is no use for the rest.
+    #[error("{variant} failed: {}", .failed.why)]
+    Cell {
+        /// Its variant.
+        variant: String,
+        /// Why.
+        failed: Failed,
+    },
+    /// No variant was left to run: when and why each left.
+    #[error("every variant has failed:{}", list(.0))]
+    EveryVariant(BTreeMap<String, Departure>),
+}
+
+/// A line for each variant that left.
+fn list(left: &BTreeMap<String, Departure>) -> String {
+    let line = |(variant, Departure { round, why, .. }): (&String, &Departure)| {
+        format!("\n  {variant} failed in round {}: {why}", round + 1)
+    };
+    left.iter().map(line).collect()
 }
 
 impl Exits for Fatal {
@@ -66,7 +97,17 @@ impl Exits for Fatal {
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) => ExitCode::Internal,
+            Fatal::File(error) => error.exit_code(),
+            Fatal::Recover(_) => ExitCode::Internal,
+            Fatal::Store(error) => error.exit_code(),
             Fatal::Consumer(error) => error.exit_code(),
+            Fatal::Cell { failed, .. } => failed.cause.exit_code(),
+            Fatal::EveryVariant(left) => {
+                // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.
+                let causes = [Cause::Internal, Cause::Refused, Cause::Usage, Cause::Missing];
+                let has = |cause: &Cause| left.values().any(|departure| departure.cause == *cause);
+                causes.into_iter().find(has).unwrap_or_default().exit_code()
+            }
         }
     }
 }

@@ -10,12 +10,14 @@ mod pristine;
 mod readings;
 
 use crate::executor::{Executor, Fatal, Tell, logged};
+use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::Check;
+use crate::protocol::Profiling;
 use crate::work::workload;
 use booted::Booted;
 use fsarena_core::cell::Cell;
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
@@ -64,8 +66,7 @@ pub struct Guests {
     counter: Option<Counter>,
     /// The filesystems of exact guests.
     pristine: Pristine,
-    /// How often a second of the guest it is asked what it runs.
-    sample_hz: Option<u32>,
+    profiling: Option<Profiling>,
     images: Images,
 }
 
@@ -80,6 +81,7 @@ impl Guests {
         check: &Check,
         journal: &Journal,
         run_dir: &Path,
+        profiling: Option<Profiling>,
         tell: Tell,
     ) -> Result<Guests, Fatal> {
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
@@ -103,15 +105,9 @@ impl Guests {
             kept,
             counter,
             pristine: Pristine::new(images.dir(), check.size_bytes, journal),
-            sample_hz: None,
+            profiling,
             images,
         })
-    }
-
-    /// The same, and each timed task says what ran in it: sampled so many times a second of the guest, which is work
-    /// too, so no count of it is worth keeping.
-    pub fn sampling(self, hz: u32) -> Guests {
-        Guests { sample_hz: Some(hz), ..self }
     }
 
     /// mkfs on the image file. It is no task: its time is the host's and no guest's. The error is the variant's own.
@@ -120,21 +116,24 @@ impl Guests {
         cell: &Cell,
         def: &'static FsDef,
         emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Formatted, String> {
+    ) -> Result<Formatted, Failed> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::options(def, &cell.variant).map_err(|error| error.to_string())?;
+        let options = lifecycle::options(def, &cell.variant)?;
+        let asked = cell.variant.level(factor::MKFS);
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self.pristine.of(def, &options, &mut log).map_err(|error| error.to_string())?;
+            let made = self
+                .pristine
+                .of(def, &options, &mut log)
+                .map_err(|error| Failed::from(error).with_options(asked))?;
             (made.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
-            let layout =
-                Layout::of(&self.plan, &cell.variant, self.size_bytes).map_err(|error| error.to_string())?;
-            self.images.clear(&layout).map_err(|error| error.to_string())?;
+            let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
+            self.images.clear(&layout)?;
             let whole = self.images.whole();
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) =
-                pristine::make(&devices, def, &options, &mut log).map_err(|error| error.to_string())?;
+            let (said, features) = pristine::make(&devices, def, &options, &mut log)
+                .map_err(|error| Failed::from(error).with_options(asked))?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
@@ -164,11 +163,12 @@ impl Guests {
     /// The outcome; where the host has no room left for a growing image, a failure says that too.
     fn with_room(&self, outcome: Outcome) -> Outcome {
         match outcome {
-            Outcome::Failed { why }
+            Outcome::Failed { why, .. }
                 if image::free_bytes(self.images.dir()).is_ok_and(|free| free < SCARCE) =>
             {
                 let dir = self.images.dir().display();
-                Outcome::Failed { why: format!("no room is left in {dir}, where the images grow: {why}") }
+                let why = format!("no room is left in {dir}, where the images grow: {why}");
+                Failed::new(Cause::Missing, why).into()
             }
             outcome => outcome,
         }
@@ -195,7 +195,7 @@ impl Executor for Guests {
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-            Err(why) => return Ok(self.with_room(Outcome::Failed { why })),
+            Err(failed) => return Ok(self.with_room(failed.into())),
         };
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);

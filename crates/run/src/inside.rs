@@ -2,12 +2,14 @@
 
 use crate::agent;
 use crate::axes::Conditions;
-use crate::bench;
+use crate::bench::{self, Moment};
+use crate::failed::Failed;
 use crate::protocol::{Guest, Line, MountRequest};
 use fsarena_core::cell::Variant;
-use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Note, NoteKind};
 use fsarena_core::factor;
 use fsarena_fs::{external, filesystems, lifecycle};
+use fsarena_guest::counter::{self, Mark};
 use fsarena_guest::inside::{self, Booted};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
@@ -38,12 +40,15 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
     // What cannot be had is the cell's own failure.
     let conditions = match conditions {
         Ok(conditions) => conditions,
-        Err(error) => return say(&mut voice, &Line::End(Outcome::Failed { why: error.to_string() })),
+        Err(error) => {
+            let failed = Failed::new(Cause::Missing, error.to_string());
+            return say(&mut voice, &Line::End(failed.into()));
+        }
     };
     // They end with the guest: undoing them takes time, and this process is in them.
     std::mem::forget(conditions);
     let text = serde_json::to_vec(&guest.request)?;
-    agent::serve(text.as_slice(), voice)?;
+    agent::serve(text.as_slice(), voice, mark)?;
     // Unmounted as well as the filesystem under test: whoever comes next finds it whole.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
@@ -108,6 +113,15 @@ fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> std::io::R
     let conditions = Conditions::set_up(kernel, &journal, variant, &devices).map_err(other)?;
     conditions.confine.enter(std::process::id() as i32).map_err(other)?;
     Ok(conditions)
+}
+
+/// Marks a moment for the plugin of the emulator that counts instructions.
+fn mark(moment: Moment) {
+    counter::mark(match moment {
+        Moment::Begin => Mark::Begin,
+        Moment::Return => Mark::Return,
+        Moment::Synced => Mark::Durable,
+    });
 }
 
 fn numbers(disk: &Path) -> Option<(u32, u32)> {

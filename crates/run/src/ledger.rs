@@ -235,7 +235,7 @@ pub(crate) mod tests {
         let mut ledger = Ledger::new(record);
         for (variant, round, outcome) in [
             (0, 0, Outcome::Done),
-            (1, 0, Outcome::Failed { why: "mkfs".into() }),
+            (1, 0, Outcome::Failed { why: "mkfs".into(), cause: Default::default() }),
             (0, 1, Outcome::Interrupted),
         ] {
             events(&plan, &variants[variant], round, 2.0 + f64::from(round), outcome)

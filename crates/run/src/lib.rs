@@ -11,7 +11,9 @@ mod carrier;
 pub mod child;
 pub mod deciding;
 pub mod dir;
+mod execute;
 pub mod executor;
+mod failed;
 mod forecast;
 pub mod guest;
 pub mod idle;
@@ -23,6 +25,22 @@ mod other;
 pub mod preflight;
 pub mod protocol;
 pub mod runner;
+pub mod scratch;
 pub mod stopping;
 pub mod target;
+pub mod vocabulary;
 pub mod work;
+
+pub use execute::{Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute};
+
+/// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
+/// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.
+pub fn take_over() {
+    if inside::is_here() {
+        inside::main();
+    }
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == "agent") && args.next().is_none() {
+        agent::main();
+    }
+}

@@ -4,9 +4,10 @@ use crate::axes::{Conditions, Confine};
 use crate::bench::{self, Bench};
 use crate::carrier::Carrier;
 use crate::executor::{Executor, Fatal, Tell};
+use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
-use crate::protocol::{MountRequest, Request};
+use crate::protocol::{MountRequest, Profiling, Request};
 use crate::work::workload;
 use crate::{agent, child};
 use fsarena_core::cell::Cell;
@@ -29,7 +30,7 @@ pub struct Local {
     plan: Plan,
     journal: Journal,
     facts: BTreeMap<String, VariantFacts>,
-    trace: bool,
+    profiling: Option<Profiling>,
     size_bytes: u64,
     carrier: Carrier,
 }
@@ -45,6 +46,7 @@ impl Local {
         check: &Check,
         journal: &Journal,
         run_dir: &Path,
+        profiling: Option<Profiling>,
         tell: Tell,
     ) -> Result<Local, Fatal> {
         Ok(Local {
@@ -52,16 +54,10 @@ impl Local {
             plan: plan.clone(),
             journal: journal.clone(),
             facts: BTreeMap::new(),
-            trace: false,
+            profiling,
             size_bytes: check.size_bytes,
             carrier: Carrier::make(kernel, plan, check, journal, run_dir, tell)?,
         })
-    }
-
-    /// The same executor; it traces what each timed task waits for. What is measured meanwhile also measures
-    /// the tracer.
-    pub fn tracing(self) -> Self {
-        Self { trace: true, ..self }
     }
 
     /// mkfs, as a measured task. The error is the variant's own.
@@ -71,10 +67,9 @@ impl Local {
         def: &'static FsDef,
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<VariantFacts, String> {
-        let words = |error: fsarena_fs::Error| error.to_string();
-        let options = lifecycle::options(def, &cell.variant).map_err(words)?;
-        let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.idle, emit);
+    ) -> Result<VariantFacts, Failed> {
+        let options = lifecycle::options(def, &cell.variant)?;
+        let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.idle, |_| (), emit);
         bench.wait_until_idle("mkfs");
         let mut formatted = None;
         let work = |log: &mut dyn FnMut(_)| {
@@ -83,9 +78,9 @@ impl Local {
             Ok(Found::default())
         };
         let sync = || devices.all().try_for_each(|device| std::fs::File::open(device.path())?.sync_all());
-        bench
-            .measure(&agent::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync)
-            .map_err(words)?;
+        bench.measure(&agent::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync).map_err(
+            |error: fsarena_fs::Error| Failed::from(error).with_options(cell.variant.level(factor::MKFS)),
+        )?;
         let formatted = formatted.expect("measured without an error");
         let mut log = |record| bench.say(CellEvent::Command(record));
         let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
@@ -143,8 +138,7 @@ impl Local {
             root,
             other: self.carrier.other(),
             device: numbers(devices),
-            trace: self.trace,
-            sample_hz: None,
+            profiling: self.profiling,
         }
     }
 
@@ -160,11 +154,11 @@ impl Local {
         let mut facts = match self.format(cell, def, devices, emit) {
             Ok(facts) => facts,
             Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
-            Err(why) => return Ok((Outcome::Failed { why }, None)),
+            Err(failed) => return Ok((failed.into(), None)),
         };
         let mount = self.mount_request(&facts, devices);
         let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
-        let mounted = self.journal.variant(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
+        let mounted = self.journal.arm(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
@@ -189,10 +183,9 @@ impl Local {
         cell: &Cell,
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Conditions, String> {
-        let rounds: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
-        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &rounds);
-        let conditions = conditions.map_err(|error| error.to_string())?;
+    ) -> Result<Conditions, Failed> {
+        let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
+        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &blocks)?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
         let notes = lifecycle::changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
         notes
@@ -213,7 +206,7 @@ impl Executor for Local {
         let devices = self.carrier.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
-            Err(why) => return Ok(Outcome::Failed { why }),
+            Err(failed) => return Ok(failed.into()),
         };
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.raw(cell, &devices, &conditions.confine, emit)?, None),
@@ -223,7 +216,7 @@ impl Executor for Local {
         if let Some(facts) = facts {
             self.facts.entry(cell.variant.name.clone()).or_insert(facts);
         }
-        Ok(out_of_memory(outcome, cell))
+        Ok(outcome)
     }
 
     fn remarks(&self) -> Vec<Note> {
@@ -234,18 +227,5 @@ impl Executor for Local {
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
         self.carrier.finish(tell)
-    }
-}
-
-/// The kernel kills what finds no memory, and says so to nobody but its log.
-fn out_of_memory(outcome: Outcome, cell: &Cell) -> Outcome {
-    match outcome {
-        Outcome::Failed { why }
-            if why.contains("signal: 9") && !cell.variant.level(factor::MEMORY).is_empty() =>
-        {
-            let level = cell.variant.level(factor::MEMORY);
-            Outcome::Failed { why: format!("{why}; memory={level} may be too little for this work") }
-        }
-        outcome => outcome,
     }
 }

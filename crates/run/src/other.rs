@@ -8,7 +8,6 @@ use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle;
 use fsarena_fs::safety::ScratchDevice;
-use fsarena_load::workload::Place;
 use fsarena_sys::loopdev::LoopOptions;
 use fsarena_sys::mount::Mounted;
 use fsarena_sys::undo::Journal;
@@ -51,7 +50,7 @@ impl OtherDisk {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
         })??;
         let other = OtherDisk { mounted, device };
-        inputs(plan, &other.root())?;
+        work::inputs(plan, &other.root())?;
         Ok(other)
     }
 
@@ -68,17 +67,4 @@ impl OtherDisk {
         logged(tell, |log| self.mounted.unmount(log))??;
         Ok(logged(tell, |log| self.device.release(log))??)
     }
-}
-
-/// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
-pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
-    for asked in &plan.workloads {
-        let (workload, job) = work::workload(plan, asked)?;
-        // Inputs know no filesystem under test: they are the same for every variant.
-        let place = Place::of(asked, other, other);
-        std::fs::create_dir_all(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
-        workload.inputs(&job, &place)?;
-    }
-    let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }

@@ -21,12 +21,23 @@ pub struct Request {
     pub other: PathBuf,
     /// Major and minor number of the device under test, where there is one.
     pub device: Option<(u32, u32)>,
-    /// Trace what each timed task waits for ([`CellEvent::Profile`]).
+    /// What else to find out about each timed task.
     #[serde(default)]
-    pub trace: bool,
-    /// Sample so many times a second what the whole machine runs in each timed task ([`CellEvent::Profile`]).
-    #[serde(default)]
-    pub sample_hz: Option<u32>,
+    pub profiling: Option<Profiling>,
+}
+
+/// What each timed task is followed for; [`CellEvent::Profile`] tells the result. The figures measured meanwhile
+/// include the work of the tracer, so none of them is worth keeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profiling {
+    /// The locks that the task waits for, on this kernel.
+    Locks,
+    /// The functions that the whole machine runs, in a guest, sampled so many times a second of its clock.
+    Stacks {
+        /// Samples a second.
+        hz: u32,
+    },
 }
 
 /// How to mount the filesystem under test.

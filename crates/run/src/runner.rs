@@ -6,11 +6,10 @@ use crate::forecast::forecast;
 use crate::ledger::Ledger;
 use crate::stopping::{Next, Stopping};
 use fsarena_core::cell::{Cell, CellId, Variant};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
-use fsarena_core::exit::Exits;
+use fsarena_core::event::{CellEvent, Departure, Event, Note, NoteKind, Outcome};
+use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
-use fsarena_core::{factor, matrix};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ const PILOT: u32 = 3;
 const USUAL_BUDGET_S: f64 = 600.0;
 
 /// Takes every event; an error of it ends the run.
-pub type Consumer<'a> = &'a mut dyn FnMut(&Event) -> Result<(), Box<dyn Exits>>;
+pub type Consumer<'a> = &'a mut dyn FnMut(&Event) -> Result<(), Fatal>;
 
 /// What an earlier part of the same run has done.
 #[derive(Debug, Default)]
@@ -29,17 +28,17 @@ pub struct Earlier {
     pub record: Option<RunRecord>,
     /// Cells found finished in the store.
     pub finished: HashSet<CellId>,
-    /// Variants that left the run, and in which round.
-    pub failed: BTreeMap<String, u32>,
+    /// Variants that left the run.
+    pub failed: BTreeMap<String, Departure>,
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// As planned.
     Done,
-    /// No variant was left.
-    NothingLeft,
+    /// No variant was left: when and why each left.
+    NothingLeft(BTreeMap<String, Departure>),
     /// By a signal.
     Interrupted,
 }
@@ -55,7 +54,7 @@ pub fn run(
     earlier: Earlier,
     executor: &mut dyn Executor,
     consumer: Consumer,
-) -> Result<End, Fatal> {
+) -> Result<(End, String), Fatal> {
     let Earlier { record, finished, failed } = earlier;
     // Nobody looks at the samples of a run that neither claims anything nor counts its time.
     let looked_at = !plan.claims.is_empty() || plan.stop.budget_s.is_some();
@@ -73,15 +72,15 @@ pub fn run(
     for note in runner.executor.remarks() {
         runner.tell(Event::Note(note))?;
     }
-    runner.tell(Event::RunFinished { why, complete: end == End::Done })?;
-    Ok(end)
+    runner.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
+    Ok((end, why))
 }
 
 struct Runner<'a> {
     plan: &'a Plan,
     variants: &'a [Variant],
     finished: HashSet<CellId>,
-    failed: BTreeMap<String, u32>,
+    failed: BTreeMap<String, Departure>,
     /// The samples so far, where somebody looks at them.
     ledger: Option<Ledger>,
     executor: &'a mut dyn Executor,
@@ -95,7 +94,7 @@ impl Runner<'_> {
         if let Some(ledger) = &mut self.ledger {
             ledger.see(&event);
         }
-        (self.consumer)(&event).map_err(Fatal::Consumer)
+        (self.consumer)(&event)
     }
 
     fn rounds(&mut self) -> Result<(End, String), Fatal> {
@@ -104,7 +103,7 @@ impl Runner<'_> {
         for number in self.first_round().. {
             // Asked first: variants that all fail in the last round leave no answer either.
             if self.variants.iter().all(|variant| self.failed.contains_key(&variant.name)) {
-                return Ok((End::NothingLeft, "every variant has failed".into()));
+                return Ok((End::NothingLeft(self.failed.clone()), "every variant has failed".into()));
             }
             let outlook = self.outlook(number, begun.elapsed());
             let round = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
@@ -129,7 +128,7 @@ impl Runner<'_> {
     /// of that round, also where the round is resumed.
     fn live(&self, round: u32) -> BTreeSet<String> {
         let names = self.variants.iter().map(|variant| variant.name.clone());
-        names.filter(|name| self.failed.get(name).is_none_or(|failed| *failed >= round)).collect()
+        names.filter(|name| self.failed.get(name).is_none_or(|failed| failed.round >= round)).collect()
     }
 
     /// A round that ran the variants of open claims only is not to be filled up by a later part of the run.
@@ -203,12 +202,6 @@ impl Runner<'_> {
             {
                 note.variant = Some(cell.variant.name.clone());
             }
-            if let CellEvent::Sample(sample) = &mut what
-                && !cell.variant.level(factor::CLIENTS).is_empty()
-            {
-                // The variants differ in it, so the task is the same for all.
-                factor::clients::without(&mut sample.task.id);
-            }
             let repeats = match &what {
                 CellEvent::Note(note) => note.kind != NoteKind::IdleTimeout && !told.insert(note.clone()),
                 _ => false,
@@ -223,16 +216,16 @@ impl Runner<'_> {
         };
         let outcome = self.executor.run(&cell, &mut emit)?;
         if let Some(error) = broken {
-            return Err(Fatal::Consumer(error));
+            return Err(error);
         }
         self.tell(Event::CellFinished { cell: id, outcome: outcome.clone() })?;
         match outcome {
             Outcome::Done => Ok(true),
             Outcome::Interrupted => Ok(false),
-            Outcome::Failed { why } => {
+            Outcome::Failed { why, cause } => {
                 let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
                 self.tell(Event::Note(Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name)))?;
-                self.failed.insert(cell.variant.name, cell.round);
+                self.failed.insert(cell.variant.name, Departure { round: cell.round, why, cause });
                 Ok(true)
             }
         }

@@ -3,8 +3,9 @@
 //! The executor has written the mount into its undo journal before the agent starts, so nothing here
 //! needs a journal of its own.
 
+use crate::failed::Failed;
 use crate::protocol::MountRequest;
-use fsarena_core::event::CommandRecord;
+use fsarena_core::event::{Cause, CommandRecord};
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
@@ -60,12 +61,14 @@ pub fn usable_bytes(dir: &Path) -> std::io::Result<u64> {
 ///
 /// # Errors
 /// Without the privilege to do so.
-pub fn drop_caches(dirs: &[&Path]) -> Result<(), String> {
+pub fn drop_caches(dirs: &[&Path]) -> Result<(), Failed> {
     for dir in dirs {
         File::open(dir)
             .and_then(|dir| Ok(rustix::fs::syncfs(dir)?))
-            .map_err(|error| format!("{dir:?}: {error}"))?;
+            .map_err(fsarena_sys::Error::io("syncing", dir))?;
     }
-    std::fs::write("/proc/sys/vm/drop_caches", "3")
-        .map_err(|error| format!("dropping caches: {error}; it needs root, or take `--set cache=warm`"))
+    std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| {
+        let why = format!("dropping caches: {error}; run as root, or take `--set cache=warm`");
+        Failed::new(Cause::Missing, why)
+    })
 }

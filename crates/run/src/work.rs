@@ -9,8 +9,9 @@ use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_load::demands::Demands;
-use fsarena_load::workload::{Job, Room, Survey, Workload};
-use std::collections::BTreeSet;
+use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What all workloads of a plan need together.
 #[derive(Debug, Default)]
@@ -36,22 +37,17 @@ impl Work {
     pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work, Fatal> {
         let mut all = Work::default();
         for asked in &plan.workloads {
-            let mut ways: Vec<WorkloadPlan> = Vec::new();
-            for variant in variants {
-                let way = work_of(variant, asked);
-                if !ways.contains(&way) {
-                    ways.push(way);
-                }
-            }
-            // The variant that needs most decides; they share the inputs.
-            let mut needs = Room::default();
+            let ways = ways(asked, variants);
+            // The variant that needs most decides; those that find their inputs in one directory share them.
+            let (mut needs, mut inputs) = (Room::default(), BTreeMap::new());
             for (at, way) in ways.iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
                 let Survey { room, demands, remarks } = workload.survey(&job)?;
                 all.demands = all.demands.and(demands);
                 needs.bytes = needs.bytes.max(room.bytes);
                 needs.inodes = needs.inodes.max(room.inodes);
-                needs.other_bytes = needs.other_bytes.max(room.other_bytes);
+                let shared: &mut u64 = inputs.entry(way.directory()).or_default();
+                *shared = room.other_bytes.max(*shared);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
                 if at == 0 {
                     all.remarks.extend(remarks);
@@ -60,10 +56,44 @@ impl Work {
             }
             all.room.bytes = all.room.bytes.max(needs.bytes);
             all.room.inodes = all.room.inodes.max(needs.inodes);
-            all.room.other_bytes += needs.other_bytes;
+            all.room.other_bytes += inputs.values().sum::<u64>();
         }
         Ok(all)
     }
+}
+
+/// What the variants make of a workload, each way once.
+fn ways(asked: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
+    let mut ways: Vec<WorkloadPlan> = Vec::new();
+    for variant in variants {
+        let way = work_of(variant, asked);
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    ways
+}
+
+/// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
+///
+/// # Errors
+/// Where a file cannot be read or written.
+pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
+    let variants = matrix::expand(plan);
+    let mut made = BTreeSet::new();
+    let all = |asked: &WorkloadPlan| std::iter::once(asked.clone()).chain(ways(asked, &variants));
+    for way in plan.workloads.iter().flat_map(all) {
+        if !made.insert(way.directory()) {
+            continue;
+        }
+        let (workload, job) = workload(plan, &way)?;
+        // Inputs know no filesystem under test: they are the same for every variant.
+        let place = Place::of(&way, other, other);
+        std::fs::create_dir_all(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
+        workload.inputs(&job, &place)?;
+    }
+    let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }
 
 /// The workload of a plan, ready to be asked.
@@ -105,11 +135,12 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
     let by_clients = variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty());
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_variant(asked)).ok());
-    let tasks = asked.flat_map(|(workload, job)| workload.outline(&job)).map(|mut task| {
+    let tasks = asked.flat_map(|(workload, job)| {
+        let mut tasks = workload.outline(&job);
         if by_clients {
-            factor::clients::without(&mut task.id);
+            tasks.iter_mut().for_each(|task| workload.forget_clients(&mut task.id));
         }
-        task
+        tasks
     });
     // In a guest mkfs is no task.
     let guest = matches!(plan.device.backing, Backing::Guest(_));

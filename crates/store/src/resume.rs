@@ -3,7 +3,7 @@
 use crate::rows::Source;
 use crate::{Result, RunDir, schema};
 use fsarena_core::cell::CellId;
-use fsarena_core::event::Outcome;
+use fsarena_core::event::{Cause, Departure, Outcome};
 use std::collections::{BTreeMap, HashSet};
 
 /// The cells that were measured to their end.
@@ -23,11 +23,11 @@ pub fn done_cells(run: &RunDir) -> Result<HashSet<CellId>> {
     Ok(done)
 }
 
-/// The variants that left the run, those with a failed cell or a note that says so, and in which round.
+/// The variants that left the run: those with a failed cell or a note that says so.
 ///
 /// # Errors
 /// Where the run cannot be read.
-pub fn dead_variants(run: &RunDir) -> Result<BTreeMap<String, u32>> {
+pub fn dead_variants(run: &RunDir) -> Result<BTreeMap<String, Departure>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
@@ -35,14 +35,16 @@ pub fn dead_variants(run: &RunDir) -> Result<BTreeMap<String, u32>> {
     let failed =
         "SELECT variant.name, cell.outcome, cell.round FROM cell JOIN variant ON variant.id = cell.variant";
     source.each("cell", failed, |row| {
-        if matches!(row.json::<Outcome>(1)?, Outcome::Failed { .. }) {
-            dead.insert(row.text(0)?, row.number(2)?);
+        if let Outcome::Failed { why, cause } = row.json(1)? {
+            dead.insert(row.text(0)?, Departure { round: row.number(2)?, why, cause });
         }
         Ok(())
     })?;
-    let noted = "SELECT variant, round FROM note WHERE kind = 'variant_failed' AND variant IS NOT NULL";
+    let noted = "SELECT variant, round, text FROM note WHERE kind = 'variant_failed' AND variant IS NOT NULL";
     source.each("note", noted, |row| {
-        dead.entry(row.text(0)?).or_insert(row.optional_number(1)?.unwrap_or(0));
+        let round = row.optional_number(1)?.unwrap_or(0);
+        let departure = Departure { round, why: row.text(2)?, cause: Cause::default() };
+        dead.entry(row.text(0)?).or_insert(departure);
         Ok(())
     })?;
     Ok(dead)

@@ -9,7 +9,7 @@ use std::path::Path;
 /// # Errors
 /// Where the kernel does not take the value; then nothing has changed.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<Armed, Error> {
-    let armed = journal.variant(Undo::RestoreAttr { path: path.into(), value: former.into() })?;
+    let armed = journal.arm(Undo::RestoreAttr { path: path.into(), value: former.into() })?;
     match std::fs::write(path, value) {
         Ok(()) => Ok(armed),
         Err(error) => {

@@ -62,7 +62,7 @@ impl Controller {
         }
         let above = if self.unified { &self.root } else { &self.own };
         let path = above.join(format!("fsarena-{}", std::process::id()));
-        let armed = journal.variant(Undo::RemoveGroup { path: path.clone() })?;
+        let armed = journal.arm(Undo::RemoveGroup { path: path.clone() })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
@@ -124,6 +124,18 @@ impl Group {
 pub fn enter(group: &Path, pid: i32) -> Result<(), Error> {
     let path = group.join("cgroup.procs");
     std::fs::write(&path, pid.to_string()).map_err(Error::io("putting the measuring process into", path))
+}
+
+/// How many processes of a group the kernel has killed because its memory was used up; 0 where it does not count.
+pub fn kills(group: &Path) -> u64 {
+    // Version 2 and version 1.
+    let texts = ["memory.events", "memory.oom_control"].map(|file| std::fs::read_to_string(group.join(file)));
+    let count = |text: &String| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill "))
+            .and_then(|count| count.trim().parse().ok())
+    };
+    texts.iter().flatten().find_map(count).unwrap_or(0)
 }
 
 /// Removes an empty group; success where it is gone.

@@ -33,7 +33,7 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     let path = absolute(path)?;
     let size_bytes = size_bytes.next_multiple_of(ALIGN as u64);
     check_room(&path, size_bytes)?;
-    let mut armed = journal.variant(Undo::RemoveFile { path: path.clone(), identity: None })?;
+    let mut armed = journal.arm(Undo::RemoveFile { path: path.clone(), identity: None })?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let file: File = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => file.into(),

@@ -45,7 +45,7 @@ pub fn attach(
 ) -> Result<LoopDevice, Error> {
     let kernel = Kernel::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
-    let attached = journal.variant(Undo::Detach { image: image.clone() })?;
+    let attached = journal.arm(Undo::Detach { image: image.clone() })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached: Some(attached) };
     if opts.discard && device.withholds_discard() {
         // Somebody left it so; detaching makes it afresh.

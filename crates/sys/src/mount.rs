@@ -36,7 +36,7 @@ pub fn mount(
     if is_mounted(&Kernel::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
-    let armed = journal.variant(Undo::Unmount { target: target.clone() })?;
+    let armed = journal.arm(Undo::Unmount { target: target.clone() })?;
     command(source, &target, fs_type, options).to_the_end().expect(log)?;
     Ok(Mounted { target, armed: Some(armed) })
 }

@@ -31,7 +31,7 @@ pub fn offered(kernel: &Kernel) -> bool {
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     let kernel = Kernel::host();
     // Its number is known only once it is there. One that is left without a size holds nothing.
-    let mut armed = journal.variant(Undo::RemoveZram { number: None, size_bytes })?;
+    let mut armed = journal.arm(Undo::RemoveZram { number: None, size_bytes })?;
     let add = kernel.path(CONTROL).join("hot_add");
     let text = match std::fs::read_to_string(&add) {
         Ok(text) => text,

@@ -4,16 +4,15 @@ mod variant;
 
 use crate::commands::run;
 use crate::failure::{Failure, Outcome};
-use crate::vocabulary;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::{self, FACTORS};
 use fsarena_core::matrix;
 use fsarena_core::plan::error::PlanError;
-use fsarena_core::plan::file::PlanFile;
+use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_run::work;
+use fsarena_run::{vocabulary, work};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -68,7 +67,7 @@ pub fn run(args: Args) -> Outcome {
             return Err(refusal(flag));
         }
     }
-    run::run_plan(run, |run, kernel| plan(&[a, b], run, kernel))
+    run::run_plan(run, |run| plan(&[a, b], run))
 }
 
 fn refusal(flag: &str) -> Failure {
@@ -81,10 +80,11 @@ fn refusal(flag: &str) -> Failure {
 }
 
 /// The plan of `run`, with these variants instead of its own.
-fn plan(sides: &[variant::Levels; 2], args: &run::Args, kernel: &Kernel) -> Result<Plan, Failure> {
-    let (origin, (mut file, text)) = run::read_plan(args)?;
-    let mut over = args.overrides(kernel)?;
-    over.where_it_ran(&file)?;
+fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure> {
+    let mut written = run::read_plan(args)?;
+    let mut over = args.overrides()?;
+    over.where_it_ran(&written.file)?;
+    let file = &mut written.file;
     if over.backing == Some(Backing::Dir) {
         let message = "directories are sides here: --a dir=PATH --b dir=PATH, without --on";
         return Err(Failure::new(ExitCode::Usage, message));
@@ -101,13 +101,13 @@ fn plan(sides: &[variant::Levels; 2], args: &run::Args, kernel: &Kernel) -> Resu
         }
         None => file.variants = variants(sides),
     }
-    let plan = resolved(&origin, &(file.clone(), text.clone()), &over, kernel)?;
+    let plan = resolved(&written, &over)?;
     if !plan.claims.is_empty() {
         return Ok(plan);
     }
     // Who claims nothing has a question all the same; how long to go on depends on it.
     over.claims = question(&plan);
-    resolved(&origin, &(file, text), &over, kernel)
+    resolved(&written, &over)
 }
 
 /// Whether B is the same as A within the margin, by each main metric of the work.
@@ -121,13 +121,8 @@ fn question(plan: &Plan) -> Vec<String> {
     work::metrics(plan).into_iter().map(|metric| same(metric).text).collect()
 }
 
-fn resolved(
-    origin: &str,
-    file: &(PlanFile, String),
-    over: &Overrides,
-    kernel: &Kernel,
-) -> Result<Plan, Failure> {
-    let plan = resolve(origin, file, over, &vocabulary::collect(kernel, over)?);
+fn resolved(written: &Written, over: &Overrides) -> Result<Plan, Failure> {
+    let plan = resolve(written, over, &vocabulary::collect(&Kernel::host(), over)?);
     let mut plan = plan.map_err(|error| match error.at {
         // Only what the sides say has no place in the text: see `variants`.
         Some((1, 1)) => PlanError::flag("--a, --b", error.message),

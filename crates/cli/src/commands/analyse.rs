@@ -9,6 +9,7 @@ mod profile;
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Runs;
+use crate::running::handle_signals;
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
@@ -20,7 +21,6 @@ use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 use fsarena_stats::scaling::series::Series;
 use fsarena_store::RunDir;
-use fsarena_sys::cancel;
 use std::io::Write;
 
 /// The seed of bootstrap intervals where there is no run that has one: the same file gives the same intervals.
@@ -85,6 +85,12 @@ pub struct Args {
     runs: Runs,
 }
 
+impl Args {
+    fn scene(&self) -> again::Scene<'_> {
+        again::Scene { runs: &self.runs.runs, quiet: self.quiet }
+    }
+}
+
 /// Analyses, and goes on to confirm or to explain where that is asked for.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
@@ -110,7 +116,7 @@ pub fn run(args: Args) -> Outcome {
     }
     if let Some(task) = &args.profile {
         handle_signals()?;
-        report::print_page(&profile::profile(&args, &record, task)?, &args.format)?;
+        report::print_page(&profile::profile(args.scene(), &args.what, &record, task)?, &args.format)?;
         return Ok(ExitCode::Done);
     }
     if let Some(task) = &args.explain {
@@ -119,7 +125,7 @@ pub fn run(args: Args) -> Outcome {
             "" => worst(&args, &record)?,
             task => explain::Choice::named(&record, task, args.variant.as_deref())?,
         };
-        report::print_page(&explain::explain(&args, &record, &choice)?, &args.format)?;
+        report::print_page(&explain::explain(args.scene(), &record, &choice)?, &args.format)?;
         return Ok(ExitCode::Done);
     }
     let (matrix, mut analysis) = of_run(&args, &record)?;
@@ -128,7 +134,7 @@ pub fn run(args: Args) -> Outcome {
         Some(run) => Some(fsarena_store::read(&RunDir::find(&args.runs.runs, run)?)?),
         None if args.confirm && !analysis.findings.is_empty() => {
             handle_signals()?;
-            Some(confirm::fresh(&args, &record, &matrix, &analysis.findings)?)
+            Some(confirm::fresh(args.scene(), args.rounds, &record, &matrix, &analysis.findings)?)
         }
         None => None,
     };
@@ -194,10 +200,6 @@ fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
     let at = finding.first().worst().at;
     let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
     explain::Choice::named(record, &task, Some(&matrix.variants[at.variant].name))
-}
-
-fn handle_signals() -> Result<(), Failure> {
-    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
 }
 
 /// `650MB/s`: bytes a second.

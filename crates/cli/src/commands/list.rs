@@ -79,7 +79,7 @@ impl Row for StudyRow {
 fn studies() -> Result<Vec<StudyRow>, crate::failure::Failure> {
     let mut rows = Vec::new();
     for study in STUDIES {
-        let (plan, _) = fsarena_core::plan::file::PlanFile::parse(study.name, study.plan.as_bytes())?;
+        let plan = fsarena_core::plan::file::PlanFile::parse(study.name, study.plan.as_bytes())?.file;
         let published = study.published()?;
         rows.push(StudyRow {
             study: study.name,
@@ -222,7 +222,7 @@ fn metrics() -> Vec<MetricRow> {
         better: metric.direction,
         help: metric.help,
     });
-    let raw = crate::vocabulary::readings().map(|reading| MetricRow {
+    let raw = fsarena_run::vocabulary::readings().map(|reading| MetricRow {
         metric: reading.id,
         kind: "reading",
         unit: reading.unit,

@@ -3,131 +3,102 @@
 mod dry;
 mod flags;
 mod overrides;
-mod resume;
-mod session;
 mod stages;
 
 pub use flags::Args;
 pub use overrides::kernel_level;
 
+use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
-use crate::vocabulary;
+use crate::running::{handle_signals, resolved};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::resolve;
+use fsarena_core::plan::file::{PlanFile, Written};
 use fsarena_core::study;
-use fsarena_run::preflight;
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Keep, Request, check, execute};
 use fsarena_store::RunDir;
-use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
 pub fn run(args: Args) -> Outcome {
-    if args.resume.is_none() {
-        let (origin, file) = read_plan(&args)?;
-        if !file.0.stages.is_empty() {
-            handle_signals()?;
-            args.check_outputs()?;
-            return stages::run(&args, &origin, &file, &Kernel::host());
-        }
-        if args.after.is_some() {
-            return Err(Failure::new(ExitCode::Usage, format!("--after: {origin} has no stages")));
-        }
+    if args.resume.is_some() {
+        return run_plan(args, |_| unreachable!("a run that is resumed has its plan"));
     }
-    run_plan(args, load)
+    let written = read_plan(&args)?;
+    if !written.file.stages.is_empty() {
+        handle_signals()?;
+        args.check_outputs()?;
+        return stages::run(&args, &written);
+    }
+    if args.after.is_some() {
+        return Err(Failure::new(ExitCode::Usage, format!("--after: {} has no stages", written.origin)));
+    }
+    run_plan(args, |args| resolved(&written, &mut args.overrides()?))
 }
 
-fn handle_signals() -> Result<(), Failure> {
-    fsarena_sys::cancel::install()
-        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
-}
-
-/// Runs the plan that `load` makes of the arguments, where they name no run to go on with.
-pub fn run_plan(args: Args, load: impl FnOnce(&Args, &Kernel) -> Result<Plan, Failure>) -> Outcome {
-    let kernel = Kernel::host();
+/// Runs the plan that `load` makes of the arguments, where they name no run to resume.
+pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
-    let (plan, run) = match &args.resume {
-        Some(name) => {
-            let run = RunDir::find(&args.runs.runs, name)?;
-            let record = fsarena_store::read(&run)?;
-            if record.status.complete {
-                return resume::answer(record, &run, &args);
-            }
-            if !args.dry_run {
-                resume::clear_the_way(&kernel, &args)?;
-            }
-            (record.plan, Some(run))
-        }
-        None => (load(&args, &kernel)?, None),
+    let request = match &args.resume {
+        Some(name) => Request::resume(RunDir::find(&args.runs.runs, name)?)?,
+        None => Request::new(load(&args)?, Keep::New(args.runs.runs.clone())),
     };
-    let stage = plan.stage.is_some().then(|| plan.clone());
-    let (code, run) = once(&args, &kernel, plan, run)?;
+    let stage = request.plan.stage.is_some().then(|| request.plan.clone());
+    let (code, run) = once(&args, request)?;
     if let Some((plan, run)) = stage.zip(run) {
         stages::hint(&args, &plan, &run);
     }
     Ok(code)
 }
 
-/// Runs one plan, as a new run or on with one, and answers. The run, where there is one.
-fn once(
-    args: &Args,
-    kernel: &Kernel,
-    plan: Plan,
-    run: Option<RunDir>,
-) -> Result<(ExitCode, Option<RunDir>), Failure> {
-    let variants = matrix::expand(&plan);
-    let mut check = preflight::check(kernel, &plan, &variants, &args.runs.runs)?;
+/// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
+fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
     if args.dry_run {
-        return Ok((dry::print_plan(&plan, &variants, &check)?, None));
+        let (variants, check) = check(&request)?;
+        return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
     }
-    let plan = preflight::decided(plan, &mut check)?;
-    let run = match run {
-        Some(run) => run,
-        None => RunDir::create(&args.runs.runs, &plan, env!("CARGO_PKG_VERSION"))?,
-    };
-    let progress = Progress::new(args.quiet).of(&plan);
-    if let Some(text) = args.guest_by_itself(&plan) {
+    let mut progress = Progress::new(args.quiet);
+    if let Some(text) = args.guest_by_itself(&request.plan) {
         progress.say(&text);
-        check.remarks.push(Note::new(NoteKind::Remark, text));
+        request.remarks.push(Note::new(NoteKind::Remark, text));
     }
-    let again = RunDir::open(run.path())?;
-    let code = session::Session { kernel: kernel.clone(), plan, variants, check, run, progress }.go(args)?;
-    Ok((code, Some(again)))
+    let ended = execute(request, &mut [&mut progress]);
+    let (run, cut_short) = match &ended {
+        Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
+        Err(error) => (error.run.clone(), !matches!(*error.cause, Fatal::EveryVariant(_))),
+    };
+    let Some(run) = run else {
+        ended?;
+        return Ok((ExitCode::Done, None));
+    };
+    let record = fsarena_store::read(&run)?;
+    let measured = !record.samples.is_empty();
+    let answered = if measured {
+        let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
+        report::answer(record, &options, &args.export, &run)
+    } else {
+        Ok(ExitCode::Done)
+    };
+    if cut_short && (measured || ended.is_ok()) {
+        progress.say(&format!("what was measured is kept; resume with: fsarena run --resume {}", run.id()));
+    }
+    // What ended the run matters more than a report that could not be written.
+    ended?;
+    Ok((answered?, Some(run)))
 }
 
-/// Runs a plan and stores it, without an answer of its own. A signal ends it with what was measured until then.
-pub fn keep(plan: Plan, runs: &Path, quiet: bool) -> Result<RunDir, Failure> {
-    let kernel = Kernel::host();
-    let variants = matrix::expand(&plan);
-    let mut check = preflight::check(&kernel, &plan, &variants, runs)?;
-    let plan = preflight::decided(plan, &mut check)?;
-    let run = RunDir::create(runs, &plan, env!("CARGO_PKG_VERSION"))?;
-    let progress = Progress::new(quiet).of(&plan);
-    session::Session { kernel, plan, variants, check, run, progress }.keep()
-}
-
-/// Plan::load: a study by its name or a plan by its path, under what the command line says.
-fn load(args: &Args, kernel: &Kernel) -> Result<Plan, Failure> {
-    let (origin, file) = read_plan(args)?;
-    let mut over = args.overrides(kernel)?;
-    over.where_it_ran(&file.0)?;
-    Ok(resolve(&origin, &file, &over, &vocabulary::collect(kernel, &over)?)?)
-}
-
-/// The plan that the arguments name, as it was written, and what errors call it.
-pub fn read_plan(args: &Args) -> Result<(String, (PlanFile, String)), Failure> {
+/// The plan that the arguments name, as it was written.
+pub fn read_plan(args: &Args) -> Result<Written, Failure> {
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
     let (origin, bytes) = match study::find(name) {
         Some(study) => (format!("study {name}"), study.plan.as_bytes().to_vec()),
         None => (name.to_string(), read(name)?),
     };
-    let file = PlanFile::parse(&origin, &bytes)?;
-    Ok((origin, file))
+    Ok(PlanFile::parse(&origin, &bytes)?)
 }
 
 fn read(name: &str) -> Result<Vec<u8>, Failure> {

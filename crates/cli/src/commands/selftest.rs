@@ -5,13 +5,12 @@ mod here;
 
 pub use here::stored_line;
 
-use crate::failure::{Failure, Outcome, printing};
+use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::time::Duration;
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
@@ -65,25 +64,21 @@ fn runs(text: &str) -> Result<usize, String> {
 /// Proves, and fails where something is not as promised.
 pub fn run(args: Args) -> Outcome {
     if args.here {
-        return here::run(&args);
+        return here::run(args.seed, args.budget, args.files, args.quiet, args.format);
     }
     if args.exact {
-        return exact::run(&args);
+        return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);
     }
     let report = selftest(args.runs, args.seed);
     match args.format {
-        ListFormat::Json => print(&format!("{:#}\n", as_json(&report)))?,
+        ListFormat::Json => listing::text(&format!("{:#}\n", as_json(&report)))?,
         ListFormat::Term => {
             let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
             listing::print(&checks, ListFormat::Term)?;
-            print(&format!("\n{}\n", words(&report)))?;
+            listing::text(&format!("\n{}\n", words(&report)))?;
         }
     }
     Ok(code(&report))
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    std::io::stdout().lock().write_all(text.as_bytes()).map_err(printing)
 }
 
 /// Whether the promise is kept, broken, or not decided by so few runs.

@@ -165,7 +165,7 @@ fn every_variant_fails() {
         "touch",
         "case \"$1\" in --version) exec \"$REAL\" \"$@\";; esac; echo 'no more touching' >&2; exit 1",
     );
-    let (_, said) = place.expect(1, &RUN);
+    let (_, said) = place.expect(4, &RUN);
     assert!(said.contains("every variant has failed"), "{said}");
     let end = said.split("every variant has failed:").nth(1).unwrap();
     assert_eq!(end.matches("no more touching").count(), 2, "{said}");

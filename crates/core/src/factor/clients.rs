@@ -1,7 +1,6 @@
 //! How many clients or threads the load has.
 
 use super::{CLIENTS, FactorDef};
-use crate::cell::TaskId;
 use crate::setting::{Settings, Value};
 
 /// The factor.
@@ -43,11 +42,6 @@ pub fn set(settings: &mut Settings, clients: u32) {
             *value = if matches!(value, Value::List(_)) { Value::List(vec![one]) } else { one };
         }
     }
-}
-
-/// The task without its number of clients: where that is what differs between variants, the task is the same.
-pub fn without(task: &mut TaskId) {
-    SETTINGS.iter().for_each(|id| drop(task.params.remove(*id)));
 }
 
 #[cfg(test)]

@@ -10,6 +10,24 @@ use toml::Spanned;
 /// No plan that a person writes comes near this size.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// A plan as it was written: what was parsed, and the text that errors point into.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// What errors call it: the file's path, `study NAME`.
+    pub origin: String,
+    /// The text.
+    pub text: String,
+    /// What the text says.
+    pub file: PlanFile,
+}
+
+impl Written {
+    /// The plan of one of its stages, in the same text.
+    pub fn of_stage(&self, stage: &StageFile) -> Written {
+        Written { file: self.file.of_stage(stage), ..self.clone() }
+    }
+}
+
 /// A plan file, parsed and nothing more.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,7 +201,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
-    pub fn parse(origin: &str, bytes: &[u8]) -> Result<(PlanFile, String), PlanError> {
+    pub fn parse(origin: &str, bytes: &[u8]) -> Result<Written, PlanError> {
         if bytes.len() > MAX_BYTES {
             let message = format!("more than {} MiB: that is no plan", MAX_BYTES >> 20);
             return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
@@ -197,11 +215,11 @@ impl PlanFile {
             true => toml::from_str(text).map(stored::as_written),
             false => toml::from_str(text),
         };
-        let plan = parsed.map_err(|error| {
+        let file = parsed.map_err(|error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
             // Without a place it is nested too deeply to go on anywhere.
             PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))
         })?;
-        Ok((plan, text.to_string()))
+        Ok(Written { origin: origin.into(), text: text.into(), file })
     }
 }

@@ -8,8 +8,8 @@ mod workloads;
 pub(crate) use stop::percentage;
 
 use super::error::PlanError;
-use super::file::PlanFile;
-use super::{Backing, DevicePlan, IdlePlan, Plan, claims};
+use super::file::{PlanFile, Written};
+use super::{Backing, DevicePlan, Plan, IdlePlan, claims};
 use crate::cell::TaskInfo;
 use crate::factor;
 use crate::scale::Scale;
@@ -72,12 +72,8 @@ pub struct Overrides {
 ///
 /// # Errors
 /// One, with line and column where it lies in the plan's text, or the flag where it lies in one.
-pub fn resolve(
-    origin: &str,
-    (file, text): &(PlanFile, String),
-    over: &Overrides,
-    words: &Vocabulary,
-) -> Result<Plan, PlanError> {
+pub fn resolve(written: &Written, over: &Overrides, words: &Vocabulary) -> Result<Plan, PlanError> {
+    let Written { origin, text, file } = written;
     Resolver { origin, text, over, words }.plan(file)
 }
 

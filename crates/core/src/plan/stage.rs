@@ -75,7 +75,7 @@ mod tests {
         [stage.scales.quick]\nbudget = '9s'\nset = { seconds = 1 }\n";
 
     fn parsed(text: &str) -> PlanFile {
-        PlanFile::parse("x", text.as_bytes()).unwrap().0
+        PlanFile::parse("x", text.as_bytes()).unwrap().file
     }
 
     #[test]

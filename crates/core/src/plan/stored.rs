@@ -153,7 +153,7 @@ mod tests {
     use crate::plan::{Accelerator, Emulator, GuestPlan};
 
     fn parsed(plan: &Plan) -> PlanFile {
-        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap().0
+        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap().file
     }
 
     #[test]

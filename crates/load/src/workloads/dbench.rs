@@ -94,6 +94,10 @@ impl Workload for Dbench {
         &["throughput"]
     }
 
+    fn forget_clients(&self, task: &mut TaskId) {
+        task.params.remove("clients");
+    }
+
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         Chosen::of(job).clients.into_iter().map(|clients| self.info(clients)).collect()
     }

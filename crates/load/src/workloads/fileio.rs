@@ -46,6 +46,10 @@ impl Workload for FileIo {
         self.def
     }
 
+    fn forget_clients(&self, task: &mut TaskId) {
+        task.params.remove("threads");
+    }
+
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         Chosen::of(job).cells.iter().map(info).collect()
     }

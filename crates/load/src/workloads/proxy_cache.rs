@@ -125,6 +125,10 @@ impl Workload for ProxyCache {
         &["cpu_per_request", "iowait_per_request"]
     }
 
+    fn forget_clients(&self, task: &mut TaskId) {
+        task.params.remove("threads");
+    }
+
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
     }

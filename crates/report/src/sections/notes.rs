@@ -44,7 +44,7 @@ fn parts(report: &Report, _: Detail) -> Document {
 fn failures(record: &RunRecord) -> Vec<String> {
     let mut items = gathered(record, NoteKind::VariantFailed);
     for cell in &record.cells {
-        if let Outcome::Failed { why } = &cell.outcome {
+        if let Outcome::Failed { why, .. } = &cell.outcome {
             let name = &record.variants[cell.variant].name;
             // The note that the variant left repeats the words of its last cell.
             if !items.iter().any(|item| item.contains(why.as_str())) {

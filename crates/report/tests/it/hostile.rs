@@ -64,7 +64,7 @@ fn with(text: &str) -> Report {
         cell.workload = text.into();
         cell.spent.push((text.into(), 5));
     }
-    record.cells[0].outcome = Outcome::Failed { why: text.into() };
+    record.cells[0].outcome = Outcome::Failed { why: text.into(), cause: Default::default() };
     notes(&mut record, text);
     let cell = record.cells[1].id.clone();
     let mut report = fixture::report(record, &[]).unwrap();

@@ -44,7 +44,7 @@ impl Crew {
         let plan = plan(work, guest.clone())?;
         let check = preflight::check(&Kernel::host(), &plan, &matrix::expand(&plan), desk.dir)?;
         let guests =
-            Guests::start(&plan, &guest, &check, desk.journal, &desk.dir.join(name), &mut |_| Ok(()))?;
+            Guests::start(&plan, &guest, &check, desk.journal, &desk.dir.join(name), None, &mut |_| Ok(()))?;
         Ok(Crew { plan, guests })
     }
 
@@ -63,7 +63,7 @@ impl Crew {
         })?;
         match ended {
             Outcome::Done => Ok(counts),
-            Outcome::Failed { why } => Err(why.into()),
+            Outcome::Failed { why, .. } => Err(why.into()),
             Outcome::Interrupted => Err("interrupted".into()),
         }
     }

@@ -4,7 +4,8 @@ use super::booting::{LEAST_MEMORY, file_size, keep_command_line};
 use super::hearing::{CONSOLE, attend};
 use super::packed::{Asked, Packer};
 use crate::executor::Fatal;
-use fsarena_core::event::{Note, NoteKind, Outcome};
+use crate::failed::Failed;
+use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::cache;
 use fsarena_guest::emulator::Machine;
@@ -127,7 +128,7 @@ impl Booted {
             }
         };
         // What is half written does not stay, however this ends.
-        let armed = journal.variant(Undo::RemoveTree { path: draft.dir().into() })?;
+        let armed = journal.arm(Undo::RemoveTree { path: draft.dir().into() })?;
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
@@ -139,14 +140,18 @@ impl Booted {
         let mut draft = Some(draft);
         let heard = attend(journal, launch, plan, &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
-                return Err(why.to_string());
+                return Err(Failed::new(Cause::Work, why));
             }
             match draft.take().filter(|_| line == READY) {
                 Some(draft) => {
                     let place = draft.dir().display().to_string();
-                    draft.keep(&machine.console()).map(Some).map_err(|error| format!("{place}: {error}"))
+                    let kept = draft.keep(&machine.console());
+                    kept.map(Some).map_err(|error| Failed::new(Cause::Work, format!("{place}: {error}")))
                 }
-                None => Err(format!("the guest said {line:?} instead of being ready")),
+                None => {
+                    let why = format!("the guest said {line:?} instead of being ready");
+                    Err(Failed::new(Cause::Work, why))
+                }
             }
         });
         armed.undo()?;
@@ -158,7 +163,7 @@ impl Booted {
                 self.note(place, machine, &text);
                 Beginning::Kept(kept)
             }
-            Err(Outcome::Failed { why }) => self.give_up(place, machine, &why),
+            Err(Outcome::Failed { why, .. }) => self.give_up(place, machine, &why),
             Err(_) => Beginning::Interrupted,
         })
     }

@@ -5,12 +5,13 @@ use super::hearing::{self, End};
 use super::packed::{Asked, Packer};
 use super::{COUNTS, Formatted, Guests};
 use crate::executor::Fatal;
+use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::guests;
 use crate::protocol::{Guest, MountRequest, Request};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_fs::fairness::VariantFacts;
@@ -21,7 +22,6 @@ use fsarena_guest::launch::Launch;
 use fsarena_guest::orders::Orders;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::undo::Journal;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Instant, SystemTime};
@@ -102,8 +102,7 @@ impl Guests {
             root: Path::new(TARGET).join("work"),
             other: OTHER.into(),
             device: None,
-            trace: false,
-            sample_hz: self.sample_hz,
+            profiling: self.profiling,
         };
         let asked = Guest { request, other_type: self.plan.device.other_fs.clone() };
         serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))
@@ -132,9 +131,9 @@ impl Starting<'_> {
         let (memory, size) = (self.guest.memory.as_u64(), file_size(initramfs.path()));
         if memory < size + LEAST_MEMORY {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
-            return Ok(End::failed(format!(
-                "a guest with {memory} of memory has no room to boot with {size}: --guest-memory"
-            )));
+            let why =
+                format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
+            return Ok(End::failed(Failed::new(Cause::Missing, why)));
         }
         initramfs.hand_over(cell.orders)?;
         let machine = Machine { initramfs: Some(initramfs.path()), ..cell.machine.clone() };
@@ -185,7 +184,7 @@ impl Starting<'_> {
         let end = hearing::hear(self.journal, launch, self.guest, emit)?;
         match &end.outcome {
             // What does not even go on is no fault of the cell: it has another chance, by booting.
-            Outcome::Failed { why } if !end.spoke => {
+            Outcome::Failed { why, .. } if !end.spoke => {
                 booted.failed(snapshot, &machine, why);
                 self.anew(cell, emit)
             }
@@ -195,9 +194,11 @@ impl Starting<'_> {
 }
 
 /// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
-/// in memory.
+/// in memory. The factor that the names of tasks depend on stays.
 fn unnamed(cell: &Cell) -> Cell {
-    let variant = Variant { name: "variant".into(), levels: BTreeMap::new() };
+    let mut levels = cell.variant.levels.clone();
+    levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
+    let variant = Variant { name: "variant".into(), levels };
     Cell { round: 0, position: 0, variant, ..cell.clone() }
 }
 

@@ -1,8 +1,9 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
 use crate::executor::Fatal;
+use crate::failed::Failed;
 use crate::protocol::Line;
-use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
@@ -39,8 +40,8 @@ pub struct End {
 
 impl End {
     /// A guest that is not even started.
-    pub fn failed(why: String) -> End {
-        End { outcome: Outcome::Failed { why }, boot: None, spoke: false }
+    pub fn failed(failed: Failed) -> End {
+        End { outcome: failed.into(), boot: None, spoke: false }
     }
 }
 
@@ -70,15 +71,18 @@ pub fn hear(
                 Ok(None)
             }
             Ok(Line::End(outcome)) => Ok(Some(outcome)),
-            Err(error) => Err(format!("the guest said {line:?}, which is no event: {error}")),
+            Err(error) => {
+                let why = format!("the guest wrote a line that is not an event: {line:?}: {error}");
+                Err(Failed::new(Cause::Internal, why))
+            }
         }
     })?;
     if let Some(boot) = boot {
         emit(CellEvent::Spent { what: SPENT.into(), ns: boot.as_nanos() as u64 });
     }
     let outcome = match heard {
-        Ok((Outcome::Failed { why }, words)) if !words.lines.is_empty() => {
-            Outcome::Failed { why: told(why, None, &words) }
+        Ok((Outcome::Failed { why, cause }, words)) if !words.lines.is_empty() => {
+            Outcome::Failed { why: told(why, None, &words), cause }
         }
         Ok((outcome, _)) | Err(outcome) => outcome,
     };
@@ -94,20 +98,22 @@ pub fn attend<T>(
     journal: &Journal,
     launch: Launch,
     plan: &GuestPlan,
-    take: &mut dyn FnMut(&str) -> Result<Option<T>, String>,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<Result<(T, LastWords), Outcome>, Fatal> {
     let mut guest = launch.start()?;
     let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
-    let group = journal.variant(Undo::KillGroup { pgid, start_time })?;
+    let group = journal.arm(Undo::KillGroup { pgid, start_time })?;
     let heard = listen(&mut guest, plan, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;
     Ok(match heard {
         Ok(got) => Ok((got, words)),
         Err(Lost::Interrupted) => Err(Outcome::Interrupted),
-        Err(Lost::Failed(why)) => Err(Outcome::Failed { why: told(why, status, &words) }),
+        Err(Lost::Failed(Failed { why, cause })) => {
+            Err(Outcome::Failed { why: told(why, status, &words), cause })
+        }
     })
 }
 
@@ -121,13 +127,13 @@ fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
 /// Why a guest was not heard to its end.
 enum Lost {
     Interrupted,
-    Failed(String),
+    Failed(Failed),
 }
 
 fn listen<T>(
     guest: &mut Guest,
     plan: &GuestPlan,
-    take: &mut dyn FnMut(&str) -> Result<Option<T>, String>,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<T, Lost> {
     let patience = Duration::from_secs_f64(plan.patience_s);
     let begun = Instant::now();
@@ -152,10 +158,13 @@ fn listen<T>(
                         "the guest has said nothing for {:.0} s {since} and was ended (--guest-timeout)",
                         silent.as_secs_f64()
                     );
-                    return Err(Lost::Failed(why));
+                    return Err(Lost::Failed(Failed::new(Cause::Work, why)));
                 }
             }
-            Heard::End => return Err(Lost::Failed("the guest ended before its work did".into())),
+            Heard::End => {
+                let why = "the guest ended before its work did";
+                return Err(Lost::Failed(Failed::new(Cause::Work, why)));
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::executor::{Fatal, Tell, logged};
 use crate::layout::{Layout, Role, Wanted};
-use crate::other::inputs;
 use crate::preflight::Check;
+use crate::work::inputs;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
@@ -38,7 +38,7 @@ impl Images {
         dir: PathBuf,
         tell: Tell,
     ) -> Result<Images, Fatal> {
-        let directory = journal.variant(Undo::RemoveTree { path: dir.clone() })?;
+        let directory = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
         let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))

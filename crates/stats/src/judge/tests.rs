@@ -158,7 +158,7 @@ fn variants_outside_the_question_do_not_compete() {
     let best = "one.elapsed: best is b".parse().unwrap();
     assert_eq!(judge(&record, &best).outcome(), Outcome::Refuted);
     assert_eq!(judge_among(&record, std::slice::from_ref(&best), &["b", "c"])[0].outcome(), Outcome::Held);
-    record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into() };
+    record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into(), cause: Default::default() };
     assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "a variant that failed is no rival");
 }
 

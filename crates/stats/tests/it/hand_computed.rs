@@ -60,7 +60,11 @@ fn record() -> RunRecord {
             if variant == 2 && round > 1 {
                 continue;
             }
-            let outcome = if failed { Outcome::Failed { why: "no space".into() } } else { Outcome::Done };
+            let outcome = if failed {
+                Outcome::Failed { why: "no space".into(), cause: Default::default() }
+            } else {
+                Outcome::Done
+            };
             for (task, seconds) in [MKFS, UNTAR, TAR].iter().enumerate().take(if failed { 2 } else { 3 }) {
                 samples.cell.push(cells.len() as u32);
                 samples.task.push(task as u32);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
 use crate::{dead_variants, done_cells, read};
-use fsarena_core::event::NoteKind;
+use fsarena_core::event::{Cause, Departure, NoteKind};
 use fsarena_core::metric::TIMER;
 
 fn inside(id: &CellId, what: CellEvent) -> Event {
@@ -128,13 +128,18 @@ fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
     let (run, mut writer) = writer(root.path(), &plan);
     let [first, second] = [0, 1].map(|i| cells(&plan, 0)[i].clone());
     run_cell(&mut writer, &first, Outcome::Interrupted);
-    run_cell(&mut writer, &second, Outcome::Failed { why: "cp said no".into() });
+    run_cell(&mut writer, &second, Outcome::Failed { why: "cp said no".into(), cause: Default::default() });
     let record = read(&run).unwrap();
     assert_eq!(record.status.why, "running");
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
-    assert_eq!(record.cells[0].outcome, Outcome::Failed { why: "cp said no".into() });
+    assert_eq!(
+        record.cells[0].outcome,
+        Outcome::Failed { why: "cp said no".into(), cause: Default::default() }
+    );
     assert_eq!(done_cells(&run).unwrap().len(), 0);
-    assert_eq!(dead_variants(&run).unwrap(), [(second.variant.name.clone(), 0)].into());
+    let left: Vec<_> = dead_variants(&run).unwrap().into_iter().collect();
+    let departure = Departure { round: 0, why: "cp said no".into(), cause: Cause::default() };
+    assert_eq!(left, [(second.variant.name.clone(), departure)]);
     writer
         .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))
         .unwrap();
@@ -147,7 +152,7 @@ fn a_cell_that_is_run_again_takes_the_place_of_the_first_try() {
     let plan = plan(&["ext4"]);
     let (run, mut writer) = writer(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
-    run_cell(&mut writer, &cell, Outcome::Failed { why: "full".into() });
+    run_cell(&mut writer, &cell, Outcome::Failed { why: "full".into(), cause: Default::default() });
     run_cell(&mut writer, &cell, Outcome::Done);
     let record = read(&run).unwrap();
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));

@@ -110,7 +110,7 @@ impl Journal {
     ///
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
-    pub fn variant(&self, how: Undo) -> Result<Armed, Error> {
+    pub fn arm(&self, how: Undo) -> Result<Armed, Error> {
         let mut open = self.open();
         let id = open.next;
         open.append(&Line::Variant { id, how: how.clone() })?;
@@ -232,7 +232,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
-        let armed = journal.variant(Undo::RemoveTree { path: tree.clone() }).unwrap();
+        let armed = journal.arm(Undo::RemoveTree { path: tree.clone() }).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
         armed.undo().unwrap();
@@ -248,7 +248,7 @@ mod tests {
         let journal = Journal::create(state.path(), "").unwrap();
         for kept in [false, true] {
             let path = state.path().join("dir");
-            let armed = journal.variant(Undo::RemoveTree { path: path.clone() }).unwrap();
+            let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
             std::fs::create_dir(&path).unwrap();
             if kept {
                 armed.forget().unwrap();
@@ -267,7 +267,7 @@ mod tests {
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        drop(journal.variant(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal.arm(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
@@ -279,6 +279,6 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.variant(Undo::Unmount { target: path }).is_err());
+        assert!(journal.arm(Undo::Unmount { target: path }).is_err());
     }
 }

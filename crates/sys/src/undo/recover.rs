@@ -249,7 +249,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
-        let armed = journal.variant(Undo::RemoveTree { path: path.clone() }).unwrap();
+        let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
         std::fs::create_dir(&path).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });

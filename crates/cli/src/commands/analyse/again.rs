@@ -1,31 +1,60 @@
-//! Cells of a stored run again, for what each of their tasks spends its time on.
+//! Tasks of a stored run again, for what each of them spends its time on.
 
 use crate::failure::Failure;
-use fsarena_core::cell::{Cell, TaskId};
-use fsarena_core::event::{CellEvent, Outcome};
+use crate::running::unstored;
+use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::record::RunRecord;
-use fsarena_run::executor::Executor;
+use fsarena_run::protocol::Profiling;
+use fsarena_run::{Keep, Request};
 use fsarena_trace::Profile;
+use std::collections::BTreeMap;
+use std::path::Path;
 
-/// Runs one cell, and gives the profile of a task where it came to that.
-pub fn run(executor: &mut dyn Executor, cell: &Cell, wanted: &TaskId) -> Result<Option<Profile>, Failure> {
-    let mut found = None;
-    let ended = executor.run(cell, &mut |event| {
-        if let CellEvent::Profile { task, profile } = event
-            && task == *wanted
-        {
-            found = Some(profile);
+/// Where the runs are, and whether progress is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    pub runs: &'a Path,
+    pub quiet: bool,
+}
+
+/// One round of a plan with these variants, of which nothing is claimed.
+pub fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
+    let stop = StopPlan { rounds: 1, budget_s: None, when_decided: false, ..plan.stop.clone() };
+    Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
+}
+
+/// Runs a plan once more, and gives the profiles of one task: the first of each variant. Nothing of it is stored, for the
+/// tracer is part of what was measured.
+pub fn profiles(
+    scene: Scene,
+    plan: Plan,
+    profiling: Profiling,
+    wanted: &TaskId,
+) -> Result<BTreeMap<String, Profile>, Failure> {
+    let mut request = Request::new(plan, Keep::Nothing(scene.runs.into()));
+    request.profiling = Some(profiling);
+    let (mut variant, mut found) = (String::new(), BTreeMap::new());
+    unstored(request, scene.quiet, |event| match event {
+        Event::CellStarted { cell } => variant.clone_from(&cell.variant.name),
+        Event::Cell { what: CellEvent::Profile { task, profile }, .. } if task == wanted => {
+            found.entry(variant.clone()).or_insert_with(|| profile.clone());
         }
+        _ => {}
     })?;
-    let failed = |why: String| Failure::new(ExitCode::Internal, format!("{}: {why}", cell.variant.name));
-    match ended {
-        Outcome::Done => {}
-        Outcome::Failed { why } => return Err(failed(why)),
-        Outcome::Interrupted => return Err(failed("a signal ended it".into())),
-    }
-    let profile = found.map(serde_json::from_value).transpose();
-    profile.map_err(|error| failed(format!("the measuring process sent no profile: {error}")))
+    let read = |(variant, profile): (String, serde_json::Value)| {
+        let wrong = |error| {
+            Failure::new(
+                ExitCode::Internal,
+                format!("{variant}: the measuring process sent no profile: {error}"),
+            )
+        };
+        let profile = serde_json::from_value(profile).map_err(wrong)?;
+        Ok((variant, profile))
+    };
+    found.into_iter().map(read).collect()
 }
 
 /// What is said where a run has no task of a name.

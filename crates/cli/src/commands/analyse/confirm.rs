@@ -1,14 +1,15 @@
 //! The worst cells again, on fresh rounds.
 
-use super::Args;
-use crate::commands::run;
+use super::again::Scene;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::matrix::expand;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::Value;
+use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::confirm::rerun;
 use fsarena_stats::matrix::finding::Finding;
@@ -19,14 +20,16 @@ const FRESH: u64 = 0xF2E5;
 
 /// Runs the cells that decide over the findings on fresh rounds, as a run of its own.
 pub fn fresh(
-    args: &Args,
+    scene: Scene,
+    rounds: u32,
     record: &RunRecord,
     matrix: &Matrix,
     findings: &[Finding],
 ) -> Result<RunRecord, Failure> {
-    let plan = plan(&record.plan, matrix, &rerun(findings), args.rounds);
-    let run = run::keep(plan, &args.runs.runs, args.quiet)?;
-    Ok(fsarena_store::read(&run)?)
+    let plan = plan(&record.plan, matrix, &rerun(findings), rounds);
+    let request = Request::new(plan, Keep::New(scene.runs.into()));
+    let run = execute(request, &mut [&mut Progress::new(scene.quiet)])?.run;
+    Ok(fsarena_store::read(&run.expect("it is stored"))?)
 }
 
 /// The same plan with these cells only: one workload for each mode and block size, because the cells are

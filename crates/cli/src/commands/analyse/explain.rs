@@ -1,28 +1,19 @@
 //! One cell again, under the lock tracepoints.
 
-use super::Args;
-use super::again::{self, no_task};
+use super::again::{self, Scene, no_task};
 use super::confirm::restricted;
 use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::room::Room;
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::event::Event;
 use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_report::document::{Document, Part};
 use fsarena_report::page::Page;
-use fsarena_run::dir::Directories;
-use fsarena_run::executor::Executor;
-use fsarena_run::local::Local;
-use fsarena_run::preflight;
+use fsarena_run::protocol::Profiling;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
 use fsarena_trace::{Options, Profile, Target, Tracer};
 use serde_json::json;
-use std::path::Path;
 
 /// Locks and functions that are printed, and callers of each.
 const TOP: usize = 8;
@@ -53,9 +44,8 @@ impl Choice {
 
     /// The run's plan with nothing but this cell.
     fn plan(&self, plan: &Plan) -> Plan {
-        let mut alone = plan.clone();
-        alone.variants = vec![self.variant.clone()];
-        alone.stop.rounds = 1;
+        let title = format!("{} {} again, traced", self.variant.name, self.task);
+        let mut alone = again::one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
             let only = |workload| restricted(workload, &self.task.name, size, &[threads as u32].into());
@@ -65,60 +55,20 @@ impl Choice {
     }
 }
 
-/// Runs the cell again and says what it waited for. Nothing of it is stored: the tracer is part of what was
-/// measured.
-pub fn explain(args: &Args, record: &RunRecord, choice: &Choice) -> Result<Page, Failure> {
+/// Runs the cell again and says what it waited for.
+pub fn explain(scene: Scene, record: &RunRecord, choice: &Choice) -> Result<Page, Failure> {
     // What is missing is said before anything is made.
     let trial = Options::locks(Target::Pids(vec![std::process::id()]), 0);
     drop(Tracer::start(&trial)?);
-    let kernel = Kernel::host();
     let plan = choice.plan(&record.plan);
-    let mut progress = Progress::new(args.quiet);
-    progress.say(&format!("{} {} again, traced", choice.variant.name, choice.task));
-    let profile = traced(&kernel, &plan, choice, &args.runs.runs, &mut progress)?;
-    let elsewhere = record.hosts.iter().all(|host| host.boot_id != process::boot_id(&kernel));
-    Ok(page(record, choice, &profile, elsewhere))
-}
-
-fn traced(
-    kernel: &Kernel,
-    plan: &Plan,
-    choice: &Choice,
-    runs: &Path,
-    progress: &mut Progress,
-) -> Result<Profile, Failure> {
-    let variants = matrix::expand(plan);
-    let check = preflight::check(kernel, plan, &variants, runs)?;
-    std::fs::create_dir_all(runs).map_err(Failure::file(runs))?;
-    let room = Room::make(runs, "explain")?;
-    let (journal, dir) = (room.journal(), room.dir());
-    let mut tell = |event: Event| {
-        progress.show(&event);
-        Ok(())
-    };
-    let mut executor: Box<dyn Executor> = match plan.device.backing {
-        Backing::Dir => {
-            Box::new(Directories::start(kernel, plan, &variants, journal, dir, &mut tell)?.tracing())
-        }
-        Backing::Guest(_) => {
-            let message = "a guest is not traced; explain a run of this kernel (--on loop)";
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
-        _ => Box::new(Local::start(kernel, plan, &check, journal, dir, &mut tell)?.tracing()),
-    };
-    let mut profile = None;
-    for cell in matrix::cells(plan, &variants, &[0], 0) {
-        profile = again::run(&mut *executor, &cell, &choice.task)?;
-        if profile.is_some() {
-            break;
-        }
-    }
-    executor.finish(&mut tell)?;
-    room.clear()?;
-    profile.ok_or_else(|| {
+    let profiles = again::profiles(scene, plan, Profiling::Locks, &choice.task)?;
+    let profile = profiles.get(&choice.variant.name).ok_or_else(|| {
         let message = format!("{} did not come to {}", choice.variant.name, choice.task);
         Failure::new(ExitCode::Internal, message)
-    })
+    })?;
+    let boot = process::boot_id(&Kernel::host());
+    let elsewhere = record.hosts.iter().all(|host| host.boot_id != boot);
+    Ok(page(record, choice, profile, elsewhere))
 }
 
 fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool) -> Page {

@@ -1,25 +1,17 @@
 //! The variants of an exact run again, sampled: where their instructions go.
 
-use super::Args;
-use super::again::{self, no_task};
+use super::again::{self, Scene, no_task};
 use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::room::Room;
-use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::event::Event;
+use fsarena_core::cell::TaskId;
 use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
 use fsarena_core::metric::reading;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::RunRecord;
 use fsarena_report::functions::{self, Sampled, flame};
 use fsarena_report::page::Page;
-use fsarena_run::executor::Executor;
-use fsarena_run::guest::Guests;
-use fsarena_run::preflight;
+use fsarena_run::protocol::Profiling;
+use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
-use fsarena_sys::kernel::Kernel;
-use fsarena_trace::Stack;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,37 +26,31 @@ const DIR: &str = "profile";
 
 /// Runs every variant once more and says where the instructions of a task went. Nothing of it is stored but the pictures:
 /// sampling is work too.
-pub fn profile(args: &Args, record: &RunRecord, task: &str) -> Result<Page, Failure> {
-    let exact = match &record.plan.device.backing {
-        Backing::Guest(guest) if guest.emulator == Emulator::Exact => guest,
-        _ => {
-            let message =
-                format!("run {} did not count instructions; profile a run with --on exact", record.id);
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
-    };
+pub fn profile(scene: Scene, what: &str, record: &RunRecord, task: &str) -> Result<Page, Failure> {
+    let counts =
+        matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    if !counts {
+        let message = format!("run {} did not count instructions; profile a run with --on exact", record.id);
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
     let counted = Counted::of(record)?;
     let task = counted.task(record, task)?;
-    let variants: Vec<&Variant> =
-        record.variants.iter().filter(|variant| counted.has(&variant.name, &task)).collect();
-    let mut progress = Progress::new(args.quiet);
-    progress.say(&format!("{} variants again, sampled in {task}", variants.len()));
-    let mut plan = record.plan.clone();
-    plan.variants = variants.iter().map(|variant| (*variant).clone()).collect();
-    let stacks = sampled(&plan, exact, &task, &args.runs.runs, &mut progress)?;
-    let variants: Vec<Sampled> = stacks
-        .into_iter()
-        .map(|(variant, stacks)| Sampled {
+    let mut variants = record.variants.clone();
+    variants.retain(|variant| counted.has(&variant.name, &task));
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let title = format!("{} variants again, sampled in {task}", names.len());
+    let plan = again::one_round(&record.plan, title, variants);
+    let mut profiles = again::profiles(scene, plan, Profiling::Stacks { hz: PER_BILLION }, &task)?;
+    let sampled = |variant: String| {
+        let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
+        Some(Sampled {
             instructions: counted.median(&variant, &task),
-            stacks: stacks
-                .into_iter()
-                .filter(|stack| stack.frames != [USER])
-                .map(|stack| (stack.frames, stack.samples))
-                .collect(),
+            stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
             variant,
         })
-        .collect();
-    let dir = RunDir::find(&args.runs.runs, &args.what)?.path().join(DIR);
+    };
+    let variants: Vec<Sampled> = names.into_iter().filter_map(sampled).collect();
+    let dir = RunDir::find(scene.runs, what)?.path().join(DIR);
     let pictures = draw(&dir, &task.to_string(), &variants)?;
     Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
 }
@@ -101,44 +87,12 @@ impl Counted {
     }
 
     fn median(&self, variant: &str, task: &TaskId) -> f64 {
-        let mut values = self.0.get(&(variant.to_string(), task.clone())).cloned().unwrap_or_default();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
+        self.0.get(&(variant.to_string(), task.clone())).and_then(|values| median(values)).unwrap_or(0.0)
     }
 }
 
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
-}
-
-/// Boots each variant once, and gives what was found running in the task.
-fn sampled(
-    plan: &Plan,
-    guest: &GuestPlan,
-    task: &TaskId,
-    runs: &Path,
-    progress: &mut Progress,
-) -> Result<Vec<(String, Vec<Stack>)>, Failure> {
-    let kernel = Kernel::host();
-    let variants = matrix::expand(plan);
-    let check = preflight::check(&kernel, plan, &variants, runs)?;
-    let room = Room::make(runs, "profile")?;
-    let mut tell = |event: Event| {
-        progress.show(&event);
-        Ok(())
-    };
-    let executor = Guests::start(plan, guest, &check, room.journal(), room.dir(), &mut tell)?;
-    let mut executor = executor.sampling(PER_BILLION);
-    let mut found = vec![];
-    for (at, variant) in variants.iter().enumerate() {
-        for cell in matrix::cells(plan, &variants, &[at], 0) {
-            let Some(profile) = again::run(&mut executor, &cell, task)? else { continue };
-            found.push((variant.name.clone(), profile.stacks));
-        }
-    }
-    Box::new(executor).finish(&mut tell)?;
-    room.clear()?;
-    Ok(found)
 }
 
 /// Writes the flame graphs, and says which file shows what.

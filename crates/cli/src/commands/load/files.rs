@@ -2,10 +2,10 @@
 
 use super::flags::Args;
 use crate::failure::Failure;
-use crate::room::Room;
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_load::engine::{FileSpec, Files, Job};
+use fsarena_run::scratch::Scratch;
 use fsarena_sys::image;
 use rustix::fs::{Advice, CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
@@ -16,7 +16,7 @@ const SIZE: u64 = 1 << 30;
 
 /// A directory of ours below the one asked for.
 pub struct Place {
-    room: Room,
+    room: Scratch,
     /// The file that the user names, and whether it is there already.
     named: Option<(PathBuf, bool)>,
 }
@@ -45,12 +45,12 @@ impl Place {
 
     /// A directory of our own below an existing one.
     pub fn below(parent: &Path) -> Result<Place, Failure> {
-        Ok(Place { room: Room::make(&directory(parent)?, "fsarena-load")?, named: None })
+        Ok(Place { room: Scratch::make(&directory(parent)?, "fsarena-load")?, named: None })
     }
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        self.room.dir()
+        &self.room.dir
     }
 
     /// The files of the load, written and on the device.
@@ -84,7 +84,7 @@ impl Place {
 
     /// Removes what fsarena made, but not the file that the user named.
     pub fn leave(self) -> Result<(), Failure> {
-        self.room.clear()
+        Ok(self.room.clear()?)
     }
 }
 

@@ -257,7 +257,7 @@ impl Args {
     /// Finds before a run what would keep its answer from being written after it.
     pub fn check_outputs(&self) -> Result<(), Failure> {
         let known = |id: &str| {
-            metric::find(id).is_some() || crate::vocabulary::readings().any(|reading| reading.id == id)
+            metric::find(id).is_some() || fsarena_run::vocabulary::readings().any(|reading| reading.id == id)
         };
         if let Some(unknown) = self.metric.iter().find(|id| !known(id)) {
             let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");

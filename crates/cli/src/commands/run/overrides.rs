@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 impl Args {
     /// What these flags say over the plan.
-    pub fn overrides(&self, kernel: &Kernel) -> Result<Overrides, Failure> {
+    pub fn overrides(&self) -> Result<Overrides, Failure> {
         let mut factors = Vec::new();
         for (id, levels) in [
             (factor::FS, &self.fs),
@@ -56,7 +56,7 @@ impl Args {
             backing,
             size: self.size,
             other_dir: self.other.as_deref().map(absolute).transpose()?,
-            fresh_seed: fresh_seed(kernel),
+            fresh_seed: fresh_seed(&Kernel::host()),
         })
     }
 

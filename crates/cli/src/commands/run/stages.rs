@@ -2,18 +2,17 @@
 
 use super::{Args, once};
 use crate::failure::{Failure, Outcome};
-use crate::vocabulary;
+use crate::running::resolved;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::{PlanFile, StageFile};
-use fsarena_core::plan::resolve::resolve;
+use fsarena_core::plan::file::{PlanFile, StageFile, Written};
 use fsarena_core::plan::stage::Stage;
 use fsarena_core::record::RunRecord;
 use fsarena_core::scale::Scale;
 use fsarena_core::study;
+use fsarena_run::{Keep, Request};
 use fsarena_stats::best::{self, Best};
 use fsarena_store::RunDir;
-use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -21,19 +20,18 @@ use std::io::Write;
 const BY: &str = "throughput";
 
 /// Runs the stages of a plan one after another, all or those after a run of one of them.
-pub fn run(args: &Args, origin: &str, (file, text): &(PlanFile, String), kernel: &Kernel) -> Outcome {
+pub fn run(args: &Args, written: &Written) -> Outcome {
+    let file = &written.file;
     let (mut earlier, begin) = match &args.after {
         Some(name) => after(args, file, name)?,
         None => (BTreeMap::new(), 0),
     };
-    let mut over = args.overrides(kernel)?;
+    let mut over = args.overrides()?;
     let whole = over.budget_s;
-    let words = vocabulary::collect(kernel, &over)?;
     let mut ended = ExitCode::Done;
     for stage in &file.stages[begin..] {
-        let written = (file.of_stage(stage), text.clone());
         over.budget_s = whole.map(|budget| budget * share(file, stage, over.scale));
-        let mut plan = resolve(origin, &written, &over, &words)?;
+        let mut plan = resolved(&written.of_stage(stage), &mut over)?;
         plan.title = format!("{}, stage {}", plan.title, stage.name);
         if let Some(chosen) = chosen(args, stage, &earlier)? {
             narrow(args, stage, &mut plan, chosen)?;
@@ -46,7 +44,7 @@ pub fn run(args: &Args, origin: &str, (file, text): &(PlanFile, String), kernel:
             continue;
         }
         plan.stage = Some(Stage { name: stage.name.clone(), earlier: earlier.clone() });
-        let (code, run) = once(args, kernel, plan, None)?;
+        let (code, run) = once(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
         if ended == ExitCode::Done {
             ended = code;
         }
@@ -123,7 +121,7 @@ fn share(file: &PlanFile, stage: &StageFile, scale: Option<Scale>) -> f64 {
 pub fn hint(args: &Args, plan: &Plan, run: &RunDir) {
     let behind = || {
         let study = study::find(&plan.name)?;
-        let (file, _) = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?;
+        let file = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?.file;
         let last = file.stages.last()?.name.clone();
         (plan.stage.as_ref()?.name != last).then_some(())
     };

@@ -1,23 +1,19 @@
 //! `fsarena selftest --exact`: the same cells again and again in guests that count instructions.
 
-use super::Args;
 use crate::failure::{Failure, Outcome};
 use crate::flags::ListFormat;
 use crate::listing::{self, Row};
-use crate::progress::Progress;
-use crate::room::Room;
-use crate::vocabulary;
-use fsarena_core::event::{CellEvent, Event, Outcome as Ended};
+use crate::running::{handle_signals, resolved, unstored};
+use fsarena_core::cell::Variant;
+use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
 use fsarena_core::metric::reading;
 use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::{Overrides, resolve};
+use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
-use fsarena_run::executor::Executor;
-use fsarena_run::guest::Guests;
-use fsarena_run::preflight;
-use fsarena_sys::kernel::Kernel;
+use fsarena_core::{factor, matrix};
+use fsarena_run::{Keep, Request};
+use fsarena_stats::comparison::median;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -30,81 +26,63 @@ const PROMISED: f64 = 0.05;
 type Counts = BTreeMap<(String, String), Vec<f64>>;
 
 /// Repeats cells, and says by how much they vary.
-pub fn run(args: &Args) -> Outcome {
-    let kernel = Kernel::host();
-    fsarena_sys::cancel::install()
-        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
-    let guest = GuestPlan::of(Emulator::Exact);
-    let plan = plan(args, &guest, &kernel)?;
-    let mut progress = Progress::new(args.quiet);
-    let Some(counts) = measure(&kernel, &plan, &guest, args.repeats, &mut progress)? else {
-        return Err(Failure::new(ExitCode::Internal, "a signal ended the self-test"));
-    };
+pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
+    handle_signals()?;
+    let counts = measure(plan(seed)?, repeats, quiet)?;
     let spreads: Vec<Spread> = counts.iter().filter_map(|(key, counts)| Spread::of(key, counts)).collect();
-    let all = middle(spreads.iter().map(|one| one.percent).collect());
-    match args.format {
+    let all = median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>());
+    match format {
         ListFormat::Json => {
             let report = json!({
-                "repeats": args.repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
+                "repeats": repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
             });
-            super::print(&format!("{report:#}\n"))?;
+            listing::text(&format!("{report:#}\n"))?;
         }
         ListFormat::Term => {
             listing::print(&by_filesystem(&spreads), ListFormat::Term)?;
-            super::print(&words(&spreads, args.repeats, all))?;
+            listing::text(&words(&spreads, repeats, all))?;
         }
     }
     Ok(if all.is_some_and(|all| all <= PROMISED) { ExitCode::Done } else { ExitCode::Refuted })
 }
 
-fn plan(args: &Args, guest: &GuestPlan, kernel: &Kernel) -> Result<Plan, Failure> {
-    let file = PlanFile::parse("the self-test's plan", PLAN.as_bytes())?;
-    let over = Overrides {
-        seed: Some(args.seed),
-        backing: Some(Backing::Guest(guest.clone())),
+fn plan(seed: u64) -> Result<Plan, Failure> {
+    let mut over = Overrides {
+        seed: Some(seed),
+        backing: Some(Backing::Guest(GuestPlan::of(Emulator::Exact))),
         ..Overrides::default()
     };
-    Ok(resolve("the self-test's plan", &file, &over, &vocabulary::collect(kernel, &over)?)?)
+    resolved(&PlanFile::parse("the self-test's plan", PLAN.as_bytes())?, &mut over)
 }
 
-/// Runs every cell so many times. None where a signal ended it.
-fn measure(
-    kernel: &Kernel,
-    plan: &Plan,
-    guest: &GuestPlan,
-    repeats: u32,
-    progress: &mut Progress,
-) -> Result<Option<Counts>, Failure> {
-    let variants = matrix::expand(plan);
-    let check = preflight::check(kernel, plan, &variants, &std::env::temp_dir())?;
-    progress.say(&format!("{}: {}, {repeats} times", plan.title, check.describe()));
-    let room = Room::make(&std::env::temp_dir(), "fsarena-selftest")?;
-    let mut silent = |_: Event| Ok(());
-    let mut executor = Guests::start(plan, guest, &check, room.journal(), room.dir(), &mut silent)?;
-    let mut counts = Counts::new();
-    let all: Vec<usize> = (0..variants.len()).collect();
-    let cells = matrix::cells(plan, &variants, &all, 0);
-    for cell in cells.iter().flat_map(|cell| std::iter::repeat_n(cell, repeats as usize)) {
-        let ended = executor.run(cell, &mut |event| {
-            if let CellEvent::Sample(sample) = event
-                && sample.task.in_composite
-                && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
+/// Runs one round in which every variant is there so many times: a round's cells share their seed, so that they do the
+/// same work.
+fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failure> {
+    let variants = matrix::expand(&plan);
+    let repeated = |variant: &Variant| {
+        let name = variant.name.clone();
+        let levels = variant.levels.clone();
+        (1..=repeats).map(move |time| Variant { name: format!("{name}, {time}"), levels: levels.clone() })
+    };
+    plan.title = format!("{}, {repeats} times", plan.title);
+    plan.variants = variants.iter().flat_map(repeated).collect();
+    plan.stop.rounds = 1;
+    let (mut counts, mut cell) = (Counts::new(), None);
+    unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |event| match event {
+        Event::CellStarted { cell: begun } => {
+            cell = Some((begun.variant.level(factor::FS).to_string(), begun.workload.name.clone()));
+        }
+        Event::Cell { what: CellEvent::Sample(sample), .. } if sample.task.in_composite => {
+            if let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
+                && let Some((filesystem, workload)) = &cell
             {
-                let key = (cell.variant.name.clone(), format!("{} {}", cell.workload.name, sample.task.id));
+                let key = (filesystem.clone(), format!("{workload} {}", sample.task.id));
                 counts.entry(key).or_default().push(count);
             }
-        })?;
-        match ended {
-            Ended::Done => progress.say(&format!("{} {}", cell.variant.name, cell.workload.name)),
-            Ended::Interrupted => return Ok(None),
-            Ended::Failed { why } => {
-                return Err(Failure::new(ExitCode::Internal, format!("{} failed: {why}", cell.variant.name)));
-            }
         }
-    }
-    Box::new(executor).finish(&mut silent)?;
-    room.clear()?;
-    Ok(Some(counts))
+        _ => {}
+    })?;
+    Ok(counts)
 }
 
 /// By how much a task varies.
@@ -120,17 +98,10 @@ struct Spread {
 impl Spread {
     fn of((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
         let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
-        let percent = 100.0 * (most - least) / middle(counts.to_vec()).filter(|middle| *middle > 0.0)?;
+        let percent = 100.0 * (most - least) / median(counts).filter(|median| *median > 0.0)?;
         let (filesystem, task) = (filesystem.clone(), task.clone());
         Some(Spread { filesystem, task, kernel_instructions: counts.to_vec(), percent })
     }
-}
-
-/// The median.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (below, above) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some((below + above) / 2.0)
 }
 
 #[derive(serde::Serialize)]
@@ -151,7 +122,7 @@ fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
         Some(Line {
             filesystem: name.clone(),
             tasks: of.len(),
-            median: percent(middle(of.iter().map(|one| one.percent).collect())?),
+            median: percent(median(&of.iter().map(|one| one.percent).collect::<Vec<_>>())?),
             worst: percent(worst.percent),
             worst_task: worst.task.clone(),
         })
@@ -163,7 +134,7 @@ fn percent(value: f64) -> String {
     format!("{value:.4}%")
 }
 
-fn words(spreads: &[Spread], repeats: u32, all: Option<f64>) -> String {
+fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
     let Some(all) = all else { return "Nothing was counted.\n".into() };
     let same = spreads.iter().filter(|one| one.percent == 0.0).count();
     let end = if all <= PROMISED { "as promised" } else { "which is MORE than promised" };
@@ -199,7 +170,6 @@ mod tests {
         let spread = Spread::of(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
         assert!((spread.percent - 200.0 / 1001.0).abs() < 1e-12);
         assert!(Spread::of(&key, &[]).is_none() && Spread::of(&key, &[0.0]).is_none());
-        assert_eq!(middle(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! What the measurement says: false verdicts of identical variants, and what can be resolved.
 
-use super::MORE;
-use super::measure::{METRICS, Measured};
-use crate::failure::{Failure, printing};
+use super::measured::MORE;
+use super::measured::{METRICS, Measured};
+use crate::failure::Failure;
 use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
-use fsarena_core::schedule::mix;
+use fsarena_stats::identical::{chance, found_at, verdicts};
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{resolvable, rounds_for, spread};
 use fsarena_stats::sequential::Centre;
-use fsarena_stats::table::{FIRST_LOOK, LOOKS};
+use fsarena_stats::table::FIRST_LOOK;
 use fsarena_sys::kernel::Kernel;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -68,12 +68,11 @@ struct Power {
 const FILE: &str = "selftest.json";
 /// Below this, identical variants were called different more often than chance explains.
 const SUSPICIOUS: f64 = 0.01;
-const FLIPS: u64 = 2_000;
 
 impl Resolution {
     /// Judges what was measured.
-    pub fn of(measured: &Measured, kernel: &Kernel, seed: u64) -> Resolution {
-        let host = fsarena_sys::host::collect(kernel);
+    pub fn of(measured: &Measured, seed: u64) -> Resolution {
+        let host = fsarena_sys::host::collect(&Kernel::host());
         let identical: Vec<Vec<f64>> =
             measured.values.values().map(|variants| d(&variants[0], &variants[1])).collect();
         let (verdicts, false_verdicts) = verdicts(&identical, measured.rounds);
@@ -123,9 +122,9 @@ impl Resolution {
     /// For people.
     pub fn print(&self) -> Result<(), Failure> {
         listing::print(&self.noise, ListFormat::Term)?;
-        println(String::new())?;
+        listing::text("\n")?;
         listing::print(&self.power, ListFormat::Term)?;
-        println(format!("\n{}", self.words()))
+        listing::text(&format!("\n{}\n", self.words()))
     }
 
     fn words(&self) -> String {
@@ -187,31 +186,6 @@ fn d(base: &[f64], variant: &[f64]) -> Vec<f64> {
     log_ratios(base, variant).d
 }
 
-fn differs(d: &[f64]) -> bool {
-    Centre::of(d).is_some_and(|centre| !centre.provisional && (centre.wide.0 > 0.0 || centre.wide.1 < 0.0))
-}
-
-/// Verdicts, and how many said "different": one for each series and batch of 8 rounds.
-fn verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
-    let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK));
-    batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))
-}
-
-/// The probability of as many false verdicts or more, if the label of a variant means nothing: then the two
-/// could as well be swapped in any round, in all series at once, and that was done by a coin. The series are
-/// far from independent, and this takes account of it. By [`FLIPS`] random swaps, the observed one included
-/// (Phipson and Smyth 2010).
-fn chance(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
-    let as_many = (0..FLIPS).filter(|flip| {
-        let swapped = |round: usize| mix(mix(seed, *flip), round as u64) & 1 == 1;
-        let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
-        let flipped: Vec<Vec<f64>> =
-            identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
-        verdicts(&flipped, rounds).1 >= seen
-    });
-    (as_many.count() + 1) as f64 / (FLIPS + 1) as f64
-}
-
 fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
     let sigma = spread(d)?;
     Some(Noise {
@@ -226,7 +200,6 @@ fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
 fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
     let centre = Centre::of(d)?;
     let per_cent = |theta: f64| 100.0 * theta.exp_m1();
-    let looks = LOOKS.iter().map(|look| look.n).filter(|n| *n <= d.len());
     Some(Power {
         more_percent: more,
         task: task.into(),
@@ -234,13 +207,8 @@ fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
         effect_percent: per_cent(centre.estimate),
         low_percent: per_cent(centre.wide.0),
         high_percent: per_cent(centre.wide.1),
-        found_at_rounds: looks.into_iter().find(|n| differs(&d[..*n])),
+        found_at_rounds: found_at(d),
     })
-}
-
-fn println(text: String) -> Result<(), Failure> {
-    use std::io::Write;
-    writeln!(std::io::stdout(), "{text}").map_err(printing)
 }
 
 fn percent(value: f64) -> String {
@@ -284,33 +252,10 @@ impl Row for Power {
 mod tests {
     use super::*;
 
-    /// d of two series over 16 rounds, of which the first batch of the first is all of one sign.
-    fn series() -> Vec<Vec<f64>> {
-        let noise = |at: u64| (mix(3, at) % 1000) as f64 / 1000.0 - 0.5;
-        let mut first: Vec<f64> = (0..16).map(noise).collect();
-        first[..8].iter_mut().for_each(|d| *d = d.abs() + 0.01);
-        vec![first, (16..32).map(noise).collect()]
-    }
-
-    #[test]
-    fn a_verdict_for_each_series_and_round() {
-        assert_eq!(verdicts(&series(), 16), (4, 1));
-        // A batch that is not whole has none.
-        assert_eq!(verdicts(&series(), 15).0, 2);
-    }
-
-    #[test]
-    fn chance_explains_one_and_not_all() {
-        assert!(chance(&series(), 16, 1, 7) > SUSPICIOUS);
-        let biased = vec![vec![0.01; 16]; 2];
-        assert_eq!(verdicts(&biased, 16), (4, 4));
-        // All of one sign in two batches: 4 of 2^16 ways.
-        assert!(chance(&biased, 16, 4, 7) < SUSPICIOUS);
-    }
-
     #[test]
     fn reports_quote_what_was_measured_on_the_same_machine_and_kernel() {
-        let noise = noise_of("cp", "elapsed", &series()[1]).unwrap();
+        let noise =
+            noise_of("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
         let stored = Resolution {
             measured_at_s: 0,
             hostname: "bench".into(),

@@ -1,18 +1,28 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
+use crate::executor::Fatal;
+use crate::preflight::guests;
+use crate::work;
 use fsarena_core::factor;
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, SERVICE, TIMER};
+use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
-use fsarena_core::plan::{Backing, GuestPlan};
+use fsarena_core::plan::{Backing, GuestPlan, Plan};
 use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_load::{dbench, engine, web};
 use fsarena_probe::probes;
-use fsarena_run::preflight::guests;
-use fsarena_run::work;
 use fsarena_sys::kernel::Kernel;
+
+/// The plan that a text means on this machine, under what the command line says.
+///
+/// # Errors
+/// One, with line and column where it lies in the text, or the flag where it lies in one.
+pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan, Fatal> {
+    Ok(fsarena_core::plan::resolve::resolve(written, over, &collect(&Kernel::host(), over)?)?)
+}
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
 ///

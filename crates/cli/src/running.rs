@@ -1,0 +1,36 @@
+//! Running plans from the command line: signals, the display, and what becomes of a run that stores nothing.
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use fsarena_core::event::Event;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::Plan;
+use fsarena_core::plan::file::Written;
+use fsarena_core::plan::resolve::{Overrides, resolve};
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Request, execute, vocabulary};
+use fsarena_sys::kernel::Kernel;
+
+/// From here on a signal ends the run in order.
+pub fn handle_signals() -> Result<(), Failure> {
+    fsarena_sys::cancel::install()
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))
+}
+
+/// The plan that a text means here, under what the flags say. Without `--on` a stored plan runs where it ran.
+pub fn resolved(written: &Written, over: &mut Overrides) -> Result<Plan, Failure> {
+    over.where_it_ran(&written.file)?;
+    Ok(resolve(written, over, &vocabulary::collect(&Kernel::host(), over)?)?)
+}
+
+/// Runs a plan of which nothing is stored, shows how it goes, and hands on its events.
+pub fn unstored(request: Request, quiet: bool, mut take: impl FnMut(&Event)) -> Result<(), Failure> {
+    let mut hand_on = |event: &Event| -> Result<(), Fatal> {
+        take(event);
+        Ok(())
+    };
+    match execute(request, &mut [&mut Progress::new(quiet), &mut hand_on])?.interrupted {
+        false => Ok(()),
+        true => Err(Failure::new(ExitCode::Internal, "a signal ended it; nothing is stored")),
+    }
+}

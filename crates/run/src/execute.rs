@@ -1,0 +1,368 @@
+//! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
+
+use crate::dir::Directories;
+use crate::executor::{Executor, Fatal};
+use crate::guest::Guests;
+use crate::local::Local;
+use crate::preflight::{self, Check};
+use crate::protocol::Profiling;
+use crate::runner::{self, Earlier, End};
+use crate::scratch::Scratch;
+use crate::vocabulary;
+use fsarena_core::cell::Variant;
+use fsarena_core::event::{CommandRecord, Event, Note, Outcome};
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::host::Host;
+use fsarena_core::matrix;
+use fsarena_core::plan::Plan;
+use fsarena_store::{RunDir, Writer};
+use fsarena_sys::host;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::undo::{self, Journal};
+use std::path::{Path, PathBuf};
+
+/// A plan to run, and what becomes of its samples.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What to run.
+    pub plan: Plan,
+    /// Where its samples go.
+    pub keep: Keep,
+    /// What else to find out about each task.
+    pub profiling: Option<Profiling>,
+    /// What every report of the run must say besides the workloads' own remarks.
+    pub remarks: Vec<Note>,
+}
+
+/// Where the samples of a run go.
+#[derive(Debug, Clone)]
+pub enum Keep {
+    /// Into a new run in this directory of runs.
+    New(PathBuf),
+    /// Into a run that was cut short; what it has measured is not measured again.
+    Resumed(RunDir),
+    /// To the consumers alone. A directory in this one holds the images and goes with the run. The first cell that
+    /// fails ends the run: nobody could resume it.
+    Nothing(PathBuf),
+}
+
+/// What follows a run.
+pub trait Consumer {
+    /// Shows a line of what goes on before the first event.
+    fn say(&mut self, _line: &str) {}
+
+    /// The run begins: everything that can be checked before is found well.
+    fn begin(&mut self, _beginning: &Beginning) {}
+
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// What makes the run pointless: it ends.
+    fn take(&mut self, event: &Event) -> Result<(), Fatal>;
+}
+
+impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
+    fn take(&mut self, event: &Event) -> Result<(), Fatal> {
+        self(event)
+    }
+}
+
+/// What is known of a run before its first event.
+#[derive(Debug)]
+pub struct Beginning<'a> {
+    /// The plan, with what only a trial on this machine could decide.
+    pub plan: &'a Plan,
+    /// Its variants.
+    pub variants: &'a [Variant],
+    /// What it needs.
+    pub check: &'a Check,
+    /// Where it is stored; none where nothing is.
+    pub run: Option<&'a RunDir>,
+}
+
+/// A run that ended.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// Where it is stored; none where nothing is.
+    pub run: Option<RunDir>,
+    /// Whether a signal cut it short.
+    pub interrupted: bool,
+    /// Why no further round was started.
+    pub why: String,
+}
+
+/// Why a run could not begin, or ended before its plan did.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct RunError {
+    /// Where everything is kept that was measured before; none where nothing was begun.
+    pub run: Option<RunDir>,
+    /// What ended it.
+    #[source]
+    pub cause: Box<Fatal>,
+}
+
+impl RunError {
+    fn before(cause: impl Into<Fatal>) -> RunError {
+        RunError { run: None, cause: Box::new(cause.into()) }
+    }
+}
+
+impl Exits for RunError {
+    fn exit_code(&self) -> ExitCode {
+        self.cause.exit_code()
+    }
+}
+
+impl Request {
+    /// A plan to run as it is.
+    pub fn new(plan: Plan, keep: Keep) -> Request {
+        Request { plan, keep, profiling: None, remarks: vec![] }
+    }
+
+    /// The rest of a run that was cut short.
+    ///
+    /// # Errors
+    /// Where its plan cannot be read.
+    pub fn resume(run: RunDir) -> Result<Request, RunError> {
+        Ok(Request::new(run.plan().map_err(RunError::before)?, Keep::Resumed(run)))
+    }
+
+    fn runs(&self) -> PathBuf {
+        match &self.keep {
+            Keep::New(runs) => runs.clone(),
+            Keep::Resumed(run) => run.path().parent().unwrap_or(Path::new(".")).to_path_buf(),
+            Keep::Nothing(below) => below.clone(),
+        }
+    }
+}
+
+/// Checks a plan against this machine and makes nothing.
+///
+/// # Errors
+/// What the machine lacks or the plan cannot have, with what to do.
+pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
+    let variants = matrix::expand(&request.plan);
+    let check = preflight::check(&Kernel::host(), &request.plan, &variants, &request.runs());
+    Ok((variants, check.map_err(RunError::before)?))
+}
+
+/// Runs a plan to its end, and tells the consumers what happens. What they are told is stored already.
+///
+/// Cells are measured in processes of their own: this very program, started again. So `main` begins with
+/// [`crate::take_over`].
+///
+/// # Errors
+/// What the machine lacks, before anything is made; a failure that leaves nothing to measure. What was measured
+/// until then is kept in [`RunError::run`].
+///
+/// # Examples
+/// Two rounds of a small tree in a directory as it is, which needs no root:
+///
+/// ```standalone_crate
+/// use fsarena_core::event::{CellEvent, Event};
+/// use fsarena_core::plan::Backing;
+/// use fsarena_core::plan::file::PlanFile;
+/// use fsarena_core::plan::resolve::Overrides;
+/// use fsarena_run::{Keep, Request, execute, take_over, vocabulary};
+///
+/// const PLAN: &str = "
+/// name = 'embedded'
+/// [stop]
+/// rounds = 2
+/// [settle]
+/// timeout = '100ms'
+/// [[workload]]
+/// use = 'tree'
+/// tree_files = 100
+/// driver = 'native'
+/// ";
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     take_over();
+///     let dir = tempfile::tempdir()?;
+/// #   // SAFETY: no other thread runs yet.
+/// #   unsafe { std::env::set_var("FSARENA_STATE_DIR", dir.path().join("state")) };
+///     let here = dir.path().to_str().ok_or("a path that is not UTF-8")?;
+///     let over = Overrides {
+///         backing: Some(Backing::Dir),
+///         factors: vec![("dir".into(), vec![here.into()])],
+///         ..Overrides::default()
+///     };
+///     let plan = vocabulary::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
+///
+///     let mut tasks = vec![];
+///     let mut follow = |event: &Event| {
+///         if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
+///             tasks.push(sample.task.id.to_string());
+///         }
+///         Ok(())
+///     };
+///     let outcome = execute(Request::new(plan, Keep::New(dir.path().join("runs"))), &mut [&mut follow])?;
+///
+///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
+///     assert!(record.status.complete && !tasks.is_empty());
+///     assert_eq!(record.samples.len(), tasks.len());
+///     Ok(())
+/// }
+/// ```
+pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
+    let kernel = Kernel::host();
+    if let Keep::Resumed(run) = &request.keep {
+        let status = fsarena_store::read(run).map_err(RunError::before)?.status;
+        if status.complete {
+            let line = format!("run {} is complete ({}): nothing is left to do", run.id(), status.why);
+            consumers.iter_mut().for_each(|consumer| consumer.say(&line));
+            return Ok(RunOutcome { run: Some(run.clone()), interrupted: false, why: status.why });
+        }
+        clear_the_way(&kernel, consumers).map_err(RunError::before)?;
+    }
+    let (variants, mut check) = check(&request)?;
+    check.remarks.extend(request.remarks);
+    let plan = preflight::decided(request.plan, &mut check).map_err(RunError::before)?;
+    let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
+    let session = Session { kernel, plan, variants, check, profiling: request.profiling };
+    match session.measure(run.as_ref(), scratch, consumers) {
+        Ok((End::NothingLeft(left), _)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
+        Ok((end, why)) => Ok(RunOutcome { run, interrupted: end == End::Interrupted, why }),
+        Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
+    }
+}
+
+/// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
+fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result<(), Fatal> {
+    let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
+    match undo::recover(kernel, &undo::state_dir(), &mut say)?.failed {
+        0 => Ok(()),
+        failed => Err(Fatal::Recover(failed)),
+    }
+}
+
+/// Makes the place of a run: one to stay, or one to go with it.
+fn place(keep: Keep, plan: &Plan) -> Result<(Option<RunDir>, Option<Scratch>), Fatal> {
+    Ok(match keep {
+        Keep::New(runs) => (Some(RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?), None),
+        Keep::Resumed(run) => (Some(run), None),
+        Keep::Nothing(below) => (None, Some(Scratch::make(&below, "fsarena-scratch")?)),
+    })
+}
+
+/// What a run is made of, once it is checked.
+struct Session {
+    kernel: Kernel,
+    plan: Plan,
+    variants: Vec<Variant>,
+    check: Check,
+    profiling: Option<Profiling>,
+}
+
+impl Session {
+    fn measure(
+        &self,
+        run: Option<&RunDir>,
+        scratch: Option<Scratch>,
+        consumers: &mut [&mut dyn Consumer],
+    ) -> Result<(End, String), Fatal> {
+        let Session { plan, variants, check, .. } = self;
+        let beginning = Beginning { plan, variants, check, run };
+        consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
+        let (host, asked) = host_facts(&self.kernel, check);
+        let readings: Vec<_> = vocabulary::readings().collect();
+        let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
+        let mut recorder = Recorder { writer, consumers, variant: String::new() };
+        asked.into_iter().try_for_each(|command| recorder.tell(&Event::Command(command)))?;
+        // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
+        let (dir, journal) = match (run, &scratch) {
+            (Some(run), _) => {
+                let dir = run.path().canonicalize().map_err(fsarena_sys::Error::io("reading", run.path()))?;
+                let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+                (dir, journal)
+            }
+            (None, Some(scratch)) => (scratch.dir.clone(), scratch.journal.clone()),
+            (None, None) => unreachable!("a run has a place"),
+        };
+        let mut executor = self.executor(&journal, &dir, &mut recorder)?;
+        for note in &check.remarks {
+            recorder.tell(&Event::Note(note.clone()))?;
+        }
+        let earlier = run.map_or(Ok(Earlier::default()), earlier)?;
+        let tasks = check.tasks_per_cell();
+        let ended =
+            runner::run(plan, variants, tasks, earlier, &mut *executor, &mut |event| recorder.tell(event))?;
+        executor.finish(&mut |event| recorder.tell(&event))?;
+        scratch.map_or(Ok(()), Scratch::clear)?;
+        Ok(ended)
+    }
+
+    /// The one place where it is decided what runs the cells of a plan.
+    fn executor(
+        &self,
+        journal: &Journal,
+        dir: &Path,
+        recorder: &mut Recorder,
+    ) -> Result<Box<dyn Executor>, Fatal> {
+        use fsarena_core::plan::Backing;
+        let Session { kernel, plan, variants, check, profiling } = self;
+        let tell = &mut |event: Event| recorder.tell(&event);
+        Ok(match (&plan.device.backing, *profiling) {
+            (Backing::Guest(_), Some(Profiling::Locks)) => {
+                let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";
+                return Err(Fatal::Plan(message.into()));
+            }
+            (Backing::Guest(guest), profiling) => {
+                Box::new(Guests::start(plan, guest, check, journal, dir, profiling, tell)?)
+            }
+            (Backing::Dir, profiling) => {
+                Box::new(Directories::start(kernel, plan, variants, journal, dir, profiling, tell)?)
+            }
+            (_, profiling) => Box::new(Local::start(kernel, plan, check, journal, dir, profiling, tell)?),
+        })
+    }
+}
+
+/// The part of a stored run that is measured already.
+fn earlier(run: &RunDir) -> Result<Earlier, Fatal> {
+    Ok(Earlier {
+        record: Some(fsarena_store::read(run)?),
+        finished: fsarena_store::done_cells(run)?,
+        failed: fsarena_store::dead_variants(run)?,
+    })
+}
+
+/// Whoever hears of events: the store first, so that what is shown is also kept.
+struct Recorder<'a, 'b> {
+    writer: Option<Writer>,
+    consumers: &'a mut [&'b mut dyn Consumer],
+    /// The variant of the cell that runs.
+    variant: String,
+}
+
+impl Recorder<'_, '_> {
+    fn tell(&mut self, event: &Event) -> Result<(), Fatal> {
+        if let Some(writer) = &mut self.writer {
+            writer.apply(event)?;
+        }
+        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(event))?;
+        match event {
+            Event::CellStarted { cell } => self.variant.clone_from(&cell.variant.name),
+            Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. } if self.writer.is_none() => {
+                let failed = crate::failed::Failed::new(*cause, why);
+                return Err(Fatal::Cell { variant: self.variant.clone(), failed });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The machine, with the versions of all programs that this run uses, and the commands that told them.
+fn host_facts(kernel: &Kernel, check: &Check) -> (Host, Vec<CommandRecord>) {
+    let mut host = host::collect(kernel);
+    let mut asked = Vec::new();
+    for program in &check.programs {
+        if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {
+            host.facts.insert(format!("version of {program}"), version);
+        }
+    }
+    (host, asked)
+}

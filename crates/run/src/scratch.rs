@@ -1,0 +1,45 @@
+//! A directory of ours for a while.
+
+use crate::executor::Fatal;
+use fsarena_sys::Error;
+use fsarena_sys::undo::{self, Armed, Journal, Undo};
+use std::path::{Path, PathBuf};
+
+/// A directory that goes with all that is in it: when it is dropped, and after a SIGKILL by `fsarena recover`.
+pub struct Scratch {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// The undo journal that its removal is in, for all that is made in it.
+    pub journal: Journal,
+    armed: Armed,
+}
+
+impl Scratch {
+    /// Makes it below this directory. Its name ends with the number of this process.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or is there already.
+    pub fn make(below: &Path, name: &str) -> Result<Scratch, Fatal> {
+        std::fs::create_dir_all(below).map_err(Error::io("making", below))?;
+        let below = below.canonicalize().map_err(Error::io("reading", below))?;
+        let dir = below.join(format!("{name}-{}", std::process::id()));
+        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+        if dir.symlink_metadata().is_ok() {
+            return Err(Fatal::Plan(format!(
+                "{} exists already; remove it if an earlier run left it: rm -r {0}",
+                dir.display()
+            )));
+        }
+        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        std::fs::create_dir(&dir).map_err(Error::io("making", &dir))?;
+        Ok(Scratch { dir, journal, armed })
+    }
+
+    /// Removes it with all that is in it.
+    ///
+    /// # Errors
+    /// Where something in it is in use.
+    pub fn clear(self) -> Result<(), Fatal> {
+        Ok(self.armed.undo()?)
+    }
+}
