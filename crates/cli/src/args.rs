@@ -70,6 +70,9 @@ const EXIT_CODES: &str = "\
 5  refused for safety: going on could destroy something
 6  something this machine lacks; the message says what to install or to free
 
+Where every variant fails, the code says why: 2 if options that you gave were refused, 5 and 6 as above,
+4 if the filesystems or the commands of the work failed, so that nothing can be compared.
+
 A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that
 signal (a shell shows 130, 143, 129). These codes change only with a major version.";
 

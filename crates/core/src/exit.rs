@@ -12,7 +12,7 @@ pub enum ExitCode {
     Usage = 2,
     /// A claim was refuted.
     Refuted = 3,
-    /// A claim was left inconclusive.
+    /// A claim was left inconclusive, or every variant failed at the work.
     Inconclusive = 4,
     /// Refused, because going on could destroy something.
     Refused = 5,

@@ -120,7 +120,9 @@ fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option
                 Ok(Line::Event(event)) => emit(event),
                 Ok(Line::End(outcome)) => return Ok(Some(outcome)),
                 Err(error) => {
-                    return Err(Fatal::Agent(format!("wrote a line that is not an event: {line:?}: {error}")));
+                    return Err(Fatal::Agent(format!(
+                        "wrote a line that is not an event: {line:?}: {error}"
+                    )));
                 }
             },
             Err(RecvTimeoutError::Timeout) => {}

@@ -170,7 +170,7 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
 /// name = 'embedded'
 /// [stop]
 /// rounds = 2
-/// [settle]
+/// [idle]
 /// timeout = '100ms'
 /// [[workload]]
 /// use = 'tree'

@@ -9,7 +9,7 @@ pub(crate) use stop::percentage;
 
 use super::error::PlanError;
 use super::file::{PlanFile, Written};
-use super::{Backing, DevicePlan, Plan, IdlePlan, claims};
+use super::{Backing, DevicePlan, IdlePlan, Plan, claims};
 use crate::cell::TaskInfo;
 use crate::factor;
 use crate::scale::Scale;
