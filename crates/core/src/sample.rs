@@ -117,6 +117,34 @@ impl Readings {
     }
 }
 
+/// The part of a sample that the measured work itself contributes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// The readings that the work took.
+    pub readings: Readings,
+    /// The time series of its load; empty if the load does not record one.
+    pub series: Vec<crate::series::Point>,
+    /// Peak memory of its largest command, in bytes; 0 if it started none.
+    pub peak_bytes: u64,
+}
+
+impl From<Readings> for Found {
+    fn from(readings: Readings) -> Found {
+        Found { readings, ..Found::default() }
+    }
+}
+
+impl Found {
+    /// Adds what later work of the same task contributed. A task has one load, so the later series replaces this one.
+    pub fn extend(&mut self, later: Found) {
+        self.readings.extend(later.readings);
+        self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
+        if !later.series.is_empty() {
+            self.series = later.series;
+        }
+    }
+}
+
 /// The raw readings of one task in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {

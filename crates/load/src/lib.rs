@@ -3,12 +3,9 @@
 //! A workload gives tasks; it never times or counts anything, and never waits until the machine is idle. The code that measures a task
 //! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
 
-pub mod dbench;
 pub mod demands;
-pub mod engine;
 pub mod payload;
 mod program;
-mod series;
 pub mod source;
 pub mod tarball;
 pub mod task;

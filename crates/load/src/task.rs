@@ -3,8 +3,7 @@
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::sample::Readings;
-use fsarena_core::series::Point;
+use fsarena_core::sample::{Found, Readings};
 use fsarena_sys::argv::Argv;
 
 /// One timed part of a workload.
@@ -45,17 +44,6 @@ pub enum Action {
 /// Makes readings of what a command printed on standard output.
 pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings, Error> + Send>;
 
-/// What a piece of work gives a sample.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Found {
-    /// Readings of its own.
-    pub readings: Readings,
-    /// What its load did over time, where it tells.
-    pub series: Vec<Point>,
-    /// Peak memory of its largest command, in bytes; 0 where it started none.
-    pub peak_bytes: u64,
-}
-
 /// Work done in this process.
 pub struct Call {
     /// What the log says of it: the command it stands for.
@@ -86,10 +74,10 @@ pub enum Error {
     Unfit(String),
     /// The load engine failed.
     #[error(transparent)]
-    Engine(#[from] crate::engine::Error),
+    Engine(#[from] fsarena_engine::Error),
     /// A loadfile cannot be read, or was not played to its end.
     #[error(transparent)]
-    Dbench(#[from] crate::dbench::Error),
+    Dbench(#[from] fsarena_dbench::Error),
     /// This task cannot be done here; the others can, so it is left out and said so.
     #[error("{0}")]
     LeftOut(String),
@@ -103,23 +91,6 @@ impl Call {
     ) -> Call {
         let run = move || run().map(Into::into);
         Call { words: words.into_iter().map(Into::into).collect(), times: 1, run: Box::new(run) }
-    }
-}
-
-impl From<Readings> for Found {
-    fn from(readings: Readings) -> Found {
-        Found { readings, ..Found::default() }
-    }
-}
-
-impl Found {
-    /// Takes over what work after it found. A task has one load, so the last series is that of the task.
-    pub fn extend(&mut self, later: Found) {
-        self.readings.extend(later.readings);
-        self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
-        if !later.series.is_empty() {
-            self.series = later.series;
-        }
     }
 }
 

@@ -14,10 +14,10 @@ use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::Plan;
+use fsarena_core::sample::Found;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_load::task::Found;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
 use fsarena_sys::undo::{Journal, Undo};
@@ -158,7 +158,7 @@ impl Local {
         };
         let mount = self.mount_request(&facts, devices);
         let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
-        let mounted = self.journal.note(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
+        let mounted = self.journal.arm(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {

@@ -2,14 +2,16 @@
 
 use crate::executor::Fatal;
 use fsarena_sys::Error;
-use fsarena_sys::undo::{self, Journal, MadeDir};
-use std::path::Path;
+use fsarena_sys::undo::{self, Armed, Journal, Undo};
+use std::path::{Path, PathBuf};
 
 /// A directory that goes with all that is in it: when it is dropped, and after a SIGKILL by `fsarena recover`.
 pub struct Scratch {
+    /// Where it is.
+    pub dir: PathBuf,
     /// The undo journal that its removal is in, for all that is made in it.
     pub journal: Journal,
-    dir: MadeDir,
+    armed: Armed,
 }
 
 impl Scratch {
@@ -28,12 +30,9 @@ impl Scratch {
                 dir.display()
             )));
         }
-        Ok(Scratch { dir: MadeDir::make_tree(&journal, &dir)?, journal })
-    }
-
-    /// Where it is.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
+        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        std::fs::create_dir(&dir).map_err(Error::io("making", &dir))?;
+        Ok(Scratch { dir, journal, armed })
     }
 
     /// Removes it with all that is in it.
@@ -41,7 +40,6 @@ impl Scratch {
     /// # Errors
     /// Where something in it is in use.
     pub fn clear(self) -> Result<(), Fatal> {
-        self.dir.remove()?;
-        Ok(())
+        Ok(self.armed.undo()?)
     }
 }

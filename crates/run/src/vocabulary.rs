@@ -11,8 +11,8 @@ use fsarena_core::plan::{Backing, GuestPlan, Plan};
 use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_load::web;
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_load::{dbench, engine, web};
 use fsarena_probe::probes;
 use fsarena_sys::kernel::Kernel;
 
@@ -71,8 +71,11 @@ fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<String> {
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let of_loads =
-        engine::readings::defs().chain(dbench::defs()).chain(web::readings::DEFS).chain(SERVICE).copied();
+    let of_loads = fsarena_engine::readings::defs()
+        .chain(fsarena_dbench::defs())
+        .chain(web::readings::DEFS)
+        .chain(SERVICE)
+        .copied();
     TIMER
         .iter()
         .copied()

@@ -15,7 +15,7 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use files::Place;
 use fsarena_core::exit::ExitCode;
-use fsarena_load::engine;
+use fsarena_engine as engine;
 use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
 use live::Live;

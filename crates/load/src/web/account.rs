@@ -1,9 +1,9 @@
 //! What serving costs, by whom.
 
-use crate::engine::Outcome;
-use crate::task::{Error, Found};
+use crate::task::Error;
 use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
+use fsarena_core::sample::{Found, Readings};
+use fsarena_engine::Outcome;
 use fsarena_sys::cpu::{self, Times};
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;

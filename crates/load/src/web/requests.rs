@@ -1,7 +1,7 @@
 //! Which object is asked for next.
 
-use crate::engine::{Offsets, Pattern};
 use fsarena_core::schedule::mix;
+use fsarena_engine::{Offsets, Pattern};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,12 +2,12 @@
 
 use super::dbench::settings::{Chosen, of_loadfiles};
 use super::dbench::{Dbench, Source};
-use crate::dbench::Kind;
 use crate::task::{Action, Error};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
+use fsarena_dbench::Kind;
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(found.get("all_latency_max_ns"), Some(7_875_000.0));
         assert_eq!(found.get("all_operations_count"), Some(28_754.0));
         let known: Vec<&str> =
-            crate::engine::readings::defs().chain(crate::dbench::defs()).map(|def| def.id).collect();
+            fsarena_engine::readings::defs().chain(fsarena_dbench::defs()).map(|def| def.id).collect();
         assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
     }
 

@@ -10,13 +10,14 @@ pub mod settings;
 mod tests;
 
 use super::{fio, sysbench};
-use crate::engine::{FileSpec, Files, dio_align};
-use crate::task::{Action, Before, Call, Error, Found, Task};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
+use fsarena_engine::{FileSpec, Files, dio_align};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha12Rng;
@@ -122,7 +123,7 @@ fn tool(chosen: &Chosen) -> Note {
 
 fn payload(chosen: &Chosen) -> Note {
     let (files, each) = (chosen.files, chosen.file_bytes >> 10);
-    let what = if chosen.content == crate::engine::Content::Zeros { "zeros" } else { "noise" };
+    let what = if chosen.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
     let sync = match chosen.fsync_every {
         0 => "no syncs between writes".into(),
         writes => format!("all synced after every {writes} writes"),
@@ -252,7 +253,7 @@ impl Maker {
     fn native(&self, cell: Cell) -> Action {
         let job = native::job(&self.chosen, cell, self.ground.is_device());
         self.call(&info(&cell).id.to_string(), move |ground, chosen| {
-            Ok(crate::engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.found())
+            Ok(fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.found())
         })
     }
 
@@ -290,7 +291,7 @@ fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<F
             Files::prepare(path, &spec)?;
         }
         Ground::Device { .. } => {
-            crate::engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
+            fsarena_engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
         }
     }
     Ok(Found::default())

@@ -2,11 +2,11 @@
 
 use super::fileio::FileIo;
 use super::fileio::settings::{Cell, Chosen, settings};
-use crate::engine::Content;
 use crate::task::{Action, Error};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_core::setting::WorkloadDef;
+use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(readings.get("write_latency_p999_ns"), Some(158720.0));
         assert_eq!(readings.get("sync_operations_count"), Some(5.0));
         assert_eq!(readings.get("read_iops_per_s"), None);
-        let known: Vec<&str> = crate::engine::readings::defs().map(|def| def.id).collect();
+        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 

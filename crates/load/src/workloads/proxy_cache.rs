@@ -7,8 +7,6 @@
 mod cache;
 mod index;
 
-use crate::engine::act::{self, Acting};
-use crate::engine::{Arrivals, Bound, Rate};
 use crate::task::{Action, Before, Call, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::contents::{self, MEAN_BYTES};
@@ -19,6 +17,8 @@ use cache::{Cache, Filling, KINDS, Serving};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::act::{self, Acting};
+use fsarena_engine::{Arrivals, Bound, Rate};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};

@@ -206,7 +206,7 @@ Throughput:
         assert_eq!(readings.get("read_iops_per_s"), None);
         // 500² / (500² + 111²).
         assert!((readings.get("fairness_ratio").unwrap() - 250_000.0 / 262_321.0).abs() < 1e-12);
-        let known: Vec<&str> = crate::engine::readings::defs().map(|def| def.id).collect();
+        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
         assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 

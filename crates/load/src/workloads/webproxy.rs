@@ -6,16 +6,17 @@
 
 mod set;
 
-use crate::engine::act::{self, Acting, Actor};
-use crate::engine::{Bound, Error as EngineError, Outcome};
-use crate::task::{Action, Before, Call, Error, Found, Task};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::readings;
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::act::{self, Acting, Actor};
+use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use set::FileSet;

@@ -3,7 +3,7 @@
 
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::Settings;
-use fsarena_load::engine::{self, Content, FileSpec, Files};
+use fsarena_engine::{self as engine, Content, FileSpec, Files};
 use fsarena_load::task::Task;
 use fsarena_load::workload::{Job, Place, Workload};
 use fsarena_load::workloads;

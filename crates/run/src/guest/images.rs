@@ -1,6 +1,6 @@
 //! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the other disk.
 
-use crate::executor::{Fatal, Tell, logged, remove};
+use crate::executor::{Fatal, Tell, logged};
 use crate::layout::{Layout, Role, Wanted};
 use crate::preflight::Check;
 use crate::work::inputs;
@@ -12,18 +12,18 @@ use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::orders::Array;
 use fsarena_guest::stripes;
 use fsarena_sys::image::{self, Image};
-use fsarena_sys::undo::{Journal, MadeDir};
+use fsarena_sys::undo::{Armed, Journal, Undo};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// All images of a run.
 pub struct Images {
-    // Dropped in this order: the images and the files of guests, then their directory.
+    dir: PathBuf,
+    // Dropped in this order: the images, then their directory.
     whole: ScratchDevice,
     further: BTreeMap<Wanted, ScratchDevice>,
     other: ScratchDevice,
-    guests: MadeDir,
-    dir: MadeDir,
+    directory: Armed,
 }
 
 impl Images {
@@ -35,13 +35,13 @@ impl Images {
         plan: &Plan,
         check: &Check,
         journal: &Journal,
-        dir: &Path,
+        dir: PathBuf,
         tell: Tell,
     ) -> Result<Images, Fatal> {
-        let dir = MadeDir::make(journal, dir)?;
-        let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
+        let directory = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
+        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
         let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
-            Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
+            Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
         let mut further = BTreeMap::new();
@@ -49,20 +49,13 @@ impl Images {
             further.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
         }
         let other = file("other.img", check.other_bytes)?;
-        let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
-        fill(plan, &other, inputs.path(), tell)?;
-        inputs.remove()?;
-        Ok(Images { dir, guests, whole, further, other })
+        fill(plan, &other, &dir.join("inputs"), tell)?;
+        Ok(Images { dir, whole, further, other, directory })
     }
 
     /// Where they are.
     pub fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// A directory for what guests boot with, which goes with all in it.
-    pub fn guests(&self) -> &Path {
-        self.guests.path()
+        &self.dir
     }
 
     /// The image that mkfs formats, whatever carries it then.
@@ -113,16 +106,17 @@ impl Images {
     /// # Errors
     /// Where one cannot be removed; it stays in the undo journal.
     pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
-        let Images { whole, further, other, guests, dir } = self;
+        let Images { whole, further, other, directory, .. } = self;
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(tell, |log| device.release(log))??;
         }
-        [guests, dir].into_iter().try_for_each(|dir| remove(dir, tell))
+        Ok(directory.undo()?)
     }
 }
 
 /// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
+    std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     inputs(plan, dir)?;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
     let variant =
@@ -134,5 +128,6 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()
     fsarena_fs::pinned::pin(def.mkfs, &mut options.mkfs);
     options.contents = Some(dir.into());
     logged(tell, |log| lifecycle::format(other, def, &options, log))??;
+    std::fs::remove_dir_all(dir).map_err(fsarena_sys::Error::io("removing", dir))?;
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Errors of external commands.
+//! Why a command did not do its work.
 
 use fsarena_core::exit::{ExitCode, Exits};
 
-/// Why a command failed or could not run.
+/// Why a command did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not installed.
+    /// The program is not on this machine.
     #[error("{program} is not installed")]
     NotFound {
         /// Its name.
@@ -16,7 +16,7 @@ pub enum Error {
     Start {
         /// Its name.
         program: String,
-        /// The error of the system call.
+        /// The system's word.
         source: std::io::Error,
     },
     /// It ran, and failed.

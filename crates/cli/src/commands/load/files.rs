@@ -4,7 +4,7 @@ use super::flags::Args;
 use crate::failure::Failure;
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
-use fsarena_load::engine::{FileSpec, Files, Job};
+use fsarena_engine::{FileSpec, Files, Job};
 use fsarena_run::scratch::Scratch;
 use fsarena_sys::image;
 use rustix::fs::{Advice, CWD, RenameFlags};
@@ -50,7 +50,7 @@ impl Place {
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        self.room.dir()
+        &self.room.dir
     }
 
     /// The files of the load, written and on the device.

@@ -2,7 +2,7 @@
 
 use super::words;
 use clap::{ArgAction, ValueEnum};
-use fsarena_load::engine::meta::Operation;
+use fsarena_engine::meta::Operation;
 use std::path::PathBuf;
 
 /// What belongs to reads and writes, and not to metadata operations.

@@ -4,7 +4,7 @@ use super::flags::{Args, Extents, IoEngine, RateProcess, Rw, Sync};
 use super::words;
 use crate::failure::Failure;
 use fsarena_core::exit::ExitCode;
-use fsarena_load::engine::{
+use fsarena_engine::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery,
     Warmup,
 };

@@ -1,7 +1,7 @@
 //! The live line on standard error.
 
 use crate::progress::screen;
-use fsarena_load::engine::Interval;
+use fsarena_engine::Interval;
 use fsarena_report::number::three;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;

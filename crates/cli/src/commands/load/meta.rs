@@ -7,7 +7,7 @@ use super::page;
 use crate::commands::report;
 use crate::failure::Outcome;
 use fsarena_core::exit::ExitCode;
-use fsarena_load::engine::meta::{self, Job, Sharing};
+use fsarena_engine::meta::{self, Job, Sharing};
 
 /// Runs the phases in a directory of our own, and prints what each came to.
 pub fn run(args: &Args) -> Outcome {

@@ -2,9 +2,9 @@
 
 use super::reached::Reached;
 use fsarena_core::sample::Unit;
-use fsarena_load::engine::attest::Source;
-use fsarena_load::engine::meta::{self, Operation};
-use fsarena_load::engine::{Files, Job, OfKind, Outcome};
+use fsarena_engine::attest::Source;
+use fsarena_engine::meta::{self, Operation};
+use fsarena_engine::{Files, Job, OfKind, Outcome};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three, with_unit};
 use fsarena_report::page::Page;

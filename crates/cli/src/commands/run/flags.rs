@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 28] = [
+const FIXED: [&str; 29] = [
     "after",
     "factor",
     "plan",
@@ -37,6 +37,7 @@ const FIXED: [&str; 28] = [
     "seed",
     "size",
     "erase",
+    "erase_signature",
     "other",
     "kernel",
     "modules",
@@ -156,17 +157,17 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", conflicts_with = "erase", help_heading = "Devices")]
     pub size: Option<ByteSize>,
     /// Use this block device, and ERASE it; its name under /dev/disk/by-id/
-    #[arg(long, value_name = "DEVICE", conflicts_with = "on", group = "erased", help_heading = "Devices")]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "on", help_heading = "Devices")]
     pub erase: Option<PathBuf>,
-    /// The signature on that device that you give up (`ext4`), or `unknown` for data without one
-    #[arg(long, value_name = "TYPE", requires = "erased", help_heading = "Devices")]
+    /// The filesystem signature on that device which you give up
+    #[arg(long, value_name = "TYPE", requires = "erase", help_heading = "Devices")]
     pub erase_signature: Option<String>,
     /// The directory that stands for the other disk, with `--on dir:`
     #[arg(long, value_name = "DIR", help_heading = "Devices")]
     pub other: Option<PathBuf>,
 
     /// Go on with a run that was cut short
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, group = "erased", help_heading = "The run")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "The run")]
     pub resume: Option<String>,
     /// Go on with the stages of a study that come after this run of one of them
     #[arg(long, value_name = "RUN", help_heading = "The run")]

@@ -1,10 +1,10 @@
 //! The settings, and what they mean at a scale.
 
-use crate::dbench::{Crew, Options};
-use crate::engine::Content;
 use crate::workload::Job;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_dbench::{Crew, Options};
+use fsarena_engine::Content;
 use std::time::Duration;
 
 /// Clients at work.

@@ -1,7 +1,7 @@
 //! A cell as a job of the load engine.
 
 use super::settings::{Cell, Chosen};
-use crate::engine::{Allow, Bound, Job, Open, Pattern, SyncEvery, Warmup};
+use fsarena_engine::{Allow, Bound, Job, Open, Pattern, SyncEvery, Warmup};
 
 /// The job that does what sysbench would do.
 pub fn job(chosen: &Chosen, cell: Cell, on_device: bool) -> Job {

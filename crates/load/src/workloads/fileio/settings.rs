@@ -1,9 +1,9 @@
 //! The settings, and what they mean at a scale.
 
-use crate::engine::Content;
 use crate::workload::Job;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_engine::Content;
 
 /// What does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

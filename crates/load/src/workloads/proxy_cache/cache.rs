@@ -1,11 +1,11 @@
 //! The cache on disk: what Squid's ufs does with its files.
 
 use super::index::{Found, Index};
-use crate::engine::Error;
-use crate::engine::act::Actor;
 use crate::web::contents::{self, Object};
 use crate::web::requests::{Demand, Draws};
 use fsarena_core::schedule::mix;
+use fsarena_engine::Error;
+use fsarena_engine::act::Actor;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -243,8 +243,8 @@ impl Actor for Serving<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Bound;
-    use crate::engine::act::{self, Acting};
+    use fsarena_engine::Bound;
+    use fsarena_engine::act::{self, Acting};
 
     fn acting(operations: u64) -> Acting<'static> {
         let bound = Bound::Operations(operations);

@@ -1,10 +1,10 @@
 //! The clients: requests that arrive when they are due, or one after the other.
 
 use super::wire;
-use crate::series::Track;
 use crate::web::contents;
 use crate::web::requests::Demand;
 use fsarena_core::schedule::mix;
+use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -62,8 +62,8 @@ pub struct Tally {
 impl Tally {
     fn empty() -> Tally {
         Tally {
-            latency: crate::engine::histogram(),
-            corrected: crate::engine::histogram(),
+            latency: fsarena_engine::histogram(),
+            corrected: fsarena_engine::histogram(),
             hits: 0,
             bytes: 0,
             failed: 0,

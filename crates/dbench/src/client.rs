@@ -1,0 +1,387 @@
+//! One client: plays the program over and over until the run is over.
+
+use super::board::{Board, Desk, Phase, add};
+use super::c_library;
+use super::calls::{self, Entries, Name};
+use super::cursor::{Cursor, Next};
+use super::handles::{Handles, MOST, Open};
+use super::kind::{Kind, NUMBERS};
+use super::payload::Payloads;
+use super::program::{Expected, Instruction, Program};
+use fsarena_engine::clock::{Clock, Scale};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What all clients of a run share.
+pub struct Shared<'r, C> {
+    /// What they play.
+    pub program: &'r Program,
+    /// Where they tell what they did.
+    pub board: &'r Board,
+    /// What they write.
+    pub payloads: &'r Payloads,
+    /// The directory they work in.
+    pub root: CString,
+    /// How many there are.
+    pub clients: u32,
+    /// Bytes a nanosecond that each of them is held to.
+    pub rate: Option<f64>,
+    /// The seed of what is random in the program.
+    pub seed: u64,
+    /// The clock.
+    pub clock: C,
+    /// Its rate.
+    pub scale: Scale,
+}
+
+/// The client cannot go on; its desk has the reason.
+struct Stuck;
+
+/// One client.
+pub struct Client<'r, C> {
+    shared: &'r Shared<'r, C>,
+    cursor: Cursor<'r>,
+    desk: &'r Desk,
+    /// What it puts for `client1`.
+    own: Vec<u8>,
+    handles: Handles,
+    names: [Name; 2],
+    entries: Entries,
+    /// What is read into.
+    buffer: Vec<u8>,
+    /// The place of the pattern that is written, where there is one.
+    pattern: Option<usize>,
+    /// When this pass began, in ticks.
+    begun: u64,
+    /// When the last operation was let go, in ticks, and the bytes moved by then.
+    let_go: Option<(u64, u64)>,
+    bytes: u64,
+    writes: usize,
+}
+
+impl<'r, C: Clock> Client<'r, C> {
+    /// Gets a client ready, from 0.
+    pub fn new(shared: &'r Shared<'r, C>, number: u32) -> Client<'r, C> {
+        Client {
+            shared,
+            cursor: Cursor::new(shared.program, number, shared.clients, shared.seed),
+            desk: shared.board.desk(number),
+            own: format!("client{number}").into_bytes(),
+            handles: Handles::default(),
+            names: Default::default(),
+            entries: Entries::new(),
+            buffer: vec![0; shared.program.largest],
+            pattern: None,
+            begun: 0,
+            let_go: None,
+            bytes: 0,
+            writes: 0,
+        }
+    }
+
+    /// Waits for the start and plays until the run is over. Why it ended earlier is on its desk.
+    pub fn run(mut self) {
+        self.shared.board.wait_for_start();
+        self.begin_pass();
+        // The reason is said where it is found.
+        let _stuck = self.play();
+    }
+
+    fn play(&mut self) -> Result<(), Stuck> {
+        let clock = self.shared.clock;
+        while self.shared.board.phase() != Phase::Over {
+            match self.cursor.step() {
+                Next::Operation(kind, instruction, numbers) => {
+                    if let Some(rate) = self.shared.rate {
+                        self.pace(rate);
+                    }
+                    let from = clock.now();
+                    self.operation(kind, instruction, numbers)?;
+                    self.count(kind, numbers, clock.now().saturating_sub(from));
+                }
+                Next::At(ns) if self.shared.rate.is_none() => {
+                    self.wait_until(self.begun + self.shared.scale.ticks(ns));
+                }
+                Next::At(_) => {}
+                Next::End => self.begin_pass(),
+                other => {
+                    self.control(other);
+                    self.begin_pass();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Times count from here. As in the real one, so they do behind whatever is no operation.
+    fn begin_pass(&mut self) {
+        self.begun = self.shared.clock.now();
+        self.let_go = None;
+    }
+
+    fn control(&mut self, next: Next) {
+        match next {
+            Next::Sleep(us) => {
+                let ns = us.saturating_mul(1000);
+                self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
+            }
+            Next::SetPoint(point) => self.desk.point.store(point, Relaxed),
+            Next::WaitPoint { client, point } => {
+                let other = self.shared.board.desk(client as u32);
+                while other.point.load(Relaxed) != point && self.shared.board.phase() != Phase::Over {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Next::Pattern(which) => self.pattern = Some(which),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, kind: Kind, numbers: [i64; NUMBERS], ticks: u64) {
+        let moved = match kind {
+            // What was asked for counts, even where less was there to be read.
+            Kind::ReadX | Kind::WriteX => numbers[2] as u64,
+            _ => 0,
+        };
+        self.bytes += moved;
+        add(&self.desk.operations, 1);
+        add(&self.desk.bytes, moved);
+        if self.shared.board.phase() == Phase::Measured {
+            self.desk.count(kind, self.shared.scale.ns(ticks));
+            add(&self.desk.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
+        }
+    }
+
+    /// Holds an operation back until the bytes since the last one fit the rate; there is no catching up.
+    fn pace(&mut self, rate: f64) {
+        let now = self.shared.clock.now();
+        let Some((last, bytes)) = self.let_go else {
+            self.let_go = (self.bytes > 0).then_some((now, self.bytes));
+            return;
+        };
+        let ns = ((self.bytes - bytes) as f64 / rate) as u64;
+        self.wait_until(last + self.shared.scale.ticks(ns));
+        self.let_go = Some((self.shared.clock.now(), self.bytes));
+    }
+
+    /// Waits for a moment, in ticks, and notes how late it is where it has passed.
+    fn wait_until(&mut self, due: u64) {
+        let now = self.shared.clock.now();
+        if now <= due {
+            return self.sleep_until(due);
+        }
+        let late = self.shared.scale.ns(now - due);
+        if self.shared.board.phase() == Phase::Measured && late > self.desk.lateness_ns.load(Relaxed) {
+            self.desk.lateness_ns.store(late, Relaxed);
+        }
+    }
+
+    /// Sleeps until a moment, in ticks, or until the run is over.
+    fn sleep_until(&self, due: u64) {
+        loop {
+            let (now, phase) = (self.shared.clock.now(), self.shared.board.phase());
+            if now >= due || phase == Phase::Over {
+                return;
+            }
+            self.shared.board.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
+        }
+    }
+
+    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: [i64; NUMBERS]) -> Result<(), Stuck> {
+        for which in 0..kind.def().names {
+            self.name(which, one)?;
+            if kind != Kind::Deltree {
+                calls::resolve(&mut self.names[which], &mut self.entries);
+            }
+        }
+        let [name, other] = &mut self.names;
+        match kind {
+            Kind::NtCreateX => self.create(one, numbers),
+            Kind::Close => match self.handles.take(numbers[0]) {
+                Some(_closed) => Ok(()),
+                None => self.no_handle(one, numbers[0]),
+            },
+            Kind::Rename => {
+                let done = c_library::rename(name.path(), other.path());
+                self.expect(one, "rename", done)
+            }
+            Kind::Unlink => {
+                let done = c_library::unlink(name.path());
+                self.expect(one, "unlink", done)
+            }
+            Kind::Rmdir => {
+                let done = c_library::rmdir(name.path());
+                self.expect(one, "rmdir", done)
+            }
+            Kind::Mkdir => {
+                // It may be there already; another client makes it, too.
+                let _ = c_library::mkdir(name.path(), 0o777);
+                Ok(())
+            }
+            Kind::Deltree => {
+                calls::delete_tree(name);
+                Ok(())
+            }
+            Kind::QueryPath => Ok(()),
+            Kind::Find => {
+                calls::find(name, &mut self.entries, numbers[1]);
+                Ok(())
+            }
+            Kind::QueryFs => {
+                let _ = rustix::fs::statvfs(self.shared.root.as_c_str());
+                Ok(())
+            }
+            _ => self.on_handle(kind, one, numbers),
+        }
+    }
+
+    /// Operations on an open file.
+    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: [i64; NUMBERS]) -> Result<(), Stuck> {
+        let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
+        match kind {
+            Kind::Flush => drop(rustix::fs::fsync(&open.file)),
+            Kind::QueryFile => drop(c_library::fstat(&open.file)),
+            Kind::SetFile => {
+                let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
+                calls::set_times(&open.file, path);
+            }
+            Kind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
+            Kind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
+            Kind::ReadX => return self.read(one, numbers),
+            _ => return self.write(one, numbers),
+        }
+        Ok(())
+    }
+
+    fn create(
+        &mut self,
+        one: &Instruction,
+        [options, disposition, number, _]: [i64; NUMBERS],
+    ) -> Result<(), Stuck> {
+        let name = &self.names[0];
+        let file = match calls::create(name.path(), options, disposition) {
+            Ok(file) => file,
+            Err(errno) if one.expected == Expected::Success => {
+                if is_shortage(errno) {
+                    return self.stuck(one, Some(errno), &[b"open ", name.bytes()]);
+                }
+                self.surprise(one, Some(errno), &[b"open ", name.bytes()]);
+                return Ok(());
+            }
+            Err(_) => return Ok(()),
+        };
+        if one.expected == Expected::Failure {
+            self.surprise(one, None, &[b"open succeeded: ", name.bytes()]);
+            return Ok(());
+        }
+        let _ = c_library::fstat(&file);
+        let name = name.path().to_bytes_with_nul().to_vec();
+        match self.handles.keep(number, Open { file, name }) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let why = format!("{MOST} files are open, and no client can have more");
+                self.stuck(one, None, &[why.as_bytes()])
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        one: &Instruction,
+        [number, offset, size, result]: [i64; NUMBERS],
+    ) -> Result<(), Stuck> {
+        let size = self.size(one, size)?;
+        let Some(open) = self.handles.get(number) else { return Ok(()) };
+        let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
+        if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
+            self.surprise(one, done.err(), &[b"read another number of bytes of ", &open.name]);
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        one: &Instruction,
+        [number, offset, size, result]: [i64; NUMBERS],
+    ) -> Result<(), Stuck> {
+        let size = self.size(one, size)?;
+        self.writes = self.writes.wrapping_add(1);
+        let Some(open) = self.handles.get(number) else { return Ok(()) };
+        let payload = self.shared.payloads.slice(self.pattern, self.writes, size);
+        match rustix::io::pwrite(&open.file, payload, offset as u64) {
+            Ok(written) if written as i64 == result => Ok(()),
+            Ok(_) => self.stuck(one, None, &[b"wrote another number of bytes to ", &open.name]),
+            Err(errno) => self.stuck(one, Some(errno), &[b"write ", &open.name]),
+        }
+    }
+
+    /// A size that only the run tells is checked here.
+    fn size(&self, one: &Instruction, size: i64) -> Result<usize, Stuck> {
+        match usize::try_from(size) {
+            Ok(size) if size <= self.buffer.len() => Ok(size),
+            _ => {
+                let what = format!("{size} bytes to read or write");
+                self.stuck(one, None, &[what.as_bytes()]).map(|()| 0)
+            }
+        }
+    }
+
+    /// Puts a name of the operation together.
+    fn name(&mut self, which: usize, one: &Instruction) -> Result<(), Stuck> {
+        let (names, id) = (&self.shared.program.names, one.names[which]);
+        let root = self.shared.root.as_bytes();
+        let (own, strings) = (&self.own, &self.cursor.strings);
+        self.names[which].set(root, |bytes| names.compose(id, own, strings, bytes));
+        if names.is_random(id) && super::name::check(&self.names[which].bytes()[root.len()..]).is_err() {
+            let name = self.names[which].bytes();
+            return self.stuck(one, None, &[b"a name that leads out: ", name]);
+        }
+        Ok(())
+    }
+
+    /// Where these end otherwise than their status says, the real dbench ends, too.
+    fn expect(&self, one: &Instruction, what: &str, done: Result<(), Errno>) -> Result<(), Stuck> {
+        let name = self.names[0].bytes();
+        match (done, one.expected) {
+            (Ok(()), Expected::Failure) => self.stuck(one, None, &[what.as_bytes(), b" succeeded: ", name]),
+            (Err(errno), Expected::Success) => self.stuck(one, Some(errno), &[what.as_bytes(), b" ", name]),
+            _ => Ok(()),
+        }
+    }
+
+    fn no_handle<T>(&self, one: &Instruction, number: i64) -> Result<T, Stuck> {
+        let what = format!("handle {number} is not open");
+        // What went wrong before is why.
+        let before =
+            self.desk.surprise.said().map(|said| format!("; before, at line {}: {}", said.line, said.text));
+        let parts = [what.as_bytes(), before.as_deref().unwrap_or("").as_bytes()];
+        self.stuck(one, None, &parts)
+    }
+
+    fn surprise(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) {
+        self.desk.surprise.say(one.line, errno, parts);
+    }
+
+    fn stuck<T>(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) -> Result<T, Stuck> {
+        self.desk.failure.say(one.line, errno, parts);
+        Err(Stuck)
+    }
+}
+
+/// What no load can be blamed for.
+fn is_shortage(errno: Errno) -> bool {
+    [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::IO,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::ROFS,
+        Errno::ACCESS,
+    ]
+    .contains(&errno)
+}

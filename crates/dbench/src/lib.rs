@@ -1,0 +1,116 @@
+//! A player for dbench's loadfiles, and a load of our own in the same form.
+//!
+//! ```text
+//! loadfile::load / like::program → Program → crew (clients, phases) → board (counters) → Outcome
+//! ```
+//!
+//! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first,
+//! and where there is no such name goes through the directory, as a server of case-insensitive names must.
+
+mod board;
+mod buckets;
+mod c_library;
+mod calls;
+pub mod census;
+mod client;
+pub mod compact;
+mod course;
+mod crew;
+mod cursor;
+mod error;
+mod handles;
+mod kind;
+pub mod like;
+pub mod limits;
+pub mod loadfile;
+mod name;
+mod number;
+mod outcome;
+mod parse;
+mod payload;
+mod program;
+mod random_string;
+#[cfg(test)]
+mod tests;
+
+pub use crew::Crew;
+pub use error::Error;
+pub use kind::{KINDS, Kind};
+pub use outcome::{Outcome, defs};
+pub use program::Program;
+
+use board::Board;
+use client::Shared;
+use fsarena_engine::clock::{self, Clock, Monotonic};
+use fsarena_engine::{Content, Cpu};
+use payload::Payloads;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// How a program is played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Clients at work.
+    pub clients: u32,
+    /// What they are.
+    pub crew: Crew,
+    /// Before anything counts. Zero for no warm-up.
+    pub warm_up: Duration,
+    /// While it counts.
+    pub measured: Duration,
+    /// Megabytes (10⁶) a second that each client is held to.
+    pub rate_mb_s: Option<f64>,
+    /// What is written where the loadfile has no pattern.
+    pub content: Content,
+    /// The seed of all that is random.
+    pub seed: u64,
+}
+
+/// Plays a program in a directory.
+///
+/// # Errors
+/// Clients that cannot be had, and the first that could not go on.
+pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome, Error> {
+    if let Some(client) = program.waits_for.filter(|client| *client >= options.clients) {
+        let why = format!("the load waits for client {client} (from 0), and there are {}", options.clients);
+        return Err(Error::Limit(why));
+    }
+    let chosen = clock::choose();
+    match chosen.tsc {
+        Some(tsc) => play_by(program, options, root, tsc, chosen.scale),
+        None => play_by(program, options, root, Monotonic, chosen.scale),
+    }
+}
+
+fn play_by<C: Clock>(
+    program: &Program,
+    options: &Options,
+    root: &Path,
+    clock: C,
+    scale: clock::Scale,
+) -> Result<Outcome, Error> {
+    limits::raise(options.clients, options.crew)?;
+    let board = Board::new(options.clients)?;
+    let payloads = Payloads::new(program, options.content, options.seed);
+    let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+    let shared = Shared {
+        program,
+        board: &board,
+        payloads: &payloads,
+        root,
+        clients: options.clients,
+        rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
+        seed: options.seed,
+        clock,
+        scale,
+    };
+    let used = || match options.crew {
+        Crew::Threads => Cpu::of_this_process(),
+        Crew::Processes => Cpu::of_ended_children(),
+    };
+    let before = used();
+    let times = crew::run(&shared, options)?;
+    Ok(Outcome::of(&board, times, used().since(before)))
+}

@@ -1,0 +1,277 @@
+//! What a run came to, and its readings.
+
+use super::board::{Board, Said};
+use super::crew::Times;
+use super::kind::{KINDS, Kind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Found;
+use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
+use fsarena_engine::Cpu;
+use hdrhistogram::Histogram;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Significant digits of the histograms that are merged; the buckets of clients are coarser.
+const DIGITS: u8 = 3;
+
+/// One kind of operations in the measured phase.
+#[derive(Debug, Clone)]
+pub struct OfKind {
+    /// Which.
+    pub kind: Kind,
+    /// How many.
+    pub count: u64,
+    /// Nanoseconds of all of them.
+    pub total_ns: u64,
+    /// Nanoseconds of the longest.
+    pub max_ns: u64,
+    /// All of them.
+    pub latency: Histogram<u64>,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How long it took.
+    pub times: Times,
+    /// Kinds that there were.
+    pub kinds: Vec<OfKind>,
+    /// Operations of all phases.
+    pub operations: u64,
+    /// Operations of each client in all phases.
+    pub by_client: Vec<u64>,
+    /// CPU time of all clients in all phases.
+    pub cpu: Cpu,
+    /// The longest that an operation began after it was due, nanoseconds; only where there is a rate or a time.
+    pub lateness_ns: u64,
+    /// Operations that ended otherwise than their status says, where the real dbench goes on.
+    pub surprises: u64,
+    /// The first of them.
+    pub surprise: Option<Said>,
+}
+
+impl Outcome {
+    /// Takes it from the desks of clients that have ended.
+    pub fn of(board: &Board, times: Times, cpu: Cpu) -> Outcome {
+        let sum = |counter: fn(&super::board::Desk) -> u64| board.desks().map(counter).sum();
+        Outcome {
+            times,
+            kinds: KINDS.iter().filter_map(|def| of_kind(board, def.kind)).collect(),
+            operations: sum(|desk| desk.operations.load(Relaxed)),
+            by_client: board.desks().map(|desk| desk.operations.load(Relaxed)).collect(),
+            cpu,
+            lateness_ns: board.desks().map(|desk| desk.lateness_ns.load(Relaxed)).max().unwrap_or(0),
+            surprises: sum(|desk| desk.surprise.count.load(Relaxed)),
+            surprise: board.desks().find_map(|desk| desk.surprise.said()),
+        }
+    }
+
+    /// Megabytes (10⁶) a second that were read and written: what dbench calls throughput.
+    pub fn throughput_mb_s(&self) -> f64 {
+        self.times.bytes.iter().sum::<u64>() as f64 / 1e6 / self.times.measured.as_secs_f64()
+    }
+
+    /// What a sample takes over.
+    pub fn found(&self) -> Found {
+        Found { series: self.times.series.clone(), ..Found::from(self.readings()) }
+    }
+
+    /// Operations of the measured phase.
+    pub fn measured(&self) -> u64 {
+        self.kinds.iter().map(|one| one.count).sum()
+    }
+
+    /// All readings.
+    pub fn readings(&self) -> Readings {
+        let mut readings = Readings::default();
+        let seconds = self.times.measured.as_secs_f64();
+        for one in &self.kinds {
+            let prefix = one.kind.def().reading;
+            readings.set(&format!("{prefix}_operations_count"), one.count as f64);
+            readings.set(&format!("{prefix}_latency_mean_ns"), one.total_ns as f64 / one.count as f64);
+            set_percentiles(&mut readings, prefix, &one.latency, one.max_ns);
+            readings.set(&format!("{prefix}_latency_max_ns"), one.max_ns as f64);
+        }
+        for (kind, bytes) in [Kind::ReadX, Kind::WriteX].into_iter().zip(self.times.bytes) {
+            let Some(one) = self.kinds.iter().find(|one| one.kind == kind) else { continue };
+            let prefix = kind.def().reading;
+            readings.set(&format!("{prefix}_iops_per_s"), one.count as f64 / seconds);
+            readings.set(&format!("{prefix}_bandwidth_bytes_per_s"), bytes as f64 / seconds);
+        }
+        self.set_all(&mut readings);
+        readings
+    }
+
+    fn set_all(&self, readings: &mut Readings) {
+        let seconds = self.times.measured.as_secs_f64();
+        let count = self.measured();
+        let bytes: u64 = self.times.bytes.iter().sum();
+        readings.set("all_operations_count", count as f64);
+        readings.set("all_iops_per_s", count as f64 / seconds);
+        readings.set("all_bandwidth_bytes_per_s", bytes as f64 / seconds);
+        readings.set(reading::THROUGHPUT, bytes as f64 / seconds);
+        if count > 0 {
+            let total: u64 = self.kinds.iter().map(|one| one.total_ns).sum();
+            readings.set("all_latency_mean_ns", total as f64 / count as f64);
+            let longest = self.kinds.iter().map(|one| one.max_ns).max().unwrap_or(0);
+            // Lateness counts as latency, as in the real one.
+            readings.set("all_latency_max_ns", longest.max(self.lateness_ns) as f64);
+            let mut all = histogram();
+            self.kinds.iter().for_each(|one| all.add(&one.latency).unwrap_or_default());
+            set_percentiles(readings, "all", &all, longest);
+        }
+        readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
+        readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
+        readings.set("worker_user_ns", self.cpu.user_ns as f64);
+        readings.set("worker_system_ns", self.cpu.system_ns as f64);
+        if self.operations > 0 {
+            let cpu = (self.cpu.user_ns + self.cpu.system_ns) as f64;
+            readings.set("cpu_per_operation_ns", cpu / self.operations as f64);
+        }
+        readings.set("fairness_ratio", jain(&self.by_client));
+        readings.set("surprises_count", self.surprises as f64);
+    }
+}
+
+/// The percentiles of the load engine. Values are the middles of buckets: none is above the longest that there was.
+fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
+    let found = fsarena_engine::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
+        readings.set(&format!("{prefix}_latency_{name}_ns"), ns.min(longest) as f64);
+    }
+}
+
+/// Buckets grow as they are needed, so any value fits.
+fn histogram() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("three digits are allowed")
+}
+
+fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
+    let mut all = OfKind { kind, count: 0, total_ns: 0, max_ns: 0, latency: histogram() };
+    for desk in board.desks() {
+        let one = &desk.kinds[kind as usize];
+        let count = one.count.load(Relaxed);
+        // Memory that nobody wrote to stays untouched.
+        if count > 0 {
+            all.count += count;
+            all.total_ns += one.total_ns.load(Relaxed);
+            all.max_ns = all.max_ns.max(one.max_ns.load(Relaxed));
+            one.latencies.add_to(&mut all.latency);
+        }
+    }
+    (all.count > 0).then_some(all)
+}
+
+/// Jain's index: (Σx)² / (n·Σx²).
+fn jain(counts: &[u64]) -> f64 {
+    let sum: f64 = counts.iter().map(|count| *count as f64).sum();
+    let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
+}
+
+/// A latency: less is better.
+const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help }
+}
+
+/// The readings of a kind whose operations move no data.
+macro_rules! readings_of {
+    ($prefix:literal, $of:literal) => {
+        [
+            ReadingDef {
+                id: concat!($prefix, "_operations_count"),
+                unit: Unit::Count,
+                direction: Direction::Neutral,
+                help: concat!("number of ", $of, ", after the warm-up"),
+            },
+            latency(
+                concat!($prefix, "_latency_mean_ns"),
+                concat!("mean latency of ", $of, ", name resolution included"),
+            ),
+            latency(concat!($prefix, "_latency_p50_ns"), concat!("median latency of ", $of)),
+            latency(concat!($prefix, "_latency_p95_ns"), concat!("95th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_p99_ns"), concat!("99th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_p999_ns"), concat!("99.9th percentile of latency of ", $of)),
+            latency(concat!($prefix, "_latency_max_ns"), concat!("longest latency of ", $of)),
+        ]
+    };
+}
+
+/// Readings that only loads of dbench have. Reads and writes have the names of the load engine.
+const OWN: [&[ReadingDef]; 16] = [
+    &readings_of!("ntcreatex", "dbench's NTCreateX (open, create, make a directory)"),
+    &readings_of!("close", "dbench's Close"),
+    &readings_of!("rename", "dbench's Rename"),
+    &readings_of!("unlink", "dbench's Unlink"),
+    &readings_of!("deltree", "dbench's Deltree"),
+    &readings_of!("rmdir", "dbench's Rmdir"),
+    &readings_of!("mkdir", "dbench's Mkdir"),
+    &readings_of!("qpathinfo", "dbench's QUERY_PATH_INFORMATION (stat by name)"),
+    &readings_of!("qfileinfo", "dbench's QUERY_FILE_INFORMATION (fstat)"),
+    &readings_of!("qfsinfo", "dbench's QUERY_FS_INFORMATION (statvfs)"),
+    &readings_of!("sfileinfo", "dbench's SET_FILE_INFORMATION (utime)"),
+    &readings_of!("find", "dbench's FIND_FIRST (list a directory)"),
+    &readings_of!("lockx", "dbench's LockX"),
+    &readings_of!("unlockx", "dbench's UnlockX"),
+    &readings_of!("flush", "dbench's Flush (fsync)"),
+    &[
+        ReadingDef {
+            id: reading::THROUGHPUT,
+            unit: Unit::BytesPerSecond,
+            direction: Direction::Higher,
+            help: "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
+        },
+        ReadingDef {
+            id: "surprises_count",
+            unit: Unit::Count,
+            direction: Direction::Neutral,
+            help: "opens and reads of dbench's loads that ended otherwise than the loadfile says",
+        },
+    ],
+];
+
+/// Readings that only loads of dbench have.
+pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
+    OWN.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_engine::readings;
+
+    #[test]
+    fn every_kind_has_its_readings_and_none_twice() {
+        let mut ids: Vec<&str> = defs().chain(readings::defs()).map(|def| def.id).collect();
+        for kind in KINDS {
+            let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
+            for reading in latency.iter().map(String::as_str).chain(["operations_count"]) {
+                let id = format!("{}_{reading}", kind.reading);
+                assert!(ids.contains(&id.as_str()), "{id}");
+            }
+        }
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_load_engine_and_never_above_the_longest() {
+        let mut latency = histogram();
+        (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
+        let mut readings = Readings::default();
+        set_percentiles(&mut readings, "read", &latency, 998_000);
+        let told = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
+        for (of, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
+            assert!((told(of) / ns - 1.0).abs() < 0.002, "{of}: {}", told(of));
+        }
+        assert_eq!(told("p999"), 998e3);
+    }
+
+    #[test]
+    fn fairness_is_jains() {
+        assert_eq!(jain(&[5, 5]), 1.0);
+        assert_eq!(jain(&[5, 0]), 0.5);
+        assert_eq!(jain(&[]), 1.0);
+    }
+}

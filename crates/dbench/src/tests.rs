@@ -1,0 +1,208 @@
+//! Playing: what clients leave behind, what is counted, and how they fail.
+
+use super::*;
+use fsarena_engine::Content;
+use std::os::unix::fs::MetadataExt;
+
+const CREWS: [Crew; 2] = [Crew::Processes, Crew::Threads];
+
+fn options(crew: Crew, clients: u32) -> Options {
+    Options {
+        clients,
+        crew,
+        warm_up: Duration::from_millis(20),
+        measured: Duration::from_millis(100),
+        rate_mb_s: None,
+        content: Content::Zeros,
+        seed: 1,
+    }
+}
+
+/// Long enough for a busy machine to come to every operation, too.
+fn patient(crew: Crew, clients: u32) -> Options {
+    Options { measured: Duration::from_secs(1), ..options(crew, clients) }
+}
+
+fn program(text: &str) -> Program {
+    loadfile::parse("test", text.as_bytes()).unwrap()
+}
+
+/// Every operation once.
+const ALL: &str = "\
+Mkdir \"\\clients\" NT_STATUS_OK
+NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+Deltree \"\\clients\\client1\" NT_STATUS_OK
+NTCreateX \"\\clients\\client1\\none\" 0x40 0x1 2 NT_STATUS_OBJECT_NAME_NOT_FOUND
+QUERY_PATH_INFORMATION \"\\clients\\client1\\none\" 1004 NT_STATUS_OBJECT_NAME_NOT_FOUND
+NTCreateX \"\\clients\\client1\\a\" 0x40 0x2 2 NT_STATUS_OK
+LockX 2 2147483538 1 NT_STATUS_OK
+WriteX 2 0 1000 1000 NT_STATUS_OK
+UnlockX 2 2147483538 1 NT_STATUS_OK
+ReadX 2 500 1000 500 NT_STATUS_OK
+QUERY_FILE_INFORMATION 2 258 NT_STATUS_OK
+SET_FILE_INFORMATION 2 1004 NT_STATUS_OK
+QUERY_FS_INFORMATION 1 NT_STATUS_OK
+Flush 2 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+FIND_FIRST \"\\clients\\client1\\*\" 260 1366 3 NT_STATUS_OK
+Rename \"\\clients\\client1\\a\" \"\\clients\\client1\\b\" NT_STATUS_OK
+Mkdir \"\\clients\\client1\\d\" NT_STATUS_OK
+Rmdir \"\\clients\\client1\\d\" NT_STATUS_OK
+Unlink \"\\clients\\client1\\b\" 0x6 NT_STATUS_OK
+";
+
+#[test]
+fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
+    for crew in CREWS {
+        let dir = tempfile::tempdir().unwrap();
+        let outcome = play(&program(ALL), &options(crew, 3), dir.path()).unwrap();
+        assert_eq!((outcome.surprises, outcome.surprise), (0, None), "{crew:?}");
+        let counts: Vec<u64> = outcome.kinds.iter().map(|one| one.count).collect();
+        assert_eq!(counts.len(), KINDS.len(), "{crew:?}: {counts:?}");
+        assert!(outcome.by_client.iter().all(|count| *count > 20), "{crew:?}: {:?}", outcome.by_client);
+        // Reads and writes are of 1,000 bytes each: what is asked for counts.
+        let [reads, writes] = [Kind::ReadX, Kind::WriteX]
+            .map(|kind| outcome.kinds.iter().find(|one| one.kind == kind).unwrap().count);
+        let bytes = outcome.times.bytes.map(|bytes| bytes as f64 / 1000.0);
+        assert!(
+            (bytes[0] - reads as f64).abs() <= 3.0 && (bytes[1] - writes as f64).abs() <= 3.0,
+            "{bytes:?}"
+        );
+        for client in 0..3 {
+            assert!(dir.path().join(format!("clients/client{client}")).is_dir(), "{crew:?}");
+        }
+        assert!(outcome.cpu.user_ns + outcome.cpu.system_ns > 0);
+    }
+}
+
+#[test]
+fn a_run_becomes_readings_that_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let readings = play(&program(ALL), &patient(Crew::Threads, 1), dir.path()).unwrap().readings();
+    let known: Vec<&str> = defs().chain(fsarena_engine::readings::defs()).map(|def| def.id).collect();
+    assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
+    let get = |id| readings.get(id).unwrap();
+    assert!(get("flush_operations_count") > 0.0 && get("read_bandwidth_bytes_per_s") > 0.0);
+    assert!(get("ntcreatex_latency_p99_ns") <= get("ntcreatex_latency_max_ns"));
+    assert_eq!(get("fairness_ratio"), 1.0);
+}
+
+#[test]
+fn what_is_written_is_zeros_noise_or_the_pattern() {
+    let text =
+        "WRITEPATTERN xy\nNTCreateX \"\\f\" 0x40 0x2 1 NT_STATUS_OK\nWriteX 1 0 6 6 0x0\nClose 1 0x0\n";
+    let plain = text.split_once('\n').unwrap().1;
+    let written = |text: &str, content| {
+        let dir = tempfile::tempdir().unwrap();
+        play(&program(text), &Options { content, ..options(Crew::Threads, 1) }, dir.path()).unwrap();
+        std::fs::read(dir.path().join("f")).unwrap()
+    };
+    assert_eq!(written(plain, Content::Zeros), [0; 6]);
+    assert_eq!(written(text, Content::Random), b"xy\nxy\n");
+    assert_ne!(written(plain, Content::Random), [0; 6]);
+}
+
+#[test]
+fn each_client_draws_its_own_strings() {
+    let text =
+        "RANDOMSTRING 1 \"f[0123456789][0123456789]\"\nNTCreateX \"\\$1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
+    let dir = tempfile::tempdir().unwrap();
+    play(&program(text), &patient(Crew::Processes, 2), dir.path()).unwrap();
+    let files = std::fs::read_dir(dir.path()).unwrap().count();
+    assert!((20..=100).contains(&files), "{files}");
+}
+
+#[test]
+fn clients_wait_for_each_other() {
+    // The first says when it is there; the others come to nothing without it.
+    let text = "SETSP +0\nWAITSP 0 7\nNTCreateX \"\\client1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
+    let dir = tempfile::tempdir().unwrap();
+    let reached = text.replace("+0", "7");
+    for crew in CREWS {
+        let outcome = play(&program(&reached), &options(crew, 3), dir.path()).unwrap();
+        assert!(outcome.by_client.iter().all(|count| *count > 0), "{:?}", outcome.by_client);
+        let outcome = play(&program(&text.replace("+0", "8")), &options(crew, 3), dir.path()).unwrap();
+        assert_eq!(outcome.operations, 0, "{crew:?}");
+    }
+    let error =
+        play(&program("WAITSP 3 1\nFlush 1 *\n"), &options(Crew::Threads, 3), dir.path()).unwrap_err();
+    assert!(error.to_string().contains("waits for client 3"), "{error}");
+}
+
+#[test]
+fn a_rate_holds_each_client_back() {
+    // 100 bytes an operation at 0.1 MB/s: 1,000 a second for each of two.
+    let text = "NTCreateX \"\\client1\" 0x40 0x2 1 0x0\nREPEAT 100000\nWriteX 1 0 100 100 0x0\nClose 1 0x0\n";
+    let dir = tempfile::tempdir().unwrap();
+    for crew in CREWS {
+        let options =
+            Options { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(crew, 2) };
+        let outcome = play(&program(text), &options, dir.path()).unwrap();
+        assert!(outcome.throughput_mb_s() <= 0.21, "{crew:?}: {}", outcome.throughput_mb_s());
+        assert!(outcome.measured() > 0);
+    }
+}
+
+#[test]
+fn a_client_that_cannot_go_on_ends_the_run_with_line_and_name() {
+    for (text, expected) in [
+        ("Unlink \"\\none\" NT_STATUS_OK\n", "line 1: unlink /"),
+        ("Mkdir \"\\d\" 0x0\nRmdir \"\\d\" NT_STATUS_DIRECTORY_NOT_EMPTY\n", "line 2: rmdir succeeded: /"),
+        ("Rename \"\\a\" \"\\b\" 0x0\n", "No such file"),
+        ("Flush 9 0x0\n", "handle 9 is not open"),
+        (
+            "NTCreateX \"\\none\" 0x40 0x1 2 0x0\nClose 2 0x0\n",
+            "handle 2 is not open; before, at line 1: open /",
+        ),
+        ("NTCreateX \"\\f\" 0x40 0x2 2 0x0\nWriteX 2 -1 1 1 0x0\nClose 2 0x0\n", "line 2: write /"),
+        ("NTCreateX \"\\f\" 0x40 0x2 *%1 0x0\n", "200 files are open"),
+        ("RANDOMSTRING 1 \"[.].\"\nUnlink \"\\$1\\a\" *\n", "leads out"),
+    ] {
+        for crew in CREWS {
+            let dir = tempfile::tempdir().unwrap();
+            let error = play(&program(text), &options(crew, 2), dir.path()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{crew:?}, {text}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_killed_ends_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSLEEP 1000000000\nClose 1 0x0\n";
+    let long = Options { measured: Duration::from_secs(60), ..options(Crew::Processes, 2) };
+    let path = dir.path().to_path_buf();
+    let played = std::thread::spawn(move || play(&program(text), &long, &path));
+    let client = loop {
+        match child_that_has_open(&dir.path().join("f")) {
+            Some(found) => break found,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    rustix::process::kill_process(client, rustix::process::Signal::KILL).unwrap();
+    let said = played.join().unwrap().unwrap_err().to_string();
+    assert!(said.contains("signal 9"), "{said}");
+}
+
+/// A child of this process that has a file open: other tests have other children.
+fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
+    let me = std::process::id().to_string();
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?;
+        let mut open = std::fs::read_dir(entry.path().join("fd")).ok().filter(|_| parent == me)?.flatten();
+        open.find(|fd| std::fs::read_link(fd.path()).is_ok_and(|target| target == path))?;
+        rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)
+    })
+}
+
+#[test]
+fn a_file_keeps_its_times_set_back() {
+    let text =
+        "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSET_FILE_INFORMATION 1 4 0x0\nClose 1 0x0\nSLEEP 100000000\n";
+    let dir = tempfile::tempdir().unwrap();
+    play(&program(text), &options(Crew::Threads, 1), dir.path()).unwrap();
+    let meta = std::fs::metadata(dir.path().join("f")).unwrap();
+    assert_eq!(meta.atime() - meta.mtime(), 2);
+}

@@ -1,0 +1,193 @@
+//! What is compared with what.
+
+use crate::bare;
+use crate::peer;
+use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop, in_memory};
+use crate::table::{Row, Run};
+use fsarena_engine::meta::{self, Operation};
+use fsarena_engine::{self as engine, Bound, Engine, Files, Job, Warmup};
+use std::rc::Rc;
+
+/// How long one run takes, in seconds.
+const SECONDS: f64 = 2.0;
+
+/// Makes the contenders of a row.
+type Make = fn(&'static str) -> Result<Row<'static>, Failure>;
+
+/// Every row.
+pub const ROWS: &[(&str, Make)] = &[
+    ("cached 4 KiB random pread, 1 thread", cached_pread),
+    ("cached 4 KiB random reads, io_uring, depth 32", cached_uring),
+    ("4 KiB direct random reads on a loop image, io_uring, depth 32", direct_uring),
+    ("4 KiB direct random reads on a loop image, 128 threads", direct_threads),
+    ("NOP ring, batch 32", nop_ring),
+    ("create and unlink 100,000 files in memory, 1 thread", create_unlink),
+];
+
+fn timed(job: Job) -> Job {
+    Job { bound: Bound::Seconds(SECONDS), warmup: Warmup::None, ..job }
+}
+
+fn ours(job: &Job, files: &Files) -> Result<Option<Run>, Failure> {
+    let outcome = engine::run(job, files, &mut |_| {})?;
+    let operations = outcome.operations() as f64;
+    let (user, system) = (outcome.cpu.user_ns as f64, outcome.cpu.system_ns as f64);
+    Ok(Some(Run {
+        per_s: operations / (outcome.elapsed_ns as f64 / 1e9),
+        cpu_ns: (user + system) / operations,
+        user_ns: user / operations,
+    }))
+}
+
+fn cached_pread(title: &'static str) -> Result<Row<'static>, Failure> {
+    let cached = Rc::new(Cached::new()?);
+    let [us, bare, psync] = std::array::from_fn(|_| Rc::clone(&cached));
+    Ok(Row {
+        title,
+        contenders: vec![
+            ("fsarena sync, every latency", Box::new(move || ours(&timed(Job::default()), &us.files))),
+            ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], CACHED_BYTES, SECONDS))),
+            (
+                "fio psync, default statistics",
+                Box::new(move || peer::fio(&psync.files.paths()[0], SECONDS, &["--ioengine=psync"])),
+            ),
+        ],
+        goals: vec![0.9, 1.5],
+    })
+}
+
+/// fio as someone sets it up who wants its highest figure.
+const FIO_TUNED: &[&str] = &[
+    "--ioengine=io_uring",
+    "--iodepth=32",
+    "--gtod_reduce=1",
+    "--norandommap",
+    "--iodepth_batch_submit=32",
+    "--iodepth_batch_complete_min=32",
+];
+
+fn uring() -> Job {
+    timed(Job { engine: Engine::IoUring, depth: 32, ..Job::default() })
+}
+
+fn cached_uring(title: &'static str) -> Result<Row<'static>, Failure> {
+    let cached = Rc::new(Cached::new()?);
+    let [us, default, tuned] = std::array::from_fn(|_| Rc::clone(&cached));
+    Ok(Row {
+        title,
+        contenders: vec![
+            ("fsarena io_uring, every latency", Box::new(move || ours(&uring(), &us.files))),
+            (
+                "fio io_uring, default",
+                Box::new(move || {
+                    let options = ["--ioengine=io_uring", "--iodepth=32"];
+                    peer::fio(&default.files.paths()[0], SECONDS, &options)
+                }),
+            ),
+            (
+                "fio io_uring, tuned, no latencies",
+                Box::new(move || peer::fio(&tuned.files.paths()[0], SECONDS, FIO_TUNED)),
+            ),
+        ],
+        goals: vec![1.5, 1.0],
+    })
+}
+
+fn direct(mut job: Job) -> Job {
+    job.open.direct = true;
+    job
+}
+
+fn direct_uring(title: &'static str) -> Result<Row<'static>, Failure> {
+    let on_loop = Rc::new(OnLoop::new()?);
+    let [us, fio] = std::array::from_fn(|_| Rc::clone(&on_loop));
+    Ok(Row {
+        title,
+        contenders: vec![
+            ("fsarena io_uring", Box::new(move || ours(&direct(uring()), &us.files))),
+            (
+                "fio io_uring",
+                Box::new(move || {
+                    let options = ["--ioengine=io_uring", "--iodepth=32", "--direct=1"];
+                    peer::fio(&fio.files.paths()[0], SECONDS, &options)
+                }),
+            ),
+        ],
+        goals: vec![1.0],
+    })
+}
+
+fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
+    let on_loop = Rc::new(OnLoop::new()?);
+    let [us, other] = std::array::from_fn(|_| Rc::clone(&on_loop));
+    Ok(Row {
+        title,
+        contenders: vec![
+            (
+                "fsarena sync",
+                Box::new(move || ours(&direct(timed(Job { threads: 128, ..Job::default() })), &us.files)),
+            ),
+            (
+                "sysbench fileio (user: goal ≤ 0.7)",
+                Box::new(move || {
+                    let dir = other.files.paths()[0].parent().ok_or("a file lies in a directory")?;
+                    peer::sysbench(dir, SECONDS, 128)
+                }),
+            ),
+        ],
+        goals: vec![1.0],
+    })
+}
+
+fn nop_ring(title: &'static str) -> Result<Row<'static>, Failure> {
+    let cached = Rc::new(Cached::new()?);
+    let job = Job { bound: Bound::Operations(1), ..uring() };
+    Ok(Row {
+        title,
+        contenders: vec![
+            (
+                "fsarena's calibration",
+                Box::new(move || {
+                    let outcome = engine::run(&job, &cached.files, &mut |_| {})?;
+                    let nop = outcome.calibration.ring_nop_ns.ok_or("io_uring has a NOP calibration")?;
+                    Ok(Some(Run { per_s: 1e9 / nop, cpu_ns: 0.0, user_ns: 0.0 }))
+                }),
+            ),
+            ("bare NOP loop", Box::new(|| bare::nops(32))),
+        ],
+        goals: vec![1.0 / 1.1],
+    })
+}
+
+/// Files that are made and removed.
+const NAMES: u32 = 100_000;
+
+fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
+    let ours = || {
+        let dir = in_memory()?;
+        let job = meta::Job {
+            phases: vec![Operation::Create, Operation::Unlink],
+            names: NAMES,
+            ..Default::default()
+        };
+        let outcomes = meta::run(&job, dir.path(), &mut |_, _| {})?;
+        let outcomes = outcomes.iter().map(|(_, outcome)| outcome);
+        let (mut elapsed, mut user, mut system, mut operations) = (0.0, 0.0, 0.0, 0.0);
+        for outcome in outcomes {
+            elapsed += outcome.elapsed_ns as f64 / 1e9;
+            user += outcome.cpu.user_ns as f64;
+            system += outcome.cpu.system_ns as f64;
+            operations += outcome.operations() as f64;
+        }
+        let per = |ns: f64| ns / operations;
+        Ok(Some(Run { per_s: operations / elapsed, cpu_ns: per(user + system), user_ns: per(user) }))
+    };
+    Ok(Row {
+        title,
+        contenders: vec![
+            ("fsarena, every latency", Box::new(ours)),
+            ("bare loop", Box::new(|| bare::create_unlink(NAMES))),
+        ],
+        goals: vec![0.95],
+    })
+}

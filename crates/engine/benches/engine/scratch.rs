@@ -1,0 +1,75 @@
+//! Files and a loop image to measure on, taken away when a row is done.
+
+use fsarena_engine::{Content, FileSpec, Files};
+use fsarena_sys::argv::Argv;
+use fsarena_sys::image::{self, Image};
+use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
+use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::undo::Journal;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Anything that ends the benchmark.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// Bytes of the file that is read from the page cache: so few that processor caches hold most of them, or
+/// the loops would be compared by the memory of the machine.
+pub const CACHED_BYTES: u64 = 16 << 20;
+/// Bytes of the file on the loop image.
+pub const LOOP_BYTES: u64 = 256 << 20;
+
+/// A temporary directory in memory where there is one: names are made fastest there, so that the loops
+/// matter most.
+pub fn in_memory() -> Result<TempDir, Failure> {
+    Ok(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?)
+}
+
+/// A prepared file in a temporary directory; in the page cache once it is written.
+pub struct Cached {
+    /// The file.
+    pub files: Files,
+    _dir: TempDir,
+}
+
+impl Cached {
+    /// Prepares it.
+    pub fn new() -> Result<Cached, Failure> {
+        let dir = tempfile::tempdir()?;
+        Ok(Cached { files: prepare(dir.path(), CACHED_BYTES)?, _dir: dir })
+    }
+}
+
+fn prepare(dir: &Path, bytes: u64) -> Result<Files, Failure> {
+    let spec = FileSpec { count: 1, bytes, content: Content::Random, seed: 1, verify_block: None };
+    Ok(Files::prepare(dir, &spec)?)
+}
+
+/// A prepared file on ext4 on a loop image in memory.
+///
+/// What is compared is what a generator leaves of a device. A disk that does twice as much in one tenth of a
+/// second as in the next hides that; an image in memory is steady, and as much a block device.
+pub struct OnLoop {
+    /// The file.
+    pub files: Files,
+    // Dropped in this order: unmounted, detached, removed.
+    _mounted: Mounted,
+    _device: LoopDevice,
+    _image: Image,
+    _dirs: [TempDir; 2],
+}
+
+impl OnLoop {
+    /// Makes the image, and the filesystem and file on it.
+    pub fn new() -> Result<OnLoop, Failure> {
+        let (images, target) = (in_memory()?, tempfile::tempdir()?);
+        let journal = Journal::create(images.path(), "engine benchmark")?;
+        let log = &mut |_| {};
+        let image = image::create(&journal, &images.path().join("image"), 2 * LOOP_BYTES, true)?;
+        let device =
+            loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
+        Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log)?;
+        let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
+        let files = prepare(mounted.target(), LOOP_BYTES)?;
+        Ok(OnLoop { files, _mounted: mounted, _device: device, _image: image, _dirs: [images, target] })
+    }
+}

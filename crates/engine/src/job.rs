@@ -1,0 +1,297 @@
+//! What the engine is asked to do.
+
+use serde::{Deserialize, Serialize};
+
+/// How operations reach the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// One `pread` or `pwrite` at a time in each thread.
+    #[default]
+    Sync,
+    /// One io_uring a thread, with [`Job::depth`] operations in flight.
+    IoUring,
+    /// Copies from and to a shared mapping.
+    Mmap,
+}
+
+/// How the files are opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Open {
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// When a write counts as done.
+    pub durability: Durability,
+    /// Remove and make the files anew, so that writes grow them, as sysbench's `seqwr` does.
+    pub recreate: bool,
+}
+
+/// When a write returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// As soon as the kernel has it.
+    #[default]
+    Plain,
+    /// When the data is on the device (`O_DSYNC`).
+    Dsync,
+    /// When data and metadata are on the device (`O_SYNC`).
+    Sync,
+}
+
+/// Where operations go. Random patterns draw aligned blocks over all files together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Pattern {
+    /// Block after block, file after file, and again from the start.
+    Sequential {
+        /// One cursor for all threads, as sysbench has it; else each thread has its own and starts at its
+        /// share of the files.
+        shared_cursor: bool,
+    },
+    /// Every block is equally likely.
+    #[default]
+    Uniform,
+    /// The k-th most popular block has probability ∝ k^−theta. Popular blocks lie scattered.
+    Zipf {
+        /// Skew, above 0; 0.6–1.2 is usual.
+        theta: f64,
+    },
+    /// The self-similar rule (Gray et al. 1994), which fio calls pareto: a share h of the blocks takes a
+    /// share 1 − h of the operations. Popular blocks lie scattered.
+    Pareto {
+        /// Between 0 and 0.5; 0.2 gives 80:20.
+        h: f64,
+    },
+    /// A bell around the middle of the files; what would lie outside them is drawn again.
+    Normal {
+        /// Standard deviation, per cent of the size of all files.
+        deviation_percent: f64,
+    },
+}
+
+/// How reads and writes alternate where both are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Mixing {
+    /// Each operation is drawn by itself.
+    #[default]
+    Random,
+    /// Each thread keeps its share as even as it can, as sysbench does.
+    Even,
+}
+
+/// The call that makes data durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncCall {
+    /// `fsync`.
+    #[default]
+    Fsync,
+    /// `fdatasync`.
+    Fdatasync,
+}
+
+/// Every so many requests each file is synced, one file an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncEvery {
+    /// Requests between two rounds of syncs.
+    pub requests: u64,
+    /// Count the requests of all threads together, as sysbench does. Costs one shared counter an event.
+    pub over_all_threads: bool,
+}
+
+/// Where the measured part ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many operations of all threads, syncs of the cadence included.
+    Operations(u64),
+    /// After so many bytes; the last block counts whole.
+    Bytes(u64),
+    /// When the series is steady (see [`crate::steady`]), at the latest after so many seconds.
+    Steady {
+        /// Seconds after which it ends anyway, and is reported as not steady.
+        at_most_s: f64,
+    },
+}
+
+/// What is left out at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Warmup {
+    /// Nothing.
+    None,
+    /// So many seconds.
+    Seconds(f64),
+    /// What MSER-5 finds on the throughput of the intervals.
+    #[default]
+    Detect,
+}
+
+/// When operations of an open loop are meant to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps: as if many independent users asked.
+    #[default]
+    Poisson,
+    /// Equal gaps.
+    Fixed,
+}
+
+/// An open loop: operations start when they are due, however slow the ones before are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Operations a second, of all threads together.
+    pub per_s: f64,
+    /// Their gaps.
+    pub arrivals: Arrivals,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Noise that no compression and no deduplication makes smaller.
+    #[default]
+    Random,
+    /// Zeros. Compressing filesystems then hardly write.
+    Zeros,
+}
+
+/// Kinds of extents that a run may meet although they make it measure something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Allow {
+    /// Allocated but never written: reads give zeros without the device.
+    pub unwritten: bool,
+    /// Holes.
+    pub sparse: bool,
+    /// Shared with another file: a write must first copy.
+    pub shared: bool,
+    /// Kept in the inode or another file's tail.
+    pub inline: bool,
+    /// Compressed or encrypted by the filesystem.
+    pub encoded: bool,
+}
+
+/// Which io_uring features may be used where the kernel has them. All by default; switching one off
+/// takes the path of a kernel without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UringUse {
+    /// `IORING_SETUP_DEFER_TASKRUN` (Linux 6.1). Needs `single_issuer`.
+    pub defer_taskrun: bool,
+    /// `IORING_SETUP_SINGLE_ISSUER` (Linux 6.0).
+    pub single_issuer: bool,
+    /// `IORING_SETUP_COOP_TASKRUN` (Linux 5.19).
+    pub coop_taskrun: bool,
+    /// Registered files.
+    pub fixed_files: bool,
+    /// Registered buffers.
+    pub fixed_buffers: bool,
+}
+
+impl Default for UringUse {
+    fn default() -> UringUse {
+        UringUse {
+            defer_taskrun: true,
+            single_issuer: true,
+            coop_taskrun: true,
+            fixed_files: true,
+            fixed_buffers: true,
+        }
+    }
+}
+
+/// All that the engine is asked to do with a set of files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Job {
+    /// How operations reach the kernel.
+    pub engine: Engine,
+    /// How files are opened.
+    pub open: Open,
+    /// Bytes of one operation.
+    pub block_bytes: u32,
+    /// Threads, 1–1024.
+    pub threads: u32,
+    /// Operations in flight in each thread, 1–1024; above 1 for io_uring only.
+    pub depth: u32,
+    /// Completions waited for at once, 1–depth. 1 keeps a device's queue full; more make larger batches.
+    pub batch: u32,
+    /// Where operations go.
+    pub pattern: Pattern,
+    /// Share of reads, 0–1.
+    pub read_share: f64,
+    /// How reads and writes alternate.
+    pub mixing: Mixing,
+    /// Syncs between requests.
+    pub sync_every: Option<SyncEvery>,
+    /// The call that syncs.
+    pub sync_call: SyncCall,
+    /// Sync all files in every thread at the end; never where nothing is written.
+    pub sync_end: bool,
+    /// Where it ends.
+    pub bound: Bound,
+    /// What is left out at the start.
+    pub warmup: Warmup,
+    /// An open loop; a closed one where absent.
+    pub rate: Option<Rate>,
+    /// What is written.
+    pub content: Content,
+    /// Whether blocks carry offset, generation and checksum, and reads check them.
+    pub verify: bool,
+    /// Extents that are accepted although they falsify a read.
+    pub allow: Allow,
+    /// Milliseconds of one interval of the series.
+    pub interval_ms: u32,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// io_uring features.
+    pub uring: UringUse,
+}
+
+impl Default for Job {
+    fn default() -> Job {
+        Job {
+            engine: Engine::Sync,
+            open: Open::default(),
+            block_bytes: 4096,
+            threads: 1,
+            depth: 1,
+            batch: 1,
+            pattern: Pattern::Uniform,
+            read_share: 1.0,
+            mixing: Mixing::Random,
+            sync_every: None,
+            sync_call: SyncCall::Fsync,
+            sync_end: false,
+            bound: Bound::Seconds(10.0),
+            warmup: Warmup::Detect,
+            rate: None,
+            content: Content::Random,
+            verify: false,
+            allow: Allow::default(),
+            interval_ms: 100,
+            seed: 1,
+            uring: UringUse::default(),
+        }
+    }
+}
+
+impl Job {
+    /// Whether it writes at all.
+    pub fn writes(&self) -> bool {
+        self.read_share < 1.0
+    }
+
+    /// Whether it reads at all.
+    pub fn reads(&self) -> bool {
+        self.read_share > 0.0
+    }
+}

@@ -1,0 +1,237 @@
+//! What a load came to.
+
+use super::attest::Attestation;
+use super::calibrate::Calibration;
+use super::collect::{self, Interval};
+use super::drive::Collected;
+use super::job::{Arrivals, Bound, Warmup};
+use super::ring::RingUse;
+use super::tally::{Cpu, Kind};
+use crate::series;
+use fsarena_core::metric::CLIENT_BOUND;
+use fsarena_core::sample::Found;
+use fsarena_core::series::Point;
+use hdrhistogram::Histogram;
+
+/// What the operations of one kind came to.
+#[derive(Debug, Clone)]
+pub struct OfKind {
+    /// `read`, `write`, `sync`, or a metadata operation.
+    pub name: &'static str,
+    /// Operations.
+    pub count: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Latencies in nanoseconds, from start to end.
+    pub latency: Histogram<u64>,
+    /// Latencies in nanoseconds from the intended start: what a user would have waited who does not slow
+    /// down with the system (coordinated omission corrected). Open loops only.
+    pub corrected: Option<Histogram<u64>>,
+}
+
+/// How evenly threads came off, over the whole run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fairness {
+    /// Operations of the thread that did least.
+    pub least: u64,
+    /// Operations of the thread that did most.
+    pub most: u64,
+    /// Jain's index (Σx)² / (n·Σx²): 1 where all did alike, 1/n where one did everything.
+    pub jain: f64,
+}
+
+/// What was found of the machine and used.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Used {
+    /// io_uring features, where it was used.
+    pub ring: Option<RingUse>,
+    /// What is known of the files' extents; absent where they were made anew or the operations are not on
+    /// file contents.
+    pub attestation: Option<Attestation>,
+}
+
+/// What a load came to, without its warm-up.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// By kind, those that occurred.
+    pub kinds: Vec<OfKind>,
+    /// Latencies of all kinds together, as sysbench counts them.
+    pub latency: Histogram<u64>,
+    /// All corrected latencies; open loops only.
+    pub corrected: Option<Histogram<u64>>,
+    /// Nanoseconds from the end of the warm-up to the end of the last operation.
+    pub elapsed_ns: u64,
+    /// CPU time of the workers in that time: its sum exact, its split that of the whole process. Where a worker was late, part of it belongs to its neighbour
+    /// interval.
+    pub cpu: Cpu,
+    /// All intervals, those of the warm-up too.
+    pub intervals: Vec<Interval>,
+    /// The same merged to the points that a run keeps.
+    pub series: Vec<Point>,
+    /// How many intervals were cut as warm-up.
+    pub warmup_intervals: usize,
+    /// Whether what follows is steady: see [`super::steady`].
+    pub steady: bool,
+    /// The longest that a thread's final syncs took, nanoseconds. They follow the elapsed time.
+    pub final_sync_ns: u64,
+    /// Number of final syncs.
+    pub final_syncs: u64,
+    /// How evenly threads came off.
+    pub fairness: Fairness,
+    /// What the generator itself costs.
+    pub calibration: Calibration,
+    /// The generator's cost as a share of an operation.
+    pub client_share: f64,
+    /// Whether that is above 10%.
+    pub client_bound: bool,
+    /// Blocks that were verified, all of them sound: one that is not ends the job.
+    pub verified_blocks: u64,
+    /// What was found and used.
+    pub used: Used,
+    /// Operations a second that were asked for, in an open loop.
+    pub asked_per_s: Option<f64>,
+    /// How they were to arrive.
+    pub arrivals: Option<Arrivals>,
+}
+
+/// What shapes an outcome beside what was collected.
+pub struct Shape<'a> {
+    /// Kinds of operations.
+    pub kinds: &'a [Kind],
+    /// What is cut at the start.
+    pub warmup: Warmup,
+    /// Where it ended: what is bounded by work has no warm-up to detect where it is not asked for.
+    pub bound: Bound,
+    /// Length of an interval in nanoseconds.
+    pub interval_ns: u64,
+    /// Whether latencies were corrected.
+    pub open_loop: bool,
+}
+
+impl Outcome {
+    /// Cuts the warm-up and sums the rest up.
+    pub fn new(shape: &Shape, collected: Collected, calibration: Calibration) -> Outcome {
+        let cut = cut(shape, &collected);
+        let kept = &collected.finished[cut..];
+        let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * shape.interval_ns);
+        let mut latency = collect::histogram();
+        let mut corrected = collect::histogram();
+        let mut kinds = vec![];
+        let mut cpu = Cpu::default();
+        for (kind, (raw, later)) in shape.kinds.iter().zip(collect::sum(shape.kinds.len(), kept)) {
+            if raw.is_empty() {
+                continue;
+            }
+            latency.add(&raw).expect("all histograms of the engine have the same bounds");
+            corrected.add(&later).expect("all histograms of the engine have the same bounds");
+            kinds.push(OfKind {
+                name: kind.name,
+                count: raw.len(),
+                bytes: raw.len() * kind.bytes,
+                latency: raw,
+                corrected: shape.open_loop.then_some(later),
+            });
+        }
+        for one in kept {
+            cpu.user_ns += one.cpu.user_ns;
+            cpu.system_ns += one.cpu.system_ns;
+        }
+        let stretches: Vec<_> = collected.finished.iter().map(collect::Finished::stretch).collect();
+        let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
+        Outcome {
+            kinds,
+            latency,
+            corrected: shape.open_loop.then_some(corrected),
+            elapsed_ns,
+            cpu: cpu.split_as(collected.process_cpu),
+            series: series::points(&stretches, cut),
+            warmup_intervals: cut,
+            steady: collected.assessment.steady,
+            final_sync_ns: collected.final_sync_ns,
+            final_syncs: collected.final_syncs,
+            fairness: fairness(&collected.by_thread),
+            calibration,
+            client_share,
+            client_bound: client_share > CLIENT_BOUND,
+            verified_blocks: 0,
+            used: Used::default(),
+            asked_per_s: None,
+            arrivals: None,
+            intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
+        }
+    }
+
+    /// Operations, all kinds together.
+    pub fn operations(&self) -> u64 {
+        self.latency.len()
+    }
+
+    /// Bytes moved, all kinds together.
+    pub fn bytes(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.bytes).sum()
+    }
+
+    /// What a sample takes over.
+    pub fn found(&self) -> Found {
+        Found { series: self.series.clone(), ..Found::from(self.readings()) }
+    }
+
+    /// What one kind came to, where it occurred.
+    pub fn kind(&self, name: &str) -> Option<&OfKind> {
+        self.kinds.iter().find(|kind| kind.name == name)
+    }
+}
+
+/// The number of intervals to leave out.
+fn cut(shape: &Shape, collected: &Collected) -> usize {
+    let cut = match shape.warmup {
+        Warmup::None => 0,
+        Warmup::Seconds(seconds) => (seconds * 1e9 / shape.interval_ns as f64).ceil() as usize,
+        // A bound by work says how much work counts; to leave out a part of it would be another bound.
+        Warmup::Detect if matches!(shape.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
+        Warmup::Detect => collected.assessment.cut,
+    };
+    // What is shorter than its warm-up is reported whole rather than not at all.
+    if cut < collected.finished.len() { cut } else { 0 }
+}
+
+/// The generator's share of the machine's time: its cost an operation over the processor time that there
+/// was for one.
+fn client_share(calibration: &Calibration, operations: u64, elapsed_ns: u64, threads: usize) -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get()).min(threads.max(1));
+    let there_was = elapsed_ns as f64 * processors as f64;
+    if there_was > 0.0 { calibration.cost_ns() * operations as f64 / there_was } else { 0.0 }
+}
+
+fn fairness(by_thread: &[u64]) -> Fairness {
+    let sum: f64 = by_thread.iter().map(|&x| x as f64).sum();
+    let squares: f64 = by_thread.iter().map(|&x| (x as f64).powi(2)).sum();
+    Fairness {
+        least: by_thread.iter().copied().min().unwrap_or(0),
+        most: by_thread.iter().copied().max().unwrap_or(0),
+        jain: if squares > 0.0 { sum * sum / (by_thread.len() as f64 * squares) } else { 1.0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_by_hand() {
+        assert_eq!(fairness(&[5, 5, 5, 5]).jain, 1.0);
+        assert_eq!(fairness(&[8, 0, 0, 0]), Fairness { least: 0, most: 8, jain: 0.25 });
+        // (1+2+3)² / (3 · 14).
+        assert!((fairness(&[1, 2, 3]).jain - 36.0 / 42.0).abs() < 1e-12);
+        assert_eq!(fairness(&[0, 0]).jain, 1.0);
+    }
+
+    #[test]
+    fn a_generator_is_judged_by_the_processor_time_of_an_operation() {
+        let calibration =
+            Calibration { clock: "tsc".into(), clock_ns: 20.0, generator_ns: 50.0, ring_nop_ns: None };
+        // One thread, 1000 ns an operation.
+        assert_eq!(client_share(&calibration, 1000, 1_000_000, 1), 0.05);
+        assert_eq!(client_share(&calibration, 0, 0, 1), 0.0);
+    }
+}

@@ -1,0 +1,292 @@
+//! An outcome as readings.
+
+use super::outcome::Outcome;
+use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
+use hdrhistogram::Histogram;
+
+const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit, direction, help }
+}
+
+/// The readings of all operations of one name: rate, bandwidth, count, and latency.
+macro_rules! readings_of {
+    ($prefix:literal, $of:literal) => {
+        [
+            def(
+                concat!($prefix, "iops_per_s"),
+                Unit::PerSecond,
+                Direction::Higher,
+                concat!($of, " a second, after the warm-up"),
+            ),
+            def(
+                concat!($prefix, "bandwidth_bytes_per_s"),
+                Unit::BytesPerSecond,
+                Direction::Higher,
+                concat!("bytes a second of ", $of),
+            ),
+            def(
+                concat!($prefix, "operations_count"),
+                Unit::Count,
+                Direction::Neutral,
+                concat!("number of ", $of, ", after the warm-up"),
+            ),
+            def(
+                concat!($prefix, "latency_mean_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("mean latency of ", $of),
+            ),
+            def(
+                concat!($prefix, "latency_p50_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("median latency of ", $of),
+            ),
+            def(
+                concat!($prefix, "latency_p95_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("95th percentile of latency of ", $of),
+            ),
+            def(
+                concat!($prefix, "latency_p99_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("99th percentile of latency of ", $of),
+            ),
+            def(
+                concat!($prefix, "latency_p999_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("99.9th percentile of latency of ", $of),
+            ),
+            def(
+                concat!($prefix, "latency_max_ns"),
+                Unit::Nanoseconds,
+                Direction::Lower,
+                concat!("longest latency of ", $of),
+            ),
+        ]
+    };
+}
+
+/// All kinds of operations together, syncs too.
+pub const ALL: &[ReadingDef] = &readings_of!("all_", "operations");
+/// Reads.
+pub const READ: &[ReadingDef] = &readings_of!("read_", "reads");
+/// Writes.
+pub const WRITE: &[ReadingDef] = &readings_of!("write_", "writes");
+/// Syncs between requests.
+pub const SYNC: &[ReadingDef] = &readings_of!("sync_", "syncs of one file between requests");
+
+/// Latencies from the intended start; open loops only.
+pub const CORRECTED: &[ReadingDef] = &[
+    def(
+        "corrected_latency_mean_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "mean latency from the intended start: corrected for coordinated omission",
+    ),
+    def(
+        "corrected_latency_p50_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "median latency from the intended start",
+    ),
+    def(
+        "corrected_latency_p95_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "95th percentile of latency from the intended start",
+    ),
+    def(
+        "corrected_latency_p99_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "99th percentile of latency from the intended start",
+    ),
+    def(
+        "corrected_latency_p999_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "99.9th percentile of latency from the intended start",
+    ),
+    def(
+        "corrected_latency_max_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "longest latency from the intended start",
+    ),
+];
+
+/// How the load was run, and what it cost.
+pub const LOAD: &[ReadingDef] = &[
+    def("load_elapsed_ns", Unit::Nanoseconds, Direction::Neutral, "time measured, after the warm-up"),
+    def(
+        "worker_user_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "user CPU time of the workers: their exact CPU time, split as the ticks that met the process say",
+    ),
+    def(
+        "worker_system_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "system CPU time of the workers, split likewise",
+    ),
+    def(
+        "cpu_per_operation_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "CPU time of the workers, user and system, for each operation",
+    ),
+    def("warmup_ns", Unit::Nanoseconds, Direction::Neutral, "time left out as warm-up"),
+    def(
+        "steady_ratio",
+        Unit::Ratio,
+        Direction::Neutral,
+        "1 where the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 where it was not, or was too short to tell",
+    ),
+    def(
+        "final_sync_ns",
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "the longest that one thread's final syncs took",
+    ),
+    def("final_sync_count", Unit::Count, Direction::Neutral, "number of final syncs"),
+    def(
+        "fairness_ratio",
+        Unit::Ratio,
+        Direction::Higher,
+        "Jain's index over the operations of the threads: 1 where all did alike, 1/n where one did all",
+    ),
+    def(
+        "generator_ns",
+        Unit::Nanoseconds,
+        Direction::Neutral,
+        "cost of the generator for one operation that moves nothing",
+    ),
+    def(
+        "ring_nop_ns",
+        Unit::Nanoseconds,
+        Direction::Neutral,
+        "cost of one NOP through the ring, stamping and counting included",
+    ),
+    def("clock_ns", Unit::Nanoseconds, Direction::Neutral, "cost of one time stamp"),
+    def(
+        "client_ratio",
+        Unit::Ratio,
+        Direction::Neutral,
+        "share of an operation that the generator itself takes; above 0.1 the result is client-bound",
+    ),
+    def("verified_count", Unit::Count, Direction::Neutral, "blocks whose contents were verified"),
+    def(
+        "asked_iops_per_s",
+        Unit::PerSecond,
+        Direction::Neutral,
+        "operations a second that an open loop asked for",
+    ),
+];
+
+/// Every reading that an outcome can have.
+pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
+    [ALL, READ, WRITE, SYNC, CORRECTED, LOAD].into_iter().flatten()
+}
+
+impl Outcome {
+    /// What a sample takes over: the readings of [`defs`] that apply.
+    pub fn readings(&self) -> Readings {
+        let mut readings = Readings::default();
+        self.set_kind(&mut readings, "all_", self.operations(), self.bytes(), &self.latency);
+        for kind in &self.kinds {
+            if matches!(kind.name, "read" | "write" | "sync") {
+                let prefix = format!("{}_", kind.name);
+                self.set_kind(&mut readings, &prefix, kind.count, kind.bytes, &kind.latency);
+            }
+        }
+        if let Some(corrected) = &self.corrected {
+            set_latency(&mut readings, "corrected_", corrected);
+        }
+        self.set_load(&mut readings);
+        readings
+    }
+
+    fn set_kind(
+        &self,
+        readings: &mut Readings,
+        prefix: &str,
+        count: u64,
+        bytes: u64,
+        latency: &Histogram<u64>,
+    ) {
+        let seconds = self.elapsed_ns as f64 / 1e9;
+        if seconds > 0.0 {
+            readings.set(&format!("{prefix}iops_per_s"), count as f64 / seconds);
+            readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes as f64 / seconds);
+        }
+        readings.set(&format!("{prefix}operations_count"), count as f64);
+        set_latency(readings, prefix, latency);
+    }
+
+    fn set_load(&self, readings: &mut Readings) {
+        let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|one| one.length_s).sum();
+        readings.set("load_elapsed_ns", self.elapsed_ns as f64);
+        readings.set("worker_user_ns", self.cpu.user_ns as f64);
+        readings.set("worker_system_ns", self.cpu.system_ns as f64);
+        if self.operations() > 0 {
+            let cpu = (self.cpu.user_ns + self.cpu.system_ns) as f64;
+            readings.set("cpu_per_operation_ns", cpu / self.operations() as f64);
+        }
+        readings.set("warmup_ns", (warmup_s * 1e9).round());
+        readings.set("steady_ratio", f64::from(u8::from(self.steady)));
+        if self.final_syncs > 0 {
+            readings.set("final_sync_ns", self.final_sync_ns as f64);
+            readings.set("final_sync_count", self.final_syncs as f64);
+        }
+        readings.set("fairness_ratio", self.fairness.jain);
+        readings.set("generator_ns", self.calibration.generator_ns);
+        if let Some(nop) = self.calibration.ring_nop_ns {
+            readings.set("ring_nop_ns", nop);
+        }
+        readings.set("clock_ns", self.calibration.clock_ns);
+        readings.set("client_ratio", self.client_share);
+        if self.verified_blocks > 0 {
+            readings.set("verified_count", self.verified_blocks as f64);
+        }
+        if let Some(rate) = self.asked_per_s {
+            readings.set("asked_iops_per_s", rate);
+        }
+    }
+}
+
+/// Sets what is read of latencies in nanoseconds, under names that begin so.
+pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>) {
+    if latency.is_empty() {
+        return;
+    }
+    readings.set(&format!("{prefix}latency_mean_ns"), latency.mean());
+    let found = super::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
+        readings.set(&format!("{prefix}latency_{name}_ns"), ns as f64);
+    }
+    readings.set(&format!("{prefix}latency_max_ns"), latency.max() as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_in_their_unit_and_are_unique() {
+        let mut ids: Vec<&str> = defs()
+            .map(|def| {
+                assert!(def.id.ends_with(&format!("_{}", def.unit.suffix())), "{}", def.id);
+                def.id
+            })
+            .collect();
+        ids.sort_unstable();
+        let all = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}

@@ -1,0 +1,168 @@
+//! The series of a load, merged to as many points as a run keeps.
+
+use fsarena_core::series::{Latency, MOST_POINTS, Point};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Latencies of one kind of operations as counted values, in nanoseconds.
+pub type Sparse = Vec<(u64, u64)>;
+
+/// What was counted in one stretch of time.
+#[derive(Debug, Clone)]
+pub struct Stretch<'a> {
+    /// When it began, in seconds after the start.
+    pub start_s: f64,
+    /// How long it is, in seconds.
+    pub length_s: f64,
+    /// Operations that ended in it.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Their latencies, by kind; empty where a load does not tell them over time.
+    pub latencies: &'a [Sparse],
+}
+
+/// Merges neighbours, percentiles by all their latencies; the first `warm_up` stretches never with others.
+pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
+    let each = stretches.len().div_ceil(MOST_POINTS).max(1);
+    let (before, after) = stretches.split_at(warm_up.min(stretches.len()));
+    let mut latencies = crate::histogram();
+    let before = before.chunks(each).map(|part| merge(part, true, &mut latencies)).collect::<Vec<_>>();
+    let after = after.chunks(each).map(|part| merge(part, false, &mut latencies));
+    before.into_iter().chain(after).collect()
+}
+
+fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Point {
+    latencies.reset();
+    for (value, count) in part.iter().flat_map(|one| one.latencies).flatten() {
+        latencies.saturating_record_n(*value, *count);
+    }
+    Point {
+        start_s: part.first().map_or(0.0, |one| one.start_s),
+        length_s: part.iter().map(|one| one.length_s).sum(),
+        warm_up,
+        operations: part.iter().map(|one| one.operations).sum(),
+        bytes: part.iter().map(|one| one.bytes).sum(),
+        latency: (!latencies.is_empty()).then(|| {
+            let [p50_ns, p99_ns, p999_ns] = crate::quantiles(latencies, [0.5, 0.99, 0.999]);
+            Latency { p50_ns, p99_ns, p999_ns }
+        }),
+    }
+}
+
+/// The counted values of a histogram: some kilobytes, where the histogram takes 200.
+pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
+    histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+}
+
+/// Collects a series of operations as they end, in stretches of equal length.
+pub struct Track {
+    length: Duration,
+    latencies: Histogram<u64>,
+    bytes: u64,
+    done: Vec<(u64, Sparse)>,
+}
+
+impl Track {
+    /// Nothing yet; stretches of this length.
+    pub fn new(length: Duration) -> Track {
+        Track { length, latencies: crate::histogram(), bytes: 0, done: vec![] }
+    }
+
+    /// Counts an operation that ended so long after the start.
+    pub fn count(&mut self, ended: Duration, ns: u64, bytes: u64) {
+        self.close_before(ended);
+        self.latencies.saturating_record(ns);
+        self.bytes += bytes;
+    }
+
+    /// The points of a load that took so long; none of it was a warm-up.
+    pub fn points(mut self, took: Duration) -> Vec<Point> {
+        self.close_before(took);
+        let (length, closed) = (self.length.as_secs_f64(), self.done.len());
+        let last = took.saturating_sub(self.length * closed as u32).as_secs_f64();
+        self.close();
+        let mut stretches = vec![];
+        for (at, (bytes, latencies)) in self.done.iter().enumerate() {
+            stretches.push(Stretch {
+                start_s: at as f64 * length,
+                length_s: if at < closed { length } else { last },
+                operations: latencies.iter().map(|(_, count)| count).sum(),
+                bytes: *bytes,
+                latencies: std::slice::from_ref(latencies),
+            });
+        }
+        points(&stretches, 0)
+    }
+
+    /// Closes every stretch that was over by then, those in which nothing ended too.
+    fn close_before(&mut self, now: Duration) {
+        while now >= self.length * (self.done.len() as u32 + 1) {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.done.push((std::mem::take(&mut self.bytes), sparse(&self.latencies)));
+        self.latencies.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretches(counted: &[Sparse]) -> Vec<Stretch<'_>> {
+        let mut all = vec![];
+        for (at, latencies) in counted.iter().enumerate() {
+            all.push(Stretch {
+                start_s: at as f64,
+                length_s: 1.0,
+                operations: latencies.iter().map(|(_, count)| count).sum(),
+                bytes: 10,
+                latencies: std::slice::from_ref(latencies),
+            });
+        }
+        all
+    }
+
+    #[test]
+    fn few_stretches_are_told_as_they_are() {
+        let counted: Vec<Sparse> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
+        let points = points(&stretches(&counted), 1);
+        assert_eq!(points.iter().map(|one| one.operations).collect::<Vec<_>>(), [3, 0, 2]);
+        assert_eq!(points.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(points[0].latency, Some(Latency { p50_ns: 100, p99_ns: 100, p999_ns: 100 }));
+        assert_eq!((points[1].latency, points[2].start_s), (None, 2.0));
+    }
+
+    #[test]
+    fn many_are_merged_and_nothing_is_lost() {
+        // 1000 stretches of one slow and 99 fast operations: each merged point has both.
+        let counted: Vec<Sparse> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
+        let points = points(&stretches(&counted), 130);
+        assert!(points.len() <= MOST_POINTS + 1, "{}", points.len());
+        assert_eq!(points.iter().map(|one| one.operations).sum::<u64>(), 100_000);
+        assert_eq!(points.iter().map(|one| one.bytes).sum::<u64>(), 10_000);
+        let warm: f64 = points.iter().filter(|one| one.warm_up).map(|one| one.length_s).sum();
+        assert_eq!(warm, 130.0);
+        assert!(points.windows(2).all(|two| two[0].end_s() == two[1].start_s));
+        let latency = points[20].latency.unwrap();
+        assert_eq!((latency.p50_ns, latency.p99_ns), (50, 50));
+        assert!(latency.p999_ns >= 5000);
+    }
+
+    #[test]
+    fn a_track_keeps_the_stretches_in_which_nothing_ended() {
+        let ms = Duration::from_millis;
+        let mut track = Track::new(ms(100));
+        track.count(ms(20), 1000, 10);
+        track.count(ms(30), 1000, 10);
+        track.count(ms(350), 2000, 5);
+        let points = track.points(ms(420));
+        assert_eq!(points.iter().map(|one| one.operations).collect::<Vec<_>>(), [2, 0, 0, 1, 0]);
+        assert_eq!(points.iter().map(|one| one.bytes).collect::<Vec<_>>(), [20, 0, 0, 5, 0]);
+        assert!((points[4].length_s - 0.02).abs() < 1e-9);
+        assert!((points[4].start_s - 0.4).abs() < 1e-9);
+    }
+}
