@@ -45,7 +45,7 @@ pub struct FsDef {
     pub traits: Traits,
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
-    /// How its journal can be on a device of its own. None where it keeps none, or keeps it inside.
+    /// How it keeps its journal on a separate device. None where it cannot.
     pub journal: Option<JournalDef>,
     /// How it can be on several devices. None where it cannot by itself.
     pub raid: Option<RaidDef>,
@@ -116,12 +116,12 @@ pub const FAST_UNSAFE: &str = "fast-unsafe";
 /// The name of the sets of the dbench study of 2011, as far as today's kernels and mkfs take them.
 pub const TUNED_2011: &str = "tuned-2011";
 
-/// How a filesystem keeps its journal or log on a device of its own. In arguments `{}` stands for that device.
+/// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalDef {
     /// The smallest device that its mkfs takes, in bytes.
     pub min_bytes: u64,
-    /// The size where nothing is said, in bytes.
+    /// The default size in bytes.
     pub default_bytes: u64,
     /// The command that makes the journal device before the filesystem, where mkfs does not do it on its way.
     pub make: Option<&'static [&'static str]>,

@@ -65,7 +65,7 @@ fn take_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
     // The block behind that of the superblock of ext.
     let begin = if block == EXT { 2 * EXT } else { block };
     if at(journal, begin)? != JOURNAL_MAGIC {
-        return Err(IoError::other("there is no journal in it"));
+        return Err(IoError::other("it holds no ext journal"));
     }
     let user: [u8; 16] = at(filesystem, UUID)?;
     file.write_all_at(&1u32.to_be_bytes(), begin + USERS)?;
@@ -178,6 +178,8 @@ mod tests {
                 "{of_journal}"
             );
         }
-        assert!(join(&journal, &image, &mut |_| {}).unwrap_err().to_string().contains("no journal in it"));
+        assert!(
+            join(&journal, &image, &mut |_| {}).unwrap_err().to_string().contains("holds no ext journal")
+        );
     }
 }

@@ -24,9 +24,9 @@ pub struct VariantOptions {
     pub mkfs: Vec<String>,
     /// Mount options, comma-separated.
     pub mount: String,
-    /// The journal on a device of its own, where it is to have one.
+    /// The journal on a separate device, if any.
     pub journal: Option<External>,
-    /// The arrangement of several devices, where it is to have several.
+    /// The arrangement of several devices, if any.
     pub raid: Option<Raid>,
     /// A directory that mkfs copies into the filesystem.
     pub contents: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct VariantOptions {
 pub struct Devices<'a> {
     /// Those with data, the first of which is named to mount.
     pub members: Vec<&'a ScratchDevice>,
-    /// That of the journal, where it has one of its own.
+    /// The separate device of the journal, if any.
     pub journal: Option<&'a ScratchDevice>,
 }
 
@@ -104,7 +104,7 @@ fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
     let Some(asked) = asked else { return Ok(()) };
     let Some(able) = def.journal else {
         let message =
-            format!("{} keeps no journal on a device of its own; leave out journal=external", def.id);
+            format!("{} cannot keep its journal on a separate device; leave out journal=external", def.id);
         return Err(Error::Options(message));
     };
     match asked.bytes.filter(|bytes| *bytes < able.min_bytes) {
@@ -197,7 +197,7 @@ pub fn format<'a>(
     Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })
 }
 
-/// Makes the journal where that is a command of its own; its blocks are as large as those of the filesystem.
+/// Makes the journal where that takes a separate command; its blocks are as large as those of the filesystem.
 fn make_journal(
     make: Option<&[&str]>,
     device: &ScratchDevice,
@@ -319,7 +319,7 @@ mod tests {
         let error = of("xfs", &[("journal", "external:16MiB")]).unwrap_err().to_string();
         assert!(error.contains("too small for xfs: it needs 64.0 MiB"), "{error}");
         let error = of("ext2", &[("journal", "external")]).unwrap_err().to_string();
-        assert!(error.contains("ext2 keeps no journal"), "{error}");
+        assert!(error.contains("journal=external"), "{error}");
     }
 
     #[test]

