@@ -4,7 +4,7 @@ use crate::commands::{
     ab, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show, watch,
 };
 use crate::failure::{Outcome, printing};
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 use fsarena_core::exit::ExitCode;
 use std::io::Write;
 
@@ -12,34 +12,37 @@ use std::io::Write;
 ///
 /// Which filesystem, or which setting of it, is faster at my work on my machine, by how much, and how sure
 /// is that? fsarena makes filesystems on loop images, runs the same work on each in random order, round by
-/// round, and says what the differences are and what was not decided.
+/// round, and reports the differences with their confidence intervals.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
+    /// Use colors: auto (on terminals, as NO_COLOR, CLICOLOR_FORCE and TERM ask for), always or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_default_value = true, hide_possible_values = true, global = true, display_order = 1000)]
+    pub color: ColorChoice,
     #[command(subcommand)]
     command: Command,
 }
 
 const AFTER: &str = "\
 Examples:
-  fsarena run                                  the default study on every filesystem there is here
+  fsarena run                                  the default study on every filesystem of this machine
   fsarena run --fs ext4,xfs --rounds 12        two filesystems, twelve rounds
   fsarena run --fs ext4 --options default,noatime,writeback
   fsarena ab peiffer --a fs=ext4 --b fs=ext4,mkfs=^has_journal
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
-  fsarena report latest --format md            any stored run, rendered again
-  fsarena compare latest published:piszcz-II   who won then, who wins here
+  fsarena report latest --format md            a stored run as Markdown
+  fsarena compare latest published:piszcz-II   this machine and published figures
   fsarena serve                                all runs as a web page
-  fsarena analyse published:engel              which cells of a matrix are not as they should be
+  fsarena analyse published:engel              anomalies of a block-size × threads matrix
   fsarena analyse curve.csv                    how throughput scales with clients
-  fsarena run --fs ext4 --factor memory=256MiB,1GiB   any axis of the machine: fsarena list factors
-  fsarena load --rw randread --direct          the load engine alone, in fio's words
+  fsarena run --fs ext4 --factor memory=256MiB,1GiB   any factor (list them: fsarena list factors)
+  fsarena load --rw randread --direct          the load engine alone, with fio's options
   fsarena compare a.csv b.csv                  samples of any tool
   fsarena watch --squid localhost:3128 --service squid --path /var/spool/squid
 
-Exit codes are a contract: `fsarena help exit-codes`.";
+Exit codes: fsarena help exit-codes";
 
-/// Each is described beside its code.
+/// Every command. The doc comment of its arguments is its help.
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
@@ -56,24 +59,24 @@ enum Command {
     Selftest(selftest::Args),
     Doctor(doctor::Args),
     Recover(recover::Args),
-    /// The exit codes that scripts rely on
+    /// Explain the exit codes
     #[command(name = "exit-codes", long_about = EXIT_CODES)]
     ExitCodes,
 }
 
 const EXIT_CODES: &str = "\
-0  done, and no claim refuted or left open
-1  internal error
-2  usage, or a bad plan
-3  a claim was refuted
-4  a claim was left inconclusive
-5  refused for safety: going on could destroy something
-6  something this machine lacks; the message says what to install or to free
+0  success; no claim refuted or inconclusive
+1  internal error: a bug in fsarena; the message says how to report it
+2  usage error: a wrong argument or plan, or a path or name that does not exist
+3  a claim is refuted
+4  a claim is inconclusive
+5  refused for safety: continuing could destroy data
+6  this machine lacks something; the message says what to install or to free
 
-Where every variant fails, the code says why: 2 if options that you gave were refused, 5 and 6 as above,
-4 if the filesystems or the commands of the work failed, so that nothing can be compared.
+If every variant fails, the code tells why: 2 if mkfs or mount refused options that you gave, 5 and 6 as
+above, 4 if the filesystems or the commands of the work failed, so that nothing can be compared.
 
-A run that SIGINT, SIGTERM or SIGHUP ends cleans up, keeps what was measured, and then dies by that
+SIGINT, SIGTERM and SIGHUP end a run: it cleans up, keeps its samples, and then ends by the same
 signal (a shell shows 130, 143, 129). These codes change only with a major version.";
 
 impl Cli {

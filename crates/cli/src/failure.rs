@@ -2,6 +2,7 @@
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::fmt;
+use std::io::{ErrorKind, Write};
 
 /// What a command returns where it cannot do its work.
 #[derive(Debug)]
@@ -25,15 +26,61 @@ impl Failure {
         self.code
     }
 
-    /// Whether nobody reads our output any more.
+    /// Whether the reader of standard output closed it.
     pub fn is_broken_pipe(&self) -> bool {
         self.broken_pipe
     }
 
-    /// A failure to read or write a file.
+    /// A failure to read or write a file that the user named.
     pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Failure {
-        move |error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display()))
+        move |error| match error.kind() {
+            ErrorKind::NotFound => {
+                Failure::new(ExitCode::Usage, format!("No such file or directory: {}", path.display()))
+            }
+            _ => Failure::new(of_io(&error, ExitCode::Usage), format!("{}: {error}", path.display())),
+        }
     }
+}
+
+/// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage.
+fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
+    match error.kind() {
+        ErrorKind::StorageFull
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::OutOfMemory
+        | ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
+        ErrorKind::NotFound
+        | ErrorKind::PermissionDenied
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::AlreadyExists => ExitCode::Usage,
+        _ => otherwise,
+    }
+}
+
+/// Prints an internal error, and how to report it.
+pub fn report_bug(message: &str) {
+    let to = match env!("CARGO_PKG_REPOSITORY") {
+        "" => "its maintainers",
+        repository => repository,
+    };
+    let _ = writeln!(
+        std::io::stderr(),
+        "fsarena: {message}\nThis is a bug in fsarena. Please report it to {to}, with the output of `fsarena doctor`."
+    );
+}
+
+/// Reports panics as internal errors: without a backtrace, unless `RUST_BACKTRACE` asks for one.
+pub fn report_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+            usual(panic);
+        }
+        let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
+        let what = panic.payload_as_str().unwrap_or("a panic");
+        report_bug(&format!("internal error: {what}{place}"));
+    }));
 }
 
 impl fmt::Display for Failure {
@@ -44,19 +91,26 @@ impl fmt::Display for Failure {
 
 impl<E: Exits> From<E> for Failure {
     fn from(error: E) -> Failure {
-        let broken_pipe = caused_by_broken_pipe(&error);
-        Failure { message: error.to_string(), code: error.exit_code(), broken_pipe }
+        let (io, code) = (io_cause(&error), error.exit_code());
+        let code = match io {
+            Some(io) if code == ExitCode::Internal => of_io(io, code),
+            _ => code,
+        };
+        Failure { message: error.to_string(), code, broken_pipe: io.is_some_and(is_broken_pipe) }
     }
 }
 
-/// Writing results to standard output.
+/// A failure to write results to standard output.
 pub fn printing(error: std::io::Error) -> Failure {
-    let broken_pipe = error.kind() == std::io::ErrorKind::BrokenPipe;
-    Failure { message: format!("standard output: {error}"), code: ExitCode::Internal, broken_pipe }
+    let (code, broken_pipe) = (of_io(&error, ExitCode::Internal), is_broken_pipe(&error));
+    Failure { message: format!("standard output: {error}"), code, broken_pipe }
 }
 
-fn caused_by_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-        || error.source().is_some_and(caused_by_broken_pipe)
+fn is_broken_pipe(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::BrokenPipe
+}
+
+/// The I/O error in the chain of causes.
+fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
+    error.downcast_ref().or_else(|| error.source().and_then(io_cause))
 }

@@ -1,9 +1,15 @@
-//! Flags that several commands take.
+//! Flags that several commands take, and the values that flags of every command accept.
 
+use bytesize::ByteSize;
 use clap::ValueEnum;
+use fsarena_core::metric::METRICS;
+use fsarena_core::names::unknown;
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// How a listing is printed.
+pub use fsarena_core::setting::size;
+
+/// Format of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// A table for people.
@@ -15,7 +21,7 @@ pub enum ListFormat {
 /// Where runs are kept.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Runs {
-    /// Directory that holds the runs, one directory each
+    /// Runs directory, with one directory for each run
     #[arg(
         long,
         value_name = "DIR",
@@ -27,30 +33,65 @@ pub struct Runs {
     pub runs: PathBuf,
 }
 
-/// How figures are looked at.
+/// How reports judge and weigh.
 #[derive(Debug, Clone, clap::Args)]
 pub struct View {
-    /// The difference that matters; under it variants are equivalent for claims that name none [default: the
-    /// plan's, or 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "The report")]
+    /// Difference under which variants are equivalent, for claims without one [default: the plan's, or 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Report")]
     pub margin: Option<f64>,
-    /// How much a task weighs in the ranking, by its name or number: `untar=3`; repeatable
-    #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "The report")]
+    /// Weight of a task in the ranking, by its name or number: `untar=3`; repeatable
+    #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "Report")]
     pub weight: Vec<(String, f64)>,
 }
 
-/// `1%` or `1`, as a fraction.
+/// Reads a percentage, `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     match number.filter(|percent| (1e-4..=1e4).contains(percent)) {
         Some(percent) => Ok(percent / 100.0),
-        None => Err("it is a percentage above 0: `1%`".into()),
+        None => Err("write a percentage above 0: `1%`".into()),
     }
 }
 
-/// `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.
+/// Reads `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.
 fn parse_weight(text: &str) -> Result<(String, f64), String> {
     let split = text.rsplit_once('=').filter(|(task, _)| !task.is_empty());
     let parsed = split.and_then(|(task, weight)| Some((task.to_string(), weight.parse().ok()?)));
     parsed.ok_or_else(|| "write it TASK=WEIGHT: `untar=3`".into())
+}
+
+/// Reads a size as [`ByteSize`]: `4k`, `64KiB`, `1g`.
+pub fn byte_size(text: &str) -> Result<ByteSize, String> {
+    size(text).map(ByteSize)
+}
+
+/// Reads a time: `10s`, `2m`, `500ms`; a plain number is seconds.
+pub fn time(text: &str) -> Result<Duration, String> {
+    if let Some(time) = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        return Ok(time);
+    }
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 10s or 2m"))
+}
+
+/// Reads the name of a metric or reading.
+pub fn metric(text: &str) -> Result<String, String> {
+    let known = || {
+        METRICS.iter().map(|metric| metric.id).chain(fsarena_run::vocabulary::readings().map(|reading| reading.id))
+    };
+    match known().any(|id| id == text) {
+        true => Ok(text.into()),
+        false => Err(unknown("metric", text, known()).list("fsarena list metrics").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_number_is_seconds() {
+        let seconds = |text: &str| time(text).map(|time| time.as_secs_f64());
+        assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
+        assert!(["soon", "-1", "nan", "inf"].iter().all(|text| seconds(text).is_err()));
+    }
 }

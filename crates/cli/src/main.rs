@@ -17,26 +17,32 @@ use std::path::PathBuf;
 fn main() -> std::process::ExitCode {
     fsarena_run::take_over();
     look_in_sbin();
-    let result = args::Cli::parse().run();
+    failure::report_panics();
+    terminal::choose_color(std::env::args_os());
+    // Unwinding undoes what the command set up.
+    let result = std::panic::catch_unwind(|| args::Cli::parse().run());
     let signal = fsarena_sys::cancel::requested();
     let code = match result {
-        Ok(code) => code,
-        // Whoever closed our output has seen enough.
-        Err(failure) if failure.is_broken_pipe() => ExitCode::Done,
-        Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "fsarena: {failure}");
+        Ok(Ok(code)) => code,
+        // The reader of a pipe may close it early.
+        Ok(Err(failure)) if failure.is_broken_pipe() => ExitCode::Done,
+        Ok(Err(failure)) => {
+            match failure.exit_code() {
+                ExitCode::Internal if signal.is_none() => failure::report_bug(&failure.to_string()),
+                _ => drop(writeln!(std::io::stderr(), "fsarena: {failure}")),
+            }
             failure.exit_code()
         }
+        Err(_) => ExitCode::Internal,
     };
     if let Some(signal) = signal {
-        // Everything is cleaned up: now end as whoever sent the signal expects.
+        // fsarena has cleaned up: it ends by the signal, as its sender expects.
         fsarena_sys::cancel::die_by(signal);
     }
     std::process::ExitCode::from(code.code())
 }
 
-/// mkfs, losetup and their like lie where the `PATH` of an ordinary user, or of root after `su`, does not
-/// look.
+/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`.
 fn look_in_sbin() {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -46,7 +52,7 @@ fn look_in_sbin() {
         }
     }
     if let Ok(path) = std::env::join_paths(dirs) {
-        // SAFETY: nothing has started a thread yet that could read the environment.
+        // SAFETY: this is the only thread, so no other reads the environment.
         unsafe { std::env::set_var("PATH", path) };
     }
 }

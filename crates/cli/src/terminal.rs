@@ -1,21 +1,43 @@
 //! What standard output can show.
 
+use anstream::AutoStream;
+use clap::{ColorChoice, ValueEnum};
 use fsarena_report::document::terminal::Screen;
-use std::io::IsTerminal;
+use std::ffi::OsString;
 
-/// What it can show.
+/// Returns what standard output can show.
 pub fn screen() -> Screen {
-    Screen { width: width(), colour: colour() }
+    Screen { width: width(), colour: color() }
 }
 
-/// Columns to keep within: those that `COLUMNS` asks for, else the terminal's; none where neither says.
+/// Returns the columns to keep within: those that `COLUMNS` asks for, else the terminal's; none without either.
 pub fn width() -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
     asked.or_else(terminal).filter(|columns| *columns > 0)
 }
 
-/// Whether colours may be used: on a terminal, where `NO_COLOR` does not forbid them.
-fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Applies `--color` before clap parses, so that it holds for help and usage errors too.
+pub fn choose_color(args: impl Iterator<Item = OsString>) {
+    let mut args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned()).take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        let value = match arg.strip_prefix("--color") {
+            Some("") => args.next(),
+            Some(rest) => rest.strip_prefix('=').map(String::from),
+            None => None,
+        };
+        if let Some(choice) = value.and_then(|value| ColorChoice::from_str(&value, false).ok()) {
+            match choice {
+                ColorChoice::Auto => anstream::ColorChoice::Auto,
+                ColorChoice::Always => anstream::ColorChoice::Always,
+                ColorChoice::Never => anstream::ColorChoice::Never,
+            }
+            .write_global();
+        }
+    }
+}
+
+/// Whether standard output gets colors: as `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` say, else on a terminal.
+fn color() -> bool {
+    AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }

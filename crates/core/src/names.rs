@@ -7,6 +7,8 @@ use std::fmt;
 const MOST: usize = 24;
 /// Least similarity (Jaro-Winkler, 0 to 1) of a name that is proposed.
 const NEAR: f64 = 0.8;
+/// Similarity of a part of a name to the name.
+const PART: f64 = 0.85;
 
 /// A name that does not exist: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,10 +59,16 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Opt
     let wrong = wrong.to_lowercase();
     words
         .into_iter()
-        .map(|word| (strsim::jaro_winkler(&wrong, &word.to_lowercase()), word))
+        .map(|word| (similarity(&wrong, &word.to_lowercase()), word))
         .filter(|(similarity, _)| *similarity > NEAR)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)
+}
+
+fn similarity(wrong: &str, word: &str) -> f64 {
+    // A part of a name counts as near: `speed` for `cpu_speed`.
+    let part = wrong.len() >= 3 && word.contains(wrong);
+    strsim::jaro_winkler(wrong, word).max(if part { PART } else { 0.0 })
 }
 
 impl Unknown {
@@ -116,6 +124,7 @@ mod tests {
     fn a_near_word_is_proposed_and_a_far_one_is_not() {
         assert_eq!(nearest("drvier", ["driver", "tree"]), Some("driver"));
         assert_eq!(nearest("EXT4", ["xfs", "ext4"]), Some("ext4"));
+        assert_eq!(nearest("speed", ["cpus", "cpu_speed"]), Some("cpu_speed"));
         assert_eq!(nearest("xyzzy", ["driver", "tree"]), None);
     }
 

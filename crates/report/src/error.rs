@@ -20,14 +20,6 @@ pub enum Error {
     /// A format has several files.
     #[error("`{0}` writes a folder of files. Name the folder: --export {0}=FOLDER")]
     Folder(&'static str),
-    /// No exporter has this name.
-    #[error("Unknown format `{format}`. Available: {known}")]
-    UnknownFormat {
-        /// What was asked for.
-        format: String,
-        /// The formats.
-        known: String,
-    },
     /// It could not be put into JSON.
     #[error("the report could not be put into JSON: {0}")]
     Json(#[source] serde_json::Error),
@@ -175,8 +167,7 @@ impl Exits for Error {
             | Error::Claim { .. }
             | Error::Weight { .. }
             | Error::File { .. }
-            | Error::Folder(_)
-            | Error::UnknownFormat { .. } => ExitCode::Usage,
+            | Error::Folder(_) => ExitCode::Usage,
             _ => ExitCode::Internal,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::exporter::Exporter;
+use fsarena_core::names;
 
 mod csv;
 mod dbench;
@@ -49,10 +50,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
 /// # Errors
 /// When there is no such format; the error lists those there are.
 pub fn find(id: &str) -> Result<&'static dyn Exporter, Error> {
-    EXPORTERS.iter().copied().find(|exporter| exporter.id() == id).ok_or_else(|| {
-        let known = EXPORTERS.iter().map(|exporter| exporter.id()).collect::<Vec<_>>().join(", ");
-        Error::UnknownFormat { format: id.into(), known }
-    })
+    Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id())?)
 }
 
 #[cfg(test)]

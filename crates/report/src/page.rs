@@ -34,7 +34,7 @@ impl Page {
                 writeln!(out)?;
             }
             other => {
-                return Err(Error::UnknownFormat { format: other.into(), known: FORMATS.join(", ") });
+                return Err(fsarena_core::names::unknown("format", other, FORMATS).into());
             }
         }
         Ok(())

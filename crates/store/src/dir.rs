@@ -253,10 +253,10 @@ mod tests {
     fn what_does_not_fit_names_candidates() {
         let root = tempfile::tempdir().unwrap();
         let error = RunDir::find(root.path(), "latest").unwrap_err();
-        assert!(error.to_string().contains("no runs yet"), "{error}");
+        assert!(error.to_string().contains("There are none"), "{error}");
         let ids = [0, 1].map(|_| RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap().id());
         for (name, words) in
-            [("nothing", "no run is called 'nothing'"), ("20", "fits several runs"), ("", "no run")]
+            [("nothing", "Unknown run `nothing`"), ("20", "fits several runs"), ("", "Unknown run ``")]
         {
             let error = RunDir::find(root.path(), name).unwrap_err();
             let text = error.to_string();

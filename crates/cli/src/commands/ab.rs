@@ -19,25 +19,23 @@ use toml::Spanned;
 
 /// Compare two settings, A and B, on one study
 ///
-/// Each side is a list of `factor=level`: `--a fs=ext4 --b fs=ext4,mkfs=^has_journal`. A level goes on to the
-/// next `factor=`, so `mount=noatime,nodiratime` is one; quotes keep what looks like a factor together. The
-/// report begins with B against A: by each metric the difference, its interval, the verdict, the spread
-/// within rounds, and the rounds that this metric would need. Two equal sides are allowed: that measures
-/// what the machine does by itself.
+/// Write a variant as `factor=level,…`: `--a fs=ext4 --b fs=ext4,mkfs=^has_journal`. A level extends to the next
+/// `factor=`, so `mount=noatime,nodiratime` is one level; quote a level that contains `factor=` itself. The report
+/// begins with B against A: for each metric the difference, its confidence interval, the verdict, the spread within
+/// rounds, and the number of rounds that the metric needs. A and B may be equal: that measures the noise of the machine.
 ///
-/// Where no --claim says otherwise, the question is whether B is the same as A within --margin, over all tasks
-/// and by each metric that answers for its workloads (`fsarena list workloads`): exit code 0 where it is, 3 where they
-/// differ by more, 4 where that is not decided when the run ends.
+/// Without --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
+/// workloads (`fsarena list workloads`). The exit code is 0 if it holds, 3 if it is refuted, 4 if it is inconclusive.
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
 #[group(id = "sides")]
 #[command(mut_args(hide_refused))]
 pub struct Args {
-    /// The one side: `factor=level,…` (`fsarena list factors`)
-    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "What is compared")]
+    /// Variant A: `factor=level,…` (list factors: `fsarena list factors`)
+    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "Variants")]
     a: variant::Levels,
-    /// The other side
-    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "What is compared")]
+    /// Variant B
+    #[arg(long, value_name = "VARIANT", value_parser = variant::parse, help_heading = "Variants")]
     b: variant::Levels,
     #[command(flatten)]
     run: run::Args,

@@ -8,9 +8,8 @@ mod profile;
 
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
-use crate::flags::Runs;
+use crate::flags::{Runs, size};
 use crate::running::handle_signals;
-use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
@@ -26,59 +25,57 @@ use std::io::Write;
 /// The seed of bootstrap intervals where there is no run that has one: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
 
-/// Find the anomalies of a block-size × threads matrix, or say how throughput scales with clients
+/// Find anomalies of a block-size × threads matrix, or fit how throughput scales with clients
 ///
-/// A curve is throughput by number of clients: a run with the setting or factor `clients` has them, and any CSV
-/// with a column of clients and one of throughput. It is said which law it follows (power law, Amdahl, universal
-/// scalability law, hinge), where it saturates and peaks, and what is left at the end: docs/guide/scaling.md.
+/// A curve is throughput by number of clients: of a run with the setting or factor `clients`, or of a CSV file with a
+/// column of clients and one of throughput. fsarena fits a law to it (power law, Amdahl, universal scalability law,
+/// hinge) and reports saturation, peak and end: docs/guide/scaling.md.
 ///
-/// A matrix is what a run of `engel` measures, or its published figures: operations a second by mode, block
-/// size and threads. Cells that break a rule of storage are grouped by cause; what stands out in a run is
-/// unconfirmed until fresh rounds show it again. The rules: docs/guide/analysis.md. Published figures that their
-/// author worked out from others are worked out again, and those that do not follow are named.
+/// A matrix is operations per second by mode, block size and threads: of a run of `engel`, or its published figures.
+/// fsarena groups cells that break a rule of storage by cause; the anomalies of a run are unconfirmed until fresh rounds
+/// repeat them: docs/guide/analysis.md. fsarena recomputes published figures that their author derived from others.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run (id, beginning of it, directory, `latest`), `published:NAME`, or a CSV file of curves
+    /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
     #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
     what: String,
-    /// Take the run as curves over its numbers of threads, not as a matrix
+    /// Analyse the run as curves over its numbers of threads instead of a matrix
     #[arg(long, conflicts_with_all = ["confirm", "explain"])]
     scaling: bool,
-    /// The metric of the curves [default: throughput where there is one, else iops]
+    /// Metric of the curves [default: throughput, or iops without it]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
-    /// The most that the device can move: `650MB/s` [default: what the study states, or the bare device
-    /// where the run measured it]
+    /// Maximum throughput of the device, such as 650MB/s [default: of the study, or of the bare device in the run]
     #[arg(long, value_name = "BYTES/s", value_parser = ceiling)]
     ceiling: Option<f64>,
-    /// Print the figures too
+    /// Also print the figures
     #[arg(long)]
     tables: bool,
-    /// Run the flagged cells again on fresh rounds, as a run of its own, and say which findings they confirm
+    /// Repeat the flagged cells in a new run, and report which findings it confirms
     #[arg(long, conflicts_with = "explain")]
     confirm: bool,
-    /// Hold the findings against fresh rounds that --confirm has run and stored
+    /// Confirm the findings with an earlier run of --confirm
     #[arg(long, value_name = "RUN", conflicts_with_all = ["confirm", "explain"])]
     fresh: Option<String>,
-    /// Rounds of --confirm; under 8 nothing can be confirmed
+    /// Number of rounds of --confirm; confirmation needs 8
     #[arg(long, value_name = "N", default_value_t = 8, requires = "confirm")]
     rounds: u32,
-    /// Run a flagged cell again while the kernel's lock tracepoints are on, and print what it waits for: the
-    /// worst cell of the largest finding, or a task (`rndwr[bs=512,threads=16]`). Needs root
+    /// Trace the kernel locks that a task waits for, as root [default task: the worst cell of the largest finding]
     #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
-    /// Boot every variant of a run with --on exact once more, sample what its kernel does in a task, and print the functions
-    /// where the instructions went and where the variants differ; flame graphs go to the run's directory. Without a task
-    /// it is the one with most instructions
+    /// Profile the kernel functions of a task in a run with --on exact [default task: the one with most instructions]
+    ///
+    /// fsarena boots every variant once more, prints the functions with most instructions and those where the variants
+    /// differ, and writes flame graphs to the run's directory.
     #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["explain", "confirm", "scaling"])]
     profile: Option<String>,
-    /// The variant of --explain [default: that of the largest finding]
-    #[arg(long, requires = "explain")]
+    /// Variant to trace with --explain [default: that of the largest finding]
+    #[arg(long, value_name = "VARIANT", requires = "explain")]
     variant: Option<String>,
-    /// The format on standard output: term, md, json
+    /// Format on standard output
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
-    /// No progress on standard error
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -204,11 +201,8 @@ fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
 
 /// `650MB/s`: bytes a second.
 fn ceiling(text: &str) -> Result<f64, String> {
-    let size = text.strip_suffix("/s").unwrap_or(text).parse::<ByteSize>();
-    match size.map(|size| size.as_u64()) {
-        Ok(bytes) if bytes > 0 => Ok(bytes as f64),
-        _ => Err("write it like 650MB/s or 3.2GB/s".into()),
-    }
+    let bytes = size(text.strip_suffix("/s").unwrap_or(text));
+    bytes.map(|bytes| bytes as f64).map_err(|_| "write it like 650MB/s or 3.2GB/s".into())
 }
 
 #[cfg(test)]

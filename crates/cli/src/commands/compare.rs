@@ -13,37 +13,34 @@ use fsarena_report::page::FORMATS;
 use fsarena_store::RunDir;
 use std::path::Path;
 
-/// Compare a run with another, with published figures, or the samples of any two files
+/// Compare runs, published figures, or the samples of two files
 ///
-/// Two runs are not blocked together: the machine may have changed between them, and the comparison says so.
-/// Against published figures it says who won then, who wins here, and where the order changed. Two files are
-/// read in whatever format they have: CSV, hyperfine JSON, Go benchmark text, fio JSON, sysbench or dbench
-/// output. They are paired by round where both have rounds. Of more than two runs each is compared with the first, all
-/// in one table; one that has nothing in common with it is left out, and named. Of watches (`fsarena watch`), however
-/// many, it says what a request costs on each: all that was spent over all that was served, whether there is a fixed
-/// overhead, and pair by pair how the costs compare.
+/// Rounds of different runs are not paired: the machine may have changed between them, and the comparison says so.
+/// Against published figures, fsarena names the fastest variant then and here, and where the order changed. Files of
+/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench or dbench; fsarena pairs
+/// their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that
+/// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run (its id, the beginning of it, its directory, `latest`), or a file of samples
+    /// Run (id, beginning of the id, directory, `latest`), or file of samples
     #[arg(value_name = "A")]
     run: String,
-    /// Another run, `published:NAME` (`fsarena list studies`), or another file of samples; none where A is the
-    /// published samples of services: `published:wilton`
+    /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; omit it for `published:wilton`
     #[arg(value_name = "B")]
     with: Option<String>,
-    /// Further runs
+    /// More runs
     #[arg(value_name = "C")]
     more: Vec<String>,
-    /// The metric to compare [default: elapsed; of files that have none, every metric that both have]
-    #[arg(long)]
+    /// Metric to compare [default: elapsed; for files without it, every metric that both have]
+    #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
-    /// Of files: the difference that matters, for "equivalent"
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
-    margin: f64,
-    /// Of files: their format, where it is not recognised
+    /// Difference under which files of samples are equivalent [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    margin: Option<f64>,
+    /// Format of the files, if fsarena does not recognize it
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<String>,
-    /// The format on standard output: term, md, html, json; html is one page with a picture, which needs no network
+    /// Format on standard output; html is one page with a chart
     #[arg(long, default_value = "term", value_parser = FORMATS)]
     format: String,
     #[command(flatten)]
@@ -51,9 +48,21 @@ pub struct Args {
 }
 
 impl Args {
-    /// The metric by which runs are compared.
+    /// The metric for runs.
     fn metric(&self) -> &str {
         self.metric.as_deref().unwrap_or("elapsed")
+    }
+
+    /// Refuses flags for files of samples where the comparison has none.
+    fn refuse_ignored(&self) -> Result<(), Failure> {
+        let files = is_file(&self.run) || self.with.as_deref().is_some_and(is_file);
+        for (flag, given) in [("--margin", self.margin.is_some()), ("--from", self.from.is_some())] {
+            if given && !files {
+                let message = format!("{flag} applies to files of samples only; {} is not a file", self.run);
+                return Err(Failure::new(ExitCode::Usage, message));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -66,6 +75,7 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares.
 pub fn run(args: Args) -> Outcome {
+    args.refuse_ignored()?;
     let compared = match &args.with {
         None => alone(&args.run)?,
         Some(with) => match several(&args, with)? {
@@ -83,7 +93,7 @@ fn alone(name: &str) -> Result<Compared, Failure> {
         Some(name) => Ok(compare_services(&show::published(name)?)?),
         None => Err(Failure::new(
             ExitCode::Usage,
-            format!("{name} is compared with what? Name another run or file"),
+            format!("compare {name} with what? Name a second run, `published:NAME` or file"),
         )),
     }
 }
@@ -121,7 +131,7 @@ fn is_file(name: &str) -> bool {
 fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     let read = |name: &str| import::read(Path::new(name), args.from.as_deref());
     let (a, b) = (read(&args.run)?, read(with)?);
-    Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin)?)
+    Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }
 
 fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
@@ -136,8 +146,8 @@ fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
 
 fn mixed(file: &str, other: &str) -> Failure {
     let message = format!(
-        "{file} is a file of samples and {other} is none; to compare a run with a file, export it first: \
-         fsarena report {other} --export csv=FILE"
+        "cannot compare the file {file} with {other}, which is not a file. To compare a run with a file, export the \
+         run first: fsarena report {other} --export csv=FILE"
     );
     Failure::new(ExitCode::Usage, message)
 }

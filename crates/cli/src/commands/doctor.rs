@@ -1,4 +1,4 @@
-//! `fsarena doctor`: what this machine can do, and how it could do more.
+//! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
 mod checks;
 
@@ -14,34 +14,33 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Say what this machine can do, and how it could do more
+/// Check what this machine supports and how to enable the rest
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Install the missing mkfs programs of all filesystems that this kernel mounts, and squid, with apt-get (root).
-    /// Services are installed and not started
-    #[arg(long)]
+    /// Install missing mkfs programs and squid with apt-get, as root; services are not started
+    #[arg(long, conflicts_with = "format")]
     install: bool,
-    /// How to print it
+    /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
     #[command(flatten)]
     runs: Runs,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub what: &'static str,
     /// `ok`, `missing`, or `limited`.
     pub state: State,
-    /// What was found.
+    /// Result of the check.
     pub found: String,
     /// How to get more; empty where there is nothing to do.
     pub fix: String,
 }
 
-/// How something stands.
+/// State of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -66,7 +65,7 @@ impl Row for Finding {
     }
 }
 
-/// Looks, and installs what is missing where that is asked for.
+/// Checks, or with `--install` installs what is missing.
 pub fn run(args: Args) -> Outcome {
     let kernel = Kernel::host();
     if args.install {
@@ -90,7 +89,7 @@ fn install(kernel: &Kernel) -> Outcome {
     let _ = writeln!(std::io::stderr(), "installing: {}", packages.join(" "));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
     let failed = |error: fsarena_sys::argv::Error| {
-        Failure::new(ExitCode::Missing, format!("{error}\nInstall by hand what brings these: {line}"))
+        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
     };
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;

@@ -2,29 +2,31 @@
 
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
-use crate::flags::Runs;
+use crate::flags::{Runs, metric};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::{Unknown, unknown};
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;
 
-/// Follow a metric over the runs of a study: where it changed, and whether later runs confirm that
+/// Follow a metric over the runs of a study, and find where it changed
 ///
-/// A variant is followed by its ratio to a reference variant within rounds, so that a machine that drifts from run to run is not
-/// taken for a change. Changes are found by E-divisive; one is confirmed when the next runs stay on the new level.
+/// fsarena follows the ratio of a variant to a reference variant within rounds, so a machine that drifts from run to
+/// run does not look like a change. E-divisive finds the changes; the next runs confirm one if they stay on the new
+/// level.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The study or plan [default: that of the newest run]
+    /// Study or plan to follow [default: that of the newest run]
     study: Option<String>,
-    /// The variant to follow [default: the first of the newest run]
+    /// Variant to follow [default: the first of the newest run]
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
-    /// The metric
-    #[arg(long, default_value = "elapsed")]
+    /// Metric to follow
+    #[arg(long, value_name = "METRIC", default_value = "elapsed", value_parser = metric)]
     metric: String,
-    /// The variant to compare it with, or `none` to follow its own values [default: the one that most runs have beside it]
+    /// Variant to compare with, or `none` to follow plain values [default: the most frequent other variant]
     #[arg(long, value_name = "VARIANT")]
     reference: Option<String>,
-    /// The format on standard output: term, md, json
+    /// Format on standard output
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     #[command(flatten)]
@@ -37,8 +39,13 @@ pub fn run(args: Args) -> Outcome {
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
     let study = study.ok_or_else(|| nothing(&args.runs))?;
+    let studies: Vec<String> = listed.iter().map(|run| run.study.clone()).collect();
+    known("study", &study, studies.iter().map(String::as_str))?;
     listed.retain(|run| run.study == study);
     listed.truncate(MOST);
+    let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
+    args.variant.iter().try_for_each(|name| known("variant", name, variants()))?;
+    args.reference.iter().try_for_each(|name| known("variant", name, variants().chain(["none"])))?;
     let variant = args
         .variant
         .or_else(|| listed.first()?.variants.first().cloned())
@@ -54,7 +61,15 @@ pub fn run(args: Args) -> Outcome {
     Ok(ExitCode::Done)
 }
 
+/// Checks a name that no run has.
+fn known<'a>(what: &str, name: &str, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<(), Unknown> {
+    match names.clone().any(|known| known == name) {
+        true => Ok(()),
+        false => Err(unknown(what, name, &mut names)),
+    }
+}
+
 fn nothing(runs: &Runs) -> Failure {
-    let message = format!("no run in {} has a history; `fsarena list runs` lists them", runs.runs.display());
+    let message = format!("No runs of a study in {}. Run one: fsarena run", runs.runs.display());
     Failure::new(ExitCode::Usage, message)
 }

@@ -1,4 +1,4 @@
-//! `fsarena list`: what there is.
+//! `fsarena list`: the names that other commands accept.
 
 use crate::failure::Outcome;
 use crate::flags::{ListFormat, Runs};
@@ -15,13 +15,13 @@ use fsarena_report::exporters::EXPORTERS;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
-/// List what there is: studies, filesystems, workloads, metrics, factors, exporters or runs
+/// List studies, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to list
     #[arg(value_enum)]
     what: What,
-    /// How to print it
+    /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
     #[command(flatten)]
@@ -30,15 +30,15 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum What {
-    /// Plans that ship with fsarena, with their published figures
+    /// Studies, with their published figures
     Studies,
-    /// Filesystems, their option sets, and whether this machine can make and mount them
+    /// Filesystems, their option sets, and their support on this machine
     Filesystems,
     /// Workloads and their settings
     Workloads,
-    /// Raw readings and what is derived from them
+    /// Metrics, and the raw readings that they come from
     Metrics,
-    /// What may vary between variants
+    /// Factors: what a plan can vary
     Factors,
     /// Report formats
     Exporters,

@@ -1,4 +1,4 @@
-//! `fsarena load`: the load engine on its own, in fio's words.
+//! `fsarena load`: the load engine alone, with fio's options.
 
 mod files;
 mod flags;
@@ -7,7 +7,6 @@ mod live;
 mod meta;
 mod page;
 mod reached;
-mod words;
 
 pub use flags::Args;
 

@@ -6,7 +6,7 @@ pub use files::{Export, parse_export};
 
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
-use crate::flags::{Runs, View};
+use crate::flags::{Runs, View, metric};
 use crate::terminal;
 use fsarena_core::claim::Claim;
 use fsarena_core::record::RunRecord;
@@ -20,23 +20,22 @@ use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
 
-/// Render a stored run again, without running anything
+/// Report a stored run in any format, without running anything
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run: its id, the beginning of it, its directory, or `latest`
+    /// Run to report: id, beginning of the id, directory, or `latest`
     #[arg(default_value = "latest")]
     run: String,
-    /// The format on standard output: any of `list exporters` that writes one file
-    #[arg(long, default_value = exporters::DEFAULT, value_parser = exporters::find)]
+    /// Format on standard output (list them: `fsarena list exporters`)
+    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, value_parser = exporters::find)]
     format: &'static dyn Exporter,
-    /// Also write a report to a file, or its charts to a folder; repeatable: `html=FILE`, `svg=DIR`, `png=DIR`
+    /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<Export>,
-    /// The metrics to answer for, the first in full [default: what answers for its workloads, see `list
-    /// workloads`]
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
+    /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
     metric: Vec<String>,
-    /// Judge this claim too, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
+    /// Claim to judge, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
     #[arg(long, value_name = "CLAIM")]
     claim: Vec<Claim>,
     #[command(flatten)]

@@ -6,7 +6,7 @@ mod here;
 pub use here::stored_line;
 
 use crate::failure::Outcome;
-use crate::flags::ListFormat;
+use crate::flags::{ListFormat, time};
 use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};
@@ -15,50 +15,50 @@ use std::time::Duration;
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
-/// Without `--here`, runs of identical variants are simulated under six kinds of noise: how often the rules find a
-/// difference that is not there, miss the true one, or call different variants equivalent. With fixed order in
-/// place of random the drift must break the first rule: a test that cannot fail proves nothing.
+/// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
+/// a false difference, miss a true one, or call different variants equivalent? With a fixed order instead of a random
+/// one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
-/// With `--here`, this machine is measured: two identical ext4 variants on RAM-backed images, and variants with 1, 2
-/// and 5% more files. It needs root, and says what this machine can resolve.
+/// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
+/// and 5% more files. It needs root, and reports the smallest detectable difference.
 ///
-/// With `--exact`, cells are repeated in guests that count instructions (`--on exact`): by how much the counts
-/// of the same work differ. It needs QEMU, and no root.
+/// With `--exact`, fsarena repeats cells in guests that count instructions (`--on exact`) and reports by how much the
+/// counts of the same work differ. It needs QEMU, not root.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Simulated runs for each rule and noise
-    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = runs, conflicts_with = "here")]
-    runs: usize,
-    /// The seed of all that is random
+    /// Number of simulated runs for each rule and noise
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = simulations, conflicts_with = "here")]
+    simulations: usize,
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Measure this machine instead of simulating one
+    /// Measure this machine instead of simulating runs
     #[arg(long)]
     here: bool,
-    /// Repeat cells in guests that count instructions, and print by how much the counts differ
-    #[arg(long, conflicts_with_all = ["here", "runs"])]
+    /// Repeat cells in guests that count instructions, and compare the counts
+    #[arg(long, conflicts_with_all = ["here", "simulations"])]
     exact: bool,
-    /// With --exact: how often each cell is run
+    /// Number of runs of each cell, with --exact
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact")]
     repeats: u32,
-    /// With --here: start no round that would end later than this
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration, requires = "here")]
+    /// Time for the measurement, with --here
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, requires = "here")]
     budget: Duration,
-    /// With --here: files of the tree that is copied and removed
+    /// Number of files in the tree, with --here
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here")]
     files: u64,
-    /// No progress on standard error
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
-    /// How to print it
+    /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
 }
 
-/// The fewest of which a rate means anything, the most that end in an hour.
-fn runs(text: &str) -> Result<usize, String> {
+/// Reads the number of simulated runs: enough for a rate, and few enough to end within an hour.
+fn simulations(text: &str) -> Result<usize, String> {
     let known = text.parse().ok().filter(|runs| (100..=1_000_000).contains(runs));
-    known.ok_or_else(|| "it is a whole number from 100 to 1000000".into())
+    known.ok_or_else(|| "write a whole number from 100 to 1000000".into())
 }
 
 /// Proves, and fails where something is not as promised.
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Outcome {
     if args.exact {
         return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);
     }
-    let report = selftest(args.runs, args.seed);
+    let report = selftest(args.simulations, args.seed);
     match args.format {
         ListFormat::Json => listing::text(&format!("{:#}\n", as_json(&report)))?,
         ListFormat::Term => {
@@ -176,7 +176,7 @@ fn words(report: &Report) -> String {
     let end = match code(report) {
         ExitCode::Done => "Every rule keeps its promise, and without random order the first would not.",
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
-        _ => "So few runs do not tell whether every promise is kept: allow more with --runs.",
+        _ => "So few runs do not tell whether every promise is kept: allow more with --simulations.",
     };
     format!("{runs} simulated runs of up to 400 rounds for each line. {end}")
 }

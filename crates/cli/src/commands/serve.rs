@@ -13,26 +13,26 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-/// Show a folder of runs as a web page: list, search, open, compare, history, and runs in progress
+/// Serve a directory of runs as a web page, with runs in progress
 ///
-/// It prints its address and answers until Ctrl-C. It only reads: there is nothing to start, change or delete. Only this
-/// machine can ask, unless --bind says otherwise; then everybody needs the token that is in the address it prints.
+/// fsarena prints the address of the page and serves it until Ctrl-C. The page only reads runs. Only this machine can
+/// open it, unless --bind names another address; then clients need the token in the printed address.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder of runs [default: the one of --runs]
+    /// Runs directory [default: that of --runs]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The port to listen on [default: a free one]
+    /// Port to listen on [default: a free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// The address to listen on: 0.0.0.0 or :: for all of this machine. Beyond loopback a token is asked for
+    /// Address to listen on: 0.0.0.0 or :: for all addresses; beyond loopback, clients need a token
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
-    /// The token to ask for [default: none on loopback, else a new one]
+    /// Token that clients need [default: none on loopback, else a new one]
     #[arg(long, value_name = "TOKEN", env = "FSARENA_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A name by which this machine is reached, beside its addresses and localhost; repeatable
+    /// Additional host name of this machine that clients may use; repeatable
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     #[command(flatten)]
@@ -43,8 +43,8 @@ const EXAMPLES: &str = "\
 Examples:
   fsarena serve                            the runs of this directory, on a free port
   fsarena serve /srv/runs --port 8017
-  fsarena serve --bind 0.0.0.0             for others too: they need the address with the token
-  ssh -L 8017:localhost:8017 bench         and from afar, without opening anything";
+  fsarena serve --bind 0.0.0.0             for other machines: open the address with the token
+  ssh -L 8017:localhost:8017 bench         from another machine, through SSH";
 
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
@@ -65,12 +65,12 @@ pub fn run(args: Args) -> Outcome {
     Ok(ExitCode::Done)
 }
 
-/// The report that the command line makes where nothing is asked for.
+/// The report with the default options.
 fn report(record: RunRecord) -> Result<Report, String> {
     report::plain(record).map_err(|failure| failure.to_string())
 }
 
-/// The metric that answers for the work of a plan.
+/// The primary metric of a plan.
 fn metric(plan: &Plan) -> String {
     work::metrics(plan).first().map_or("elapsed", |main| main).into()
 }

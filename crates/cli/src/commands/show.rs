@@ -4,19 +4,20 @@ use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Runs;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::{nearest, unknown};
 use fsarena_core::published::Published;
 use fsarena_core::study::{self, Study};
 use fsarena_store::RunDir;
 
 /// Show a run, a study or published figures
 ///
-/// For a run: its plan as resolved and every command it executed. For a study: its plan, ready to be copied and
-/// changed. For published figures: the tables as their author printed them, totals computed from them.
+/// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study, the plan: copy it and
+/// change it. Of published figures, the tables as their author printed them, with computed totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run (id, beginning of it, directory, `latest`), a study's name, or `published:NAME`
+    /// Run (id, beginning of the id, directory, `latest`), study, or `published:NAME`
     what: String,
-    /// The format on standard output: term, json; for published figures also md
+    /// Format on standard output: term or json; for published figures also md
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     #[command(flatten)]
@@ -30,10 +31,18 @@ pub fn run(args: Args) -> Outcome {
     } else if let Some(study) = study::find(&args.what) {
         report::print(study_text(study, &args.format)?.as_bytes())?;
     } else {
-        let run = RunDir::find(&args.runs.runs, &args.what)?;
+        let run = RunDir::find(&args.runs.runs, &args.what).map_err(|error| or_study(error, &args.what))?;
         report::print(run_text(&run, &args.format)?.as_bytes())?;
     }
     Ok(ExitCode::Done)
+}
+
+/// Proposes a study where the name is nearer to one than to a run.
+fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
+    match nearest(name, study::STUDIES.iter().map(|study| study.name)) {
+        Some(study) => unknown("run or study", name, [study]).into(),
+        None => error.into(),
+    }
 }
 
 /// Finds published figures by their name.
@@ -47,8 +56,7 @@ pub fn published(name: &str) -> Result<Published, Failure> {
             known.push(format!("published:{}", set.name()));
         }
     }
-    let message = format!("no published figures `{name}`; there are {}", known.join(", "));
-    Err(Failure::new(ExitCode::Usage, message))
+    Err(unknown("published figures", &format!("published:{name}"), known.iter().map(String::as_str)).into())
 }
 
 fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
@@ -69,7 +77,7 @@ fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
 }
 
 fn no_format(what: &str, format: &str) -> Failure {
-    let message = format!("{what} is shown as term or json, not as {format}");
+    let message = format!("--format {format}: fsarena shows {what} as term or json");
     Failure::new(ExitCode::Usage, message)
 }
 

@@ -119,10 +119,10 @@ fn faults_of_the_sides_are_usage_errors() {
             ["ab", "plan.toml", "--a", "fs=ext4", "--b", b].iter().chain(more).copied().collect();
         place.expect(2, &args).1
     };
-    assert!(said("fs=ext5", &[]).contains("--a, --b: `ext5` is no filesystem"));
-    assert!(said("fss=ext4", &[]).contains("`fss` is no factor"));
+    assert!(said("fs=ext5", &[]).contains("--a, --b: Unknown filesystem `ext5`"));
+    assert!(said("fss=ext4", &[]).contains("Unknown factor `fss`"));
     assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--fs is part of a side here"));
-    assert!(said("fs=ext4,options=nosuch", &[]).contains("no filesystem has an option set `nosuch`"));
+    assert!(said("fs=ext4,options=nosuch", &[]).contains("Unknown option set `nosuch`"));
     assert!(said("dir=/tmp", &[]).contains("both sides are directories"));
     assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("directories are sides here"));
 }

@@ -224,7 +224,7 @@ fn what_cannot_be_had_is_said_before_anything_is_made() {
         (2, "ext4", "clients=4", "has neither clients nor threads"),
         (6, "ext4", "raid=raid0", "ext4 stripes nothing by itself"),
         (2, "ext4", "raid=raid9", "is no arrangement of devices"),
-        (2, "ext4", "speed=9", "is no factor; there are fs, options"),
+        (2, "ext4", "speed=9", "Unknown factor `speed`. Did you mean `cpu_speed`? Available: fs, options"),
     ] {
         let (_, said) = place.expect(code, &["run", "plan.toml", "--fs", fs, "--factor", factor]);
         assert!(said.contains(words), "{factor}: {said}");

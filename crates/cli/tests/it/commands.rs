@@ -158,24 +158,24 @@ fn unknown_names_are_usage_errors_with_proposals() {
         (&["reprot"][..], &["report"][..]),
         (&["list", "filesystem"], &["filesystems"]),
         (&["report", "nosuch"], &["nosuch", &id]),
-        (&["report", "--format", "xml"], &["xml", "term, md, html, csv, json"]),
+        (&["report", "--format", "xml"], &["xml", "term, html, md, csv, json"]),
         (&["report", "--metric", "elapsd"], &["elapsd", "fsarena list metrics"]),
-        (&["report", "--export", "pdf=x"], &["FORMAT=PATH", "term, md, html, csv, json"]),
+        (&["report", "--export", "pdf=x"], &["format `pdf`", "term, html, md, csv, json"]),
         (&["report", "--export", "md=no/such/dir"], &["no/such/dir"]),
         (&["compare", "latest", "published:piszcz-IX"], &["published:piszcz-II", "published:piszcz-I"]),
         (&["compare", "latest", "nosuch"], &["nosuch", &id]),
         (&["show", "published:x"], &["published:piszcz-II"]),
         (&["show", "nosuch"], &["nosuch", &id]),
         (&["show", "latest", "--format", "md"], &["term or json"]),
-        (&["run", "--fs", "etx4"], &["did you mean `ext4`"]),
-        (&["run", "--options", "noatme"], &["did you mean `noatime`"]),
-        (&["run", "--set", "drvier=native"], &["did you mean `driver`"]),
+        (&["run", "--fs", "etx4"], &["Did you mean `ext4`?"]),
+        (&["run", "--options", "noatme"], &["Did you mean `noatime`?"]),
+        (&["run", "--set", "drvier=native"], &["Did you mean `driver`?"]),
         (&["run", "--set", "driver=magic"], &["one of commands, native"]),
         (&["run", "--metric", "elapsd"], &["elapsd", "fsarena list metrics"]),
         (&["run", "--export", "md=no/such/dir"], &["no/such/dir"]),
         (
             &["run", "--on", "floppy"],
-            &["`loop`, `loop:DIR`, `ram`, `zram`, `dir:PATH`, `qemu`, `uml` or `exact`"],
+            &["loop, loop:DIR, ram, zram, dir:PATH, qemu, uml, exact"],
         ),
         (&["run", "--on", "ram", "--on", "loop"], &["repeated for `dir:PATH` only"]),
         (&["run", "--resume", "nosuch"], &["nosuch", &id]),
@@ -269,6 +269,6 @@ fn output_that_nobody_takes() {
         let mut command = place.fsarena(&["report", "--format", format]);
         let output = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains("No space left"), "{format}: {said}");
+        assert!(output.status.code() == Some(6) && said.contains("No space left"), "{format}: {said}");
     }
 }

@@ -187,7 +187,7 @@ fn devices_are_refused() {
 fn what_cannot_be_is_said_before_anything_is_made() {
     let place = Place::new();
     for (args, word) in [
-        (&["--bs", "much"][..], "is no size"),
+        (&["--bs", "much"][..], "cannot read the size"),
         (&["--iodepth", "8", "--ioengine", "sync"], "io_uring"),
         (&["--numjobs", "0"], "threads is 0"),
         (&["--ioengine", "mmap", "--direct"], "mmap"),
@@ -197,7 +197,7 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         (&["--dir", "nowhere"], "nowhere"),
         (&["--dir", "plan.toml"], "not a directory"),
         (&["--meta", "stat"], "needs a `create`"),
-        (&["--meta", "defragment"], "it is one of create"),
+        (&["--meta", "defragment"], "Unknown operation `defragment`. Available: create"),
         (&["--meta", "create", "--bs", "4k"], "cannot be used with"),
         (&["--random-distribution", "zipf"], "zipf:THETA"),
     ] {

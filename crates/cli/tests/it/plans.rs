@@ -32,41 +32,41 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
     let place = Place::new();
     let after = |more: &str| format!("{GOOD}{more}");
     for (plan, expected) in [
-        ("nme = \"x\"".to_string(), "line 1, column 1: unknown `nme`; did you mean `name`?"),
-        (format!("colour = 1\n{GOOD}"), "line 1, column 1: unknown key `colour`, expected one of"),
+        ("nme = \"x\"".to_string(), "line 1, column 1: Unknown key `nme`. Did you mean `name`?"),
+        (format!("colour = 1\n{GOOD}"), "line 1, column 1: Unknown key `colour`. Available: name"),
         ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"x".into(), "line 1, column 10: invalid basic string"),
-        (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: unknown value `huge`"),
+        (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
         (after("[stop]\nrounds = 0"), "line 5, column 10: a run has at least one round"),
         (
             after("[stop]\nrounds = \"many\""),
             "line 5, column 10: wrong type: string \"many\", expected a whole",
         ),
-        (after("[stop]\nbudget = \"soon\""), "line 5, column 10: `soon` is no time; write it like \"150s\""),
+        (after("[stop]\nbudget = \"soon\""), "line 5, column 10: cannot read the time `soon`; write it like \"150s\""),
         (
             after("[factors]\nfs = [\"ext5\"]"),
-            "line 5, column 6: `ext5` is no filesystem that fsarena knows; did you",
+            "line 5, column 6: Unknown filesystem `ext5`. Did you mean `ext",
         ),
-        (after("[factors]\nfs = [\"xfs\", \"xfs\"]"), "line 5, column 6: `xfs` is there twice"),
+        (after("[factors]\nfs = [\"xfs\", \"xfs\"]"), "line 5, column 6: level `xfs` is given twice"),
         (
             after("[factors]\noptions = \"noatme\""),
-            "line 5, column 11: no filesystem has an option set `noatme`; did",
+            "line 5, column 11: Unknown option set `noatme`. Did you mean `noatime`",
         ),
-        (after("[factors]\nspeed = 1"), "line 5, column 1: `speed` is no factor"),
+        (after("[factors]\nspeed = 1"), "line 5, column 1: Unknown factor `speed`. Did"),
         (
             after("[device]\nsize = \"2 parsec\""),
-            "line 5, column 8: `2 parsec` is no size; write it like \"2GiB\"",
+            "line 5, column 8: cannot read the size `2 parsec`; write it like \"2GiB\"",
         ),
-        (after("[idle]\nio_pressure_percent = 101.0"), "line 5, column 23: a share of time lies between"),
-        (after("driver = \"magic\""), "line 4, column 10: `driver` is one of commands, native"),
+        (after("[idle]\nio_pressure_percent = 101.0"), "line 5, column 23: a percentage of time lies between"),
+        (after("driver = \"magic\""), "line 4, column 10: `driver` accepts one of commands, native"),
         (
             after("drivr = \"native\""),
-            "line 4, column 1: workload coreutils has no setting `drivr`; did you mean",
+            "line 4, column 1: Unknown setting `drivr` of workload coreutils. Did you mean `driver`",
         ),
-        (after("tasks = [22]"), "line 4, column 9: `tasks` is whole numbers from 1 to 21"),
+        (after("tasks = [22]"), "line 4, column 9: `tasks` accepts whole numbers from 1 to 21"),
         (
             "name = \"x\"\n[[workload]]\nuse = \"coreutls\"".into(),
-            "line 3, column 7: `coreutls` is no workload; did",
+            "line 3, column 7: Unknown workload `coreutls`. Did you mean `coreutils`",
         ),
     ] {
         says(&place, plan, expected);

@@ -198,7 +198,7 @@ fn a_run_that_goes_on_is_left_alone() {
 fn what_cannot_be_resumed_is_said() {
     let place = Place::new();
     let (_, said) = place.expect(2, &["run", "--resume", "nothing"]);
-    assert!(said.contains("no run is called 'nothing'"), "{said}");
+    assert!(said.contains("Unknown run `nothing`"), "{said}");
     // A run goes on as it was begun.
     let (_, said) = place.expect(2, &["run", "--resume", "latest", "--rounds", "9"]);
     assert!(said.contains("--rounds"), "{said}");

@@ -7,7 +7,7 @@ use serde_json::Value;
 fn few_runs_break_nothing_and_prove_nothing() {
     let place = Place::new();
     // 100 runs cannot show a rate to be under 6%, so the exit code says that something is open.
-    let (json, _) = place.expect(4, &["selftest", "--runs", "100", "--format", "json"]);
+    let (json, _) = place.expect(4, &["selftest", "--simulations", "100", "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     let checks = report["checks"].as_array().unwrap();
     assert_eq!(checks.len(), 4 * 6, "four rules under six noises");
@@ -71,7 +71,7 @@ fn reports_quote_what_this_machine_can_resolve() {
 #[test]
 fn flags_that_contradict_each_other_are_refused() {
     let place = Place::new();
-    place.expect(2, &["selftest", "--runs", "3"]);
-    place.expect(2, &["selftest", "--here", "--runs", "1000"]);
+    place.expect(2, &["selftest", "--simulations", "3"]);
+    place.expect(2, &["selftest", "--here", "--simulations", "1000"]);
     place.expect(2, &["selftest", "--budget", "1m"]);
 }

@@ -128,7 +128,7 @@ fn every_counter_counts() {
     let place = Place::new();
     let service = Service::start(Answer::Counting);
     let url = format!("http://{}/metrics", service.address);
-    let found = watch(&place, &["--prometheus", &url, "--metric", "requests_total{code=\"200\"}"]);
+    let found = watch(&place, &["--prometheus", &url, "--series", "requests_total{code=\"200\"}"]);
     assert!(undisturbed(&found).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{found:#?}");
 
     let number = place.dir.join("number");

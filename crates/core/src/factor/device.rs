@@ -1,6 +1,7 @@
 //! What carries the filesystem.
 
 use super::{DEVICE, FactorDef};
+use crate::names;
 
 /// The factor.
 pub const DEF: FactorDef = FactorDef {
@@ -39,10 +40,8 @@ impl Carrier {
 /// What would be right.
 pub fn parse(level: &str) -> Result<Option<Carrier>, String> {
     let known = [Carrier::Loop, Carrier::Ram, Carrier::Zram];
-    match known.into_iter().find(|carrier| carrier.name() == level) {
-        None if !level.is_empty() => {
-            Err(format!("`{level}` carries no filesystem here; it is one of loop, ram, zram"))
-        }
-        found => Ok(found),
+    match level {
+        "" => Ok(None),
+        level => Ok(Some(names::find("device", level, known, |carrier| carrier.name())?)),
     }
 }

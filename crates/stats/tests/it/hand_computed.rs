@@ -192,7 +192,7 @@ fn metrics_without_data_and_unknown_ones() {
     let analysis = analyse(&record(), "durable").unwrap();
     assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = analyse(&record(), "speed").unwrap_err().to_string();
-    assert_eq!(error, "run r1 has no metric `speed`; `fsarena list metrics` names them all");
+    assert_eq!(error, "Unknown metric `speed` in run r1. List them: fsarena list metrics");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The levels of one side: `fs=ext4,mount=noatime,nodiratime`.
 
 use fsarena_core::factor::{self, FACTORS};
+use fsarena_core::names::unknown;
 use std::collections::BTreeMap;
 
 /// The level of each factor that a side names.
@@ -16,7 +17,7 @@ pub fn parse(text: &str) -> Result<Levels, String> {
         match (named, &open) {
             (Some(id), _) => {
                 if levels.insert(id.to_string(), piece.level).is_some() {
-                    return Err(format!("`{id}` is there twice: a variant has one level of each factor"));
+                    return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
                 }
                 open = Some(id.to_string());
             }
@@ -25,17 +26,16 @@ pub fn parse(text: &str) -> Result<Levels, String> {
                 level.push(',');
                 level.push_str(&piece.text);
             }
-            (None, None) => return Err(unknown(&piece)),
+            (None, None) => return Err(fault(&piece)),
         }
     }
     Ok(levels)
 }
 
-fn unknown(piece: &Piece) -> String {
-    let known: Vec<&str> = FACTORS.iter().map(|factor| factor.id).collect();
+fn fault(piece: &Piece) -> String {
     match &piece.head {
-        Some(id) => format!("`{id}` is no factor; there are {}", known.join(", ")),
-        None => format!("`{}` is no `factor=level`; factors are {}", piece.text, known.join(", ")),
+        Some(id) => unknown("factor", id, FACTORS.iter().map(|factor| factor.id)).into(),
+        None => format!("write `factor=level` instead of `{}` (list factors: fsarena list factors)", piece.text),
     }
 }
 
@@ -72,7 +72,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
         }
     }
     match quote {
-        Some(quote) => Err(format!("a {quote} is opened and not closed")),
+        Some(quote) => Err(format!("the quote {quote} is not closed")),
         None => {
             pieces.push(finish(&mut piece, &mut equals));
             Ok(pieces)
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn faults_say_what_would_be_right() {
-        assert!(parse("fss=ext4").unwrap_err().contains("`fss` is no factor; there are fs, options"));
-        assert!(parse("ext4").unwrap_err().contains("no `factor=level`"));
-        assert!(parse("").unwrap_err().contains("no `factor=level`"));
+        assert!(parse("fss=ext4").unwrap_err().contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options"));
+        assert!(parse("ext4").unwrap_err().contains("write `factor=level` instead of `ext4`"));
+        assert!(parse("").unwrap_err().contains("write `factor=level`"));
         assert!(parse("fs=a,fs=b").unwrap_err().contains("twice"));
         assert!(parse("mount=\"ro").unwrap_err().contains("not closed"));
     }

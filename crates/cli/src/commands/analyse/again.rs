@@ -5,6 +5,7 @@ use crate::running::unstored;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::record::RunRecord;
 use fsarena_run::protocol::Profiling;
@@ -57,10 +58,9 @@ pub fn profiles(
     found.into_iter().map(read).collect()
 }
 
-/// What is said where a run has no task of a name.
+/// The failure that a run lacks a task.
 pub fn no_task(record: &RunRecord, name: &str) -> Failure {
     let tasks = record.tasks.iter().filter(|task| task.in_composite);
     let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
-    let message = format!("run {} has no task `{name}`; it has {}", record.id, known.join(" "));
-    Failure::new(ExitCode::Usage, message)
+    unknown("task", name, known.iter().map(String::as_str)).at(format!("in run {}", record.id)).into()
 }

@@ -5,6 +5,7 @@ use super::confirm::restricted;
 use crate::failure::Failure;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_report::document::{Document, Part};
@@ -30,14 +31,13 @@ impl Choice {
     pub fn named(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<Choice, Failure> {
         let found = record.tasks.iter().find(|info| info.id.to_string() == task);
         let found = found.ok_or_else(|| no_task(record, task))?;
-        let variant = match variant {
+        let chosen = match variant {
             Some(name) => record.variants.iter().find(|variant| variant.name == name),
             None => record.variants.first(),
         };
-        let variant = variant.cloned().ok_or_else(|| {
-            let known: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
-            let message = format!("run {} has no such variant; it has {}", record.id, known.join(", "));
-            Failure::new(ExitCode::Usage, message)
+        let variant = chosen.cloned().ok_or_else(|| {
+            let known = record.variants.iter().map(|variant| variant.name.as_str());
+            unknown("variant", variant.unwrap_or_default(), known).at(format!("in run {}", record.id))
         })?;
         Ok(Choice { variant, task: found.id.clone() })
     }

@@ -1,12 +1,16 @@
 //! The flags of `fsarena load`.
 
-use super::words;
+use crate::flags::{size, time};
 use clap::{ArgAction, ValueEnum};
+use fsarena_core::names;
 use fsarena_engine::meta::Operation;
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// What belongs to reads and writes, and not to metadata operations.
-const OF_DATA: [&str; 26] = [
+/// Flags of reads and writes, which metadata operations refuse.
+const OF_DATA: [&str; 28] = [
+    "shared_cursor",
+    "invalidate",
     "rw",
     "bs",
     "iodepth",
@@ -35,24 +39,24 @@ const OF_DATA: [&str; 26] = [
     "file",
 ];
 
-/// Drive files with the load engine alone, in fio's words
+/// Run the load engine alone, with fio's options
 ///
-/// Every latency is recorded, and what the generator itself costs is measured and said. By default fsarena makes
-/// files of its own in the current directory, fills them, works on them for ten seconds and removes them.
-/// Block devices are refused: `fsarena run engel --fs raw` measures one safely.
+/// fsarena records every latency, and measures and reports the cost of its own generator. By default it creates
+/// files in the current directory, fills them, works on them for ten seconds and removes them. It refuses block
+/// devices: `fsarena run engel --fs raw` measures one safely.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What is done: read, write, rw in sequence; randread, randwrite, randrw anywhere
-    #[arg(long, visible_alias = "readwrite", value_enum, default_value = "randread", help_heading = "Work")]
+    /// I/O mode: read, write, rw, randread, randwrite, randrw, or sysbench's seqrd, seqwr, rndrd, rndwr, rndrw
+    #[arg(long, visible_alias = "readwrite", value_enum, default_value = "randread", hide_possible_values = true, help_heading = "Work")]
     pub rw: Rw,
-    /// Bytes of one operation
-    #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = words::size, default_value = "4k", help_heading = "Work")]
+    /// Block size: 4k, 64KiB, 1m, …
+    #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = size, default_value = "4k", help_heading = "Work")]
     pub bs: u64,
-    /// Per cent of reads where both are done
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100), default_value_t = 50, help_heading = "Work")]
-    pub rwmixread: u8,
-    /// Where random operations go: random, zipf:THETA, pareto:H, normal:DEVIATION%
+    /// Read percentage of a mixed workload [default: 50]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Work")]
+    pub rwmixread: Option<u8>,
+    /// Distribution of random offsets: random, zipf:THETA, pareto:H, normal:DEVIATION%
     #[arg(
         long,
         alias = "random_distribution",
@@ -61,83 +65,83 @@ pub struct Args {
         help_heading = "Work"
     )]
     pub random_distribution: String,
-    /// One cursor for all threads of a sequential load, as sysbench has it; else each has its own
+    /// Share one file position among all threads of a sequential load, as sysbench does
     #[arg(long, help_heading = "Work")]
     pub shared_cursor: bool,
-    /// Write zeros instead of noise
+    /// Write zeros instead of random bytes
     #[arg(long, alias = "zero_buffers", help_heading = "Work")]
     pub zero_buffers: bool,
-    /// Blocks carry their offset, generation and checksum, and reads check them
+    /// Write offset, generation and checksum into every block, and check them on reads
     #[arg(long, help_heading = "Work")]
     pub verify: bool,
 
-    /// How operations reach the kernel [default: sync, or io_uring where --iodepth is above 1]
-    #[arg(long, value_enum, help_heading = "How")]
+    /// I/O engine [default: sync; io_uring if --iodepth is above 1]
+    #[arg(long, value_enum, help_heading = "Engine")]
     pub ioengine: Option<IoEngine>,
-    /// Operations in flight in each thread
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How")]
+    /// Number of operations in flight for each thread
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub iodepth: u32,
-    /// Completions to wait for at once (fio's iodepth_batch_complete_min)
+    /// Number of completions to wait for at once (fio's iodepth_batch_complete_min)
     #[arg(
         long,
         alias = "iodepth_batch_complete_min",
         value_name = "N",
         default_value_t = 1,
-        help_heading = "How"
+        help_heading = "Engine"
     )]
     pub batch: u32,
-    /// Threads
-    #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1, help_heading = "How")]
+    /// Number of threads
+    #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub numjobs: u32,
-    /// Past the page cache
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "How")]
+    /// Use O_DIRECT
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
     pub direct: bool,
-    /// Drop cached pages of the files first
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "1", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "How")]
+    /// Drop the files from the page cache first
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "1", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
     pub invalidate: bool,
-    /// When a write counts as done: with its data on the device (dsync), or with metadata too (sync)
-    #[arg(long, value_enum, default_value = "none", help_heading = "How")]
+    /// Open files with O_DSYNC (dsync) or O_SYNC (sync)
+    #[arg(long, value_enum, default_value = "none", help_heading = "Engine")]
     pub sync: Sync,
-    /// fsync every file after so many writes
-    #[arg(long, value_name = "N", conflicts_with = "fdatasync", help_heading = "How")]
+    /// Call fsync on every file after N writes
+    #[arg(long, value_name = "N", conflicts_with = "fdatasync", help_heading = "Engine")]
     pub fsync: Option<u64>,
-    /// fdatasync every file after so many writes
-    #[arg(long, value_name = "N", help_heading = "How")]
+    /// Call fdatasync on every file after N writes
+    #[arg(long, value_name = "N", help_heading = "Engine")]
     pub fdatasync: Option<u64>,
-    /// fsync at the end
-    #[arg(long, alias = "end_fsync", help_heading = "How")]
+    /// Call fsync at the end
+    #[arg(long, alias = "end_fsync", help_heading = "Engine")]
     pub end_fsync: bool,
-    /// Operations a second, of all threads (fio's rate_iops): an open loop, with latencies from the intended start
-    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", help_heading = "How")]
+    /// Operations per second of all threads in an open loop, with latencies from the intended start (fio's rate_iops)
+    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", help_heading = "Engine")]
     pub rate: Option<f64>,
-    /// Gaps of an open loop: poisson as of many users, linear alike
+    /// Arrivals of the open loop: poisson (like many users) or linear (equal gaps)
     #[arg(
         long,
         alias = "rate_process",
         value_enum,
         default_value = "poisson",
         requires = "rate",
-        help_heading = "How"
+        help_heading = "Engine"
     )]
     pub rate_process: RateProcess,
 
-    /// How long [default: 10s, where nothing else bounds it]
-    #[arg(long, value_name = "TIME", value_parser = words::seconds, help_heading = "How long")]
-    pub runtime: Option<f64>,
-    /// So many operations
-    #[arg(long, alias = "number_ios", value_name = "N", conflicts_with_all = ["runtime", "io_size"], help_heading = "How long")]
+    /// Run time [default: 10s, without another limit]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    pub runtime: Option<Duration>,
+    /// Number of operations
+    #[arg(long, alias = "number_ios", value_name = "N", conflicts_with_all = ["runtime", "io_size"], help_heading = "Limits")]
     pub number_ios: Option<u64>,
-    /// So many bytes
-    #[arg(long, alias = "io_size", value_name = "SIZE", value_parser = words::size, conflicts_with = "runtime", help_heading = "How long")]
+    /// Bytes to read and write
+    #[arg(long, alias = "io_size", value_name = "SIZE", value_parser = size, conflicts_with = "runtime", help_heading = "Limits")]
     pub io_size: Option<u64>,
-    /// Until the series is steady; --runtime is then the longest it may take
-    #[arg(long, conflicts_with_all = ["number_ios", "io_size"], help_heading = "How long")]
+    /// Run until throughput is steady, for at most --runtime
+    #[arg(long, conflicts_with_all = ["number_ios", "io_size"], help_heading = "Limits")]
     pub steady: bool,
-    /// Time to leave out at the start [default: what MSER-5 finds in the series]
-    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = words::seconds, help_heading = "How long")]
-    pub ramp_time: Option<f64>,
+    /// Warm-up time to leave out [default: found by MSER-5]
+    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    pub ramp_time: Option<Duration>,
 
-    /// Directory to make files in, and to remove them from afterwards
+    /// Directory to create files in; fsarena removes them afterwards
     #[arg(
         long,
         visible_alias = "directory",
@@ -146,46 +150,46 @@ pub struct Args {
         help_heading = "Files"
     )]
     pub dir: PathBuf,
-    /// One file instead of those: made where it is not there, and kept. Writes change what is in it
+    /// File to use instead; created if missing, kept, and CHANGED by writes
     #[arg(long, visible_alias = "filename", value_name = "PATH", conflicts_with_all = ["dir", "nrfiles"], help_heading = "Files")]
     pub file: Option<PathBuf>,
-    /// Bytes of each file [default: 1g; of a file that is there, its own]
-    #[arg(long, visible_alias = "filesize", value_name = "SIZE", value_parser = words::size, help_heading = "Files")]
+    /// Size of each file [default: 1g; for an existing file, its own]
+    #[arg(long, visible_alias = "filesize", value_name = "SIZE", value_parser = size, help_heading = "Files")]
     pub size: Option<u64>,
     /// Number of files
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Files")]
     pub nrfiles: u32,
-    /// Make the files anew when they are opened, so that writes grow them
+    /// Create files when they are opened, so that writes extend them
     #[arg(long, alias = "create_on_open", conflicts_with = "file", help_heading = "Files")]
     pub create_on_open: bool,
-    /// Extents to accept although they make a read measure something else
+    /// Kinds of extents to accept although reads of them measure something else
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…", help_heading = "Files")]
     pub allow: Vec<Extents>,
 
-    /// Metadata operations instead of reads and writes, phase by phase: create, open, stat, readdir, rename,
-    /// link, symlink, chmod, setxattr, getxattr, unlink, mkdir, rmdir
+    /// Metadata operations to run, phase by phase: create, open, stat, readdir, rename, link, symlink, chmod,
+    /// setxattr, getxattr, unlink, mkdir, rmdir
     #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = operation, conflicts_with_all = OF_DATA, help_heading = "Metadata")]
     pub meta: Vec<Operation>,
-    /// Names for each thread
+    /// Number of names for each thread
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "meta", help_heading = "Metadata")]
     pub files: u32,
-    /// All threads in the same directories; else each in its own
+    /// Share the directories among all threads
     #[arg(long, requires = "meta", help_heading = "Metadata")]
     pub shared: bool,
-    /// Levels of directories; 0 is flat
+    /// Depth of the directory tree; 0 is flat
     #[arg(long, value_name = "N", default_value_t = 0, requires = "meta", help_heading = "Metadata")]
     pub depth: u32,
-    /// Directories in each directory of a tree
+    /// Number of subdirectories in each directory
     #[arg(long, value_name = "N", default_value_t = 10, requires = "meta", help_heading = "Metadata")]
     pub fan_out: u32,
 
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, visible_alias = "randseed", value_name = "N", default_value_t = 1, help_heading = "Output")]
     pub seed: u64,
-    /// The format on standard output: term, md, json
+    /// Format on standard output
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS, help_heading = "Output")]
     pub format: String,
-    /// No live line on standard error
+    /// Print no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }
@@ -197,21 +201,26 @@ Examples:
   fsarena load --rw write --bs 64k --create-on-open --end-fsync --dir /mnt
   fsarena load --meta create,stat,unlink --files 10000 --threads 8 --shared --dir /mnt";
 
-/// fio's `readwrite`.
+/// fio's `readwrite`, and the modes of sysbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rw {
-    /// Reads in sequence.
+    /// Sequential reads.
+    #[value(alias = "seqrd")]
     Read,
-    /// Writes in sequence.
+    /// Sequential writes.
+    #[value(alias = "seqwr")]
     Write,
-    /// Both in sequence.
-    #[value(name = "rw", alias = "readwrite")]
+    /// Sequential reads and writes.
+    #[value(name = "rw", aliases = ["readwrite", "seqrw"])]
     Both,
-    /// Reads anywhere.
+    /// Random reads.
+    #[value(alias = "rndrd")]
     Randread,
-    /// Writes anywhere.
+    /// Random writes.
+    #[value(alias = "rndwr")]
     Randwrite,
-    /// Both anywhere.
+    /// Random reads and writes.
+    #[value(alias = "rndrw")]
     Randrw,
 }
 
@@ -265,6 +274,5 @@ pub enum Extents {
 }
 
 fn operation(text: &str) -> Result<Operation, String> {
-    let operation = Operation::ALL.into_iter().find(|operation| operation.name() == text);
-    operation.ok_or_else(|| format!("it is one of {}", Operation::ALL.map(Operation::name).join(", ")))
+    Ok(names::find("operation", text, Operation::ALL, |operation| operation.name())?)
 }

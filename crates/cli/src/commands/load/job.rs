@@ -1,19 +1,36 @@
 //! From flags to the engine's job.
 
 use super::flags::{Args, Extents, IoEngine, RateProcess, Rw, Sync};
-use super::words;
 use crate::failure::Failure;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_engine::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery,
     Warmup,
 };
 
-/// How long a load takes where nothing bounds it.
+/// Run time of a load without a limit.
 const SECONDS: f64 = 10.0;
+
+/// Refuses flags that the mode would ignore.
+fn refuse_ignored(args: &Args) -> Result<(), Failure> {
+    let share = read_share(args);
+    let syncs = args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Sync::None;
+    for (flag, ignored, modes) in [
+        ("--rwmixread", args.rwmixread.is_some() && !matches!(args.rw, Rw::Both | Rw::Randrw), "rw and randrw"),
+        ("--sync, --fsync, --fdatasync or --end-fsync", syncs && share == 1.0, "modes that write"),
+    ] {
+        if ignored {
+            let message = format!("{flag} applies to {modes} only; choose another --rw, or leave it out");
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
+    }
+    Ok(())
+}
 
 /// The job that these flags ask for.
 pub fn of(args: &Args) -> Result<Job, Failure> {
+    refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
     Ok(Job {
@@ -37,7 +54,7 @@ pub fn of(args: &Args) -> Result<Job, Failure> {
         sync_call: if args.fdatasync.is_some() { SyncCall::Fdatasync } else { SyncCall::Fsync },
         sync_end: args.end_fsync,
         bound: bound(args),
-        warmup: args.ramp_time.map_or(Warmup::Detect, Warmup::Seconds),
+        warmup: args.ramp_time.map_or(Warmup::Detect, |time| Warmup::Seconds(time.as_secs_f64())),
         rate: args.rate.map(|per_s| Rate { per_s, arrivals: arrivals(args.rate_process) }),
         content: if args.zero_buffers { Content::Zeros } else { Content::Random },
         verify: args.verify,
@@ -61,40 +78,38 @@ fn read_share(args: &Args) -> f64 {
     match args.rw {
         Rw::Read | Rw::Randread => 1.0,
         Rw::Write | Rw::Randwrite => 0.0,
-        Rw::Both | Rw::Randrw => f64::from(args.rwmixread) / 100.0,
+        Rw::Both | Rw::Randrw => f64::from(args.rwmixread.unwrap_or(50)) / 100.0,
     }
 }
 
 fn pattern(args: &Args) -> Result<Pattern, Failure> {
     let usage = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
-    let random = match args.random_distribution.split_once(':') {
-        None if args.random_distribution == "random" => Pattern::Uniform,
-        Some(("zipf", theta)) => Pattern::Zipf { theta: words::number(theta).map_err(usage)? },
-        Some(("pareto", h)) => Pattern::Pareto { h: words::number(h).map_err(usage)? },
+    let text = args.random_distribution.as_str();
+    let number = |text: &str| text.parse().map_err(|_| usage(format!("cannot read the number `{text}`")));
+    let random = match text.split_once(':') {
+        None if text == "random" => Pattern::Uniform,
+        Some(("zipf", theta)) => Pattern::Zipf { theta: number(theta)? },
+        Some(("pareto", h)) => Pattern::Pareto { h: number(h)? },
         Some(("normal", deviation)) => {
-            let per_cent = deviation.strip_suffix('%').unwrap_or(deviation);
-            Pattern::Normal { deviation_percent: words::number(per_cent).map_err(usage)? }
+            Pattern::Normal { deviation_percent: number(deviation.strip_suffix('%').unwrap_or(deviation))? }
         }
         _ => {
-            let why = format!(
-                "`{}` is none of random, zipf:THETA, pareto:H, normal:DEVIATION%",
-                args.random_distribution
-            );
-            return Err(usage(why));
+            let known = ["random", "zipf:THETA", "pareto:H", "normal:DEVIATION%"];
+            return Err(usage(unknown("distribution", text, known).into()));
         }
     };
     match args.rw {
         Rw::Randread | Rw::Randwrite | Rw::Randrw if !args.shared_cursor => Ok(random),
         Rw::Randread | Rw::Randwrite | Rw::Randrw => {
-            Err(Failure::new(ExitCode::Usage, "--shared-cursor: random operations have no cursor"))
+            Err(Failure::new(ExitCode::Usage, "--shared-cursor applies to sequential modes only"))
         }
         _ if random == Pattern::Uniform => Ok(Pattern::Sequential { shared_cursor: args.shared_cursor }),
-        _ => Err(usage("a load in sequence has no distribution".into())),
+        _ => Err(usage("applies to random modes only".into())),
     }
 }
 
 fn bound(args: &Args) -> Bound {
-    let seconds = args.runtime.unwrap_or(SECONDS);
+    let seconds = args.runtime.map_or(SECONDS, |time| time.as_secs_f64());
     match (args.number_ios, args.io_size) {
         (Some(operations), _) => Bound::Operations(operations),
         (_, Some(bytes)) => Bound::Bytes(bytes),
@@ -138,6 +153,13 @@ mod tests {
     }
 
     #[test]
+    fn the_modes_of_sysbench_are_those_of_fio() {
+        for (sysbench, fio) in fsarena_core::setting::MODES {
+            assert_eq!(job(&format!("--rw {sysbench}")), job(&format!("--rw {fio}")));
+        }
+    }
+
+    #[test]
     fn fios_words_mean_what_they_mean_there() {
         let job = job(
             "--rw=randrw --rwmixread=70 --bs=8k --iodepth=32 --numjobs=4 --direct=1 --runtime=20 --ramp_time=2s \
@@ -158,8 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_no_job() {
+    fn contradictions_are_usage_errors() {
         for line in [
+            "--rw read --rwmixread 70",
+            "--rw randread --end-fsync",
             "--rw read --random-distribution zipf:1.2",
             "--random-distribution zipf",
             "--random-distribution zipf:much",

@@ -27,15 +27,11 @@ pub fn say_what_lacks(exporter: &dyn Exporter, report: &Report) {
 
 /// `FORMAT=PATH`.
 pub fn parse_export(text: &str) -> Result<Export, String> {
-    match text.split_once('=').filter(|(_, path)| !path.is_empty()) {
-        Some((format, path)) => {
-            Ok((exporters::find(format).map_err(|error| error.to_string())?, path.into()))
-        }
-        None => {
-            let known: Vec<&str> = exporters::EXPORTERS.iter().map(|exporter| exporter.id()).collect();
-            Err(format!("write it FORMAT=PATH, with one of {}", known.join(", ")))
-        }
-    }
+    let (format, path) = text
+        .split_once('=')
+        .filter(|(_, path)| !path.is_empty())
+        .ok_or("write it FORMAT=PATH (list formats: fsarena list exporters)")?;
+    Ok((exporters::find(format).map_err(|error| error.to_string())?, path.into()))
 }
 
 #[cfg(test)]

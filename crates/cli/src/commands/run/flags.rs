@@ -2,19 +2,20 @@
 
 use crate::commands::report::{Export, parse_export};
 use crate::failure::Failure;
-use crate::flags::{Runs, View};
+use crate::flags::{Runs, View, byte_size, metric, time};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
-use fsarena_core::metric;
+use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::Emulator;
 use fsarena_core::scale::Scale;
 use fsarena_report::exporter::Output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a run is made of, which cannot change while it goes on.
-const FIXED: [&str; 29] = [
+/// Flags that define a run: `--resume` takes them from the interrupted run.
+const FIXED: [&str; 30] = [
+    "workload",
     "after",
     "factor",
     "plan",
@@ -38,7 +39,7 @@ const FIXED: [&str; 29] = [
     "size",
     "erase",
     "erase_signature",
-    "other",
+    "source_dir",
     "kernel",
     "modules",
     "guest_memory",
@@ -48,144 +49,144 @@ const FIXED: [&str; 29] = [
 
 /// Run a study or a plan and answer its question
 ///
-/// Every filesystem is made on a loop image that fsarena creates and removes again; no other device is
-/// touched. Once a round each filesystem is made afresh and does the work, in random order. Rounds are the
-/// unit of replication: with 8 or more, differences come with exact 95% intervals.
+/// fsarena makes every filesystem on a loop image that it creates and removes again; it touches no other device.
+/// In each round every variant starts with a fresh filesystem and does the same work, in random order. Rounds
+/// are the unit of replication: from 8 on, differences have exact 95% confidence intervals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A study (`fsarena list studies`) or a plan file [default: piszcz]
+    /// Study (`fsarena list studies`) or plan file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where it runs [default: loop, and qemu without root]
+    /// Where to run: loop[:DIR], ram, zram, dir:PATH, qemu, uml or exact [default: loop, without root qemu]
     ///
-    /// `loop` or `loop:DIR` (image on disk), `ram` (image in memory), `zram` (compressed memory), `dir:PATH` (an
-    /// existing directory as it is, no root needed; repeat it to compare directories), `qemu` or `uml` (a guest kernel,
-    /// no root needed), `exact` (a guest that counts instructions instead of time)
-    #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "What is compared")]
+    /// loop or loop:DIR: image on disk. ram: image in memory. zram: compressed memory. dir:PATH: existing directory
+    /// as it is, without root; repeat it to compare directories. qemu or uml: guest kernel, without root. exact:
+    /// guest that counts instructions instead of time.
+    #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "Variants")]
     pub on: Vec<On>,
     /// Filesystems to compare
-    #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "What is compared")]
+    #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "Variants")]
     pub fs: Vec<String>,
-    /// Option sets to compare (`fsarena list filesystems`)
-    #[arg(long, value_name = "SET,…", value_delimiter = ',', help_heading = "What is compared")]
+    /// Option sets to compare (list them: `fsarena list filesystems`)
+    #[arg(long, value_name = "SET,…", value_delimiter = ',', help_heading = "Variants")]
     pub options: Vec<String>,
-    /// Further mkfs arguments; repeat it to compare several
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "What is compared")]
+    /// Additional mkfs arguments; repeat it to compare several
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Variants")]
     pub mkfs: Vec<String>,
-    /// Further mount options, comma-separated; repeat it to compare several
-    #[arg(long, value_name = "OPTIONS", help_heading = "What is compared")]
+    /// Additional mount options, comma-separated; repeat it to compare several
+    #[arg(long, value_name = "OPTIONS", help_heading = "Variants")]
     pub mount: Vec<String>,
 
-    /// Levels of any factor to compare, such as `scheduler=none,bfq` or `journal=,external` (`fsarena list factors`);
-    /// repeatable
-    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "What is compared")]
+    /// Levels of a factor to compare, such as `scheduler=none,bfq` (list them: `fsarena list factors`); repeatable
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
     pub factor: Vec<Levels>,
 
-    /// Kernel of a guest: a path, or a Debian version as in `debian:6.1`; repeat it to compare kernels
+    /// Guest kernel: a path, or `debian:6.1`; repeat it to compare kernels
     ///
-    /// Of a Debian version the newest package is taken, installed or fetched into a cache.
+    /// debian:VERSION is the newest Debian package of that version, installed or downloaded into a cache.
     #[arg(long, value_name = "KERNEL", help_heading = "Guests")]
     pub kernel: Vec<String>,
-    /// Where the modules of kernels named by their path are
+    /// Directory with the modules of kernels that --kernel names by path
     ///
-    /// The directory of their release, or one above it.
+    /// The directory of the kernel release, or its parent.
     #[arg(long, value_name = "DIR", help_heading = "Guests")]
     pub modules: Option<PathBuf>,
-    /// Memory of a guest [default: 1GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Guests")]
+    /// Guest memory [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Guests")]
     pub guest_memory: Option<ByteSize>,
-    /// The longest silence after which a guest is taken for hung [default: 10m, and 2m for booting]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Guests")]
+    /// Silence after which a guest counts as hung [default: 10m; 2m while it boots]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Guests")]
     pub guest_timeout: Option<Duration>,
-    /// Boot each guest by itself
+    /// Boot every guest instead of starting from a snapshot
     ///
-    /// Under translation guests begin with a machine that has booted once and is kept: in a second instead of four or
-    /// more. They are all alike then; guests that boot differ in where their kernels put things in memory.
+    /// Without KVM, guests start from a snapshot of a booted machine: in one second instead of four or more. Then all
+    /// guests have the same memory layout; guests that boot differ in it.
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
 
-    /// Size of the work: `paper` as published, `quick` a few minutes, `tiny` seconds
-    #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "How much work")]
+    /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds)
+    #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "Work")]
     pub scale: Option<Scale>,
-    /// A real tree to work on, instead of the generated one
-    #[arg(long, value_name = "DIR", help_heading = "How much work")]
+    /// Directory tree to work on instead of a generated one
+    #[arg(long, value_name = "DIR", help_heading = "Work")]
     pub tree: Option<PathBuf>,
-    /// Another workload instead of the plan's: `dbench`, the real loadfile, instead of gus3's `dbench-like`
-    #[arg(long, value_name = "WORKLOAD", help_heading = "How much work")]
+    /// Workload to run instead of the plan's (list them: `fsarena list workloads`)
+    #[arg(long, value_name = "WORKLOAD", help_heading = "Work")]
     pub workload: Option<String>,
-    /// A setting of the workload (`fsarena list workloads`)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "How much work")]
+    /// Workload setting (list them: `fsarena list workloads`); repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "Work")]
     pub set: Vec<(String, String)>,
-    /// What does the I/O of a load: native, sysbench or fio; of dbench's, native or dbench
-    #[arg(long, value_name = "ENGINE", help_heading = "How much work")]
+    /// Program that does the I/O: native, sysbench or fio; for dbench workloads native or dbench
+    #[arg(long, value_name = "ENGINE", help_heading = "Work")]
     pub engine: Option<String>,
-    /// Modes of a load: seqrd, rndrd, seqwr, rndwr
-    #[arg(long, value_name = "MODE,…", help_heading = "How much work")]
+    /// I/O modes: read, write, randread, randwrite, or sysbench's seqrd, seqwr, rndrd, rndwr
+    #[arg(long, value_name = "MODE,…", help_heading = "Work")]
     pub modes: Option<String>,
-    /// Block sizes of a load, in bytes
-    #[arg(long, value_name = "BYTES,…", help_heading = "How much work")]
+    /// Block sizes: 4k, 64KiB, 1m, …
+    #[arg(long, value_name = "SIZE,…", help_heading = "Work")]
     pub bs: Option<String>,
-    /// Numbers of threads of a load
-    #[arg(long, value_name = "N,…", help_heading = "How much work")]
+    /// Numbers of threads
+    #[arg(long, value_name = "N,…", help_heading = "Work")]
     pub threads: Option<String>,
-    /// Number of rounds; with claims the default is as many as it takes to decide them
-    #[arg(long, alias = "blocks", value_name = "N", help_heading = "How much work")]
+    /// Number of rounds [default: the plan's; with claims, as many as they need]
+    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
-    /// No more rounds than this, where claims or --budget decide how many it takes [default: 400]
+    /// Maximum number of rounds where claims or --budget set the number [default: 400]
     #[arg(
         long,
         alias = "max-blocks",
         value_name = "N",
         conflicts_with = "rounds",
-        help_heading = "How much work"
+        help_heading = "Work"
     )]
     pub max_rounds: Option<u32>,
-    /// Start no round that would end later than this: `150s`, `10m`. Without --rounds the time is used up;
-    /// after three rounds it is said what it can resolve
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "How much work")]
+    /// Time for the whole run, such as 10m; without --rounds the run uses all of it
+    ///
+    /// fsarena starts no round that would end later. After three rounds it reports the smallest difference that the run
+    /// can detect in this time.
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Work")]
     pub budget: Option<Duration>,
-    /// The seed of all that is random: orders, payload
-    #[arg(long, value_name = "N", help_heading = "How much work")]
+    /// Random seed: order of the variants, payload
+    #[arg(long, value_name = "N", help_heading = "Work")]
     pub seed: Option<u64>,
 
-    /// A claim to be decided, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
+    /// Claim to decide, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
     #[arg(long, value_name = "CLAIM", help_heading = "Claims")]
     pub claim: Vec<String>,
 
-    /// Size of the image [default: what the work needs]
-    #[arg(long, value_name = "SIZE", conflicts_with = "erase", help_heading = "Devices")]
+    /// Image size [default: what the work needs]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, conflicts_with = "erase", help_heading = "Devices")]
     pub size: Option<ByteSize>,
-    /// Use this block device, and ERASE it; its name under /dev/disk/by-id/
+    /// Block device to ERASE and use, by its name in /dev/disk/by-id
     #[arg(long, value_name = "DEVICE", conflicts_with = "on", help_heading = "Devices")]
     pub erase: Option<PathBuf>,
-    /// The filesystem signature on that device which you give up
+    /// Filesystem signature on the device that fsarena may erase
     #[arg(long, value_name = "TYPE", requires = "erase", help_heading = "Devices")]
     pub erase_signature: Option<String>,
-    /// The directory that stands for the other disk, with `--on dir:`
-    #[arg(long, value_name = "DIR", help_heading = "Devices")]
-    pub other: Option<PathBuf>,
+    /// Directory on another disk to copy from and to, with `--on dir:PATH`
+    #[arg(long, alias = "other", value_name = "DIR", help_heading = "Devices")]
+    pub source_dir: Option<PathBuf>,
 
-    /// Go on with a run that was cut short
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "The run")]
+    /// Resume an interrupted run
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "Run")]
     pub resume: Option<String>,
-    /// Go on with the stages of a study that come after this run of one of them
-    #[arg(long, value_name = "RUN", help_heading = "The run")]
+    /// Run the stages of the study that follow this run's stage
+    #[arg(long, value_name = "RUN", help_heading = "Run")]
     pub after: Option<String>,
-    /// Say what would be run, and run nothing
-    #[arg(long, help_heading = "The run")]
+    /// Print the resolved plan and exit
+    #[arg(long, help_heading = "Run")]
     pub dry_run: bool,
-    /// The metrics to answer for, the first in full [default: what answers for the workloads,
-    /// see `list workloads`]
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', help_heading = "The run")]
+    /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help_heading = "Run")]
     pub metric: Vec<String>,
-    /// Also write a report: `md=FILE`, `csv=FILE`, `json=FILE`, `junit=FILE`
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = parse_export, help_heading = "The run")]
+    /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export, help_heading = "Run")]
     pub export: Vec<Export>,
     #[command(flatten)]
     pub view: View,
-    /// No progress on standard error
-    #[arg(long, short, help_heading = "The run")]
+    /// Print no progress
+    #[arg(long, short, help_heading = "Run")]
     pub quiet: bool,
     #[command(flatten)]
     pub runs: Runs,
@@ -220,30 +221,23 @@ impl On {
             None if text == "zram" => Ok(On::Zram),
             Some(("loop", dir)) if !dir.is_empty() => Ok(On::Loop(Some(dir.into()))),
             Some(("dir", dir)) if !dir.is_empty() => Ok(On::Dir(dir.into())),
-            _ => Err("it is `loop`, `loop:DIR`, `ram`, `zram`, `dir:PATH`, `qemu`, `uml` or `exact`".into()),
+            _ => {
+                let words = ["loop", "loop:DIR", "ram", "zram", "dir:PATH"];
+                let guests = Emulator::ALL.map(Emulator::name);
+                Err(unknown("place", text, words.into_iter().chain(guests)).into())
+            }
         }
     }
 }
 
 fn parse_scale(text: &str) -> Result<Scale, String> {
-    Scale::ALL
-        .into_iter()
-        .find(|scale| scale.name() == text)
-        .ok_or_else(|| format!("it is one of {}", Scale::ALL.map(Scale::name).join(", ")))
+    Ok(names::find("scale", text, Scale::ALL, |scale| scale.name())?)
 }
 
-/// `FACTOR=LEVEL,…`. A level of mount options has commas of its own: for that there is `--mount`.
+/// Reads `FACTOR=LEVEL,…`. Mount options contain commas themselves: use `--mount` for them.
 fn parse_factor(text: &str) -> Result<Levels, String> {
-    match text.split_once('=') {
-        Some((id, levels)) if factor::find(id).is_some() => {
-            Ok((id.into(), levels.split(',').map(String::from).collect()))
-        }
-        Some((id, _)) => {
-            let known: Vec<&str> = factor::FACTORS.iter().map(|factor| factor.id).collect();
-            Err(format!("`{id}` is no factor; there are {}", known.join(", ")))
-        }
-        None => Err("write it FACTOR=LEVEL,LEVEL".into()),
-    }
+    let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
+    Ok((factor::named(id)?.id.into(), levels.split(',').map(String::from).collect()))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
@@ -254,15 +248,8 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    /// Finds before a run what would keep its answer from being written after it.
+    /// Checks before a run that its reports can be written after it.
     pub fn check_outputs(&self) -> Result<(), Failure> {
-        let known = |id: &str| {
-            metric::find(id).is_some() || fsarena_run::vocabulary::readings().any(|reading| reading.id == id)
-        };
-        if let Some(unknown) = self.metric.iter().find(|id| !known(id)) {
-            let message = format!("--metric: no metric `{unknown}`; `fsarena list metrics` names them all");
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
         for (exporter, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
             // Charts go into a folder, which is made where it is not there.
@@ -270,7 +257,7 @@ impl Args {
             let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
             if in_the_way || !(charts || dir.is_dir()) {
                 let message = format!(
-                    "--export: {} cannot be written: name a file in a directory that exists, or for charts a folder",
+                    "--export: cannot write {}: name a file in an existing directory, or a directory for charts",
                     path.display()
                 );
                 return Err(Failure::new(ExitCode::Usage, message));

@@ -55,7 +55,7 @@ impl Args {
             settings,
             backing,
             size: self.size,
-            other_dir: self.other.as_deref().map(absolute).transpose()?,
+            other_dir: self.source_dir.as_deref().map(absolute).transpose()?,
             fresh_seed: fresh_seed(&Kernel::host()),
         })
     }

@@ -1,18 +1,18 @@
 //! The flags of `fsarena watch`.
 
 use crate::failure::Failure;
-use crate::flags::{ListFormat, Runs};
+use crate::flags::{ListFormat, Runs, time};
 use fsarena_core::exit::ExitCode;
 use fsarena_watch::{Limits, Spec, Watch, named};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Everything that says what is watched, which cannot change while a watch goes on.
+/// Flags that define a watch: `--resume` takes them from the stored watch.
 const FIXED: [&str; 13] = [
     "name",
     "squid",
     "prometheus",
-    "metric",
+    "series",
     "log",
     "word",
     "device_operations",
@@ -24,74 +24,74 @@ const FIXED: [&str; 13] = [
     "every",
 ];
 
-/// Watch a live machine: what its requests cost, window by window, without driving it
+/// Watch what the requests of a live machine cost, without generating load
 ///
-/// Nothing is changed, and the basics need no root. Each window has the requests that were served and what they
-/// cost: CPU by mode (exact from schedstat or cgroup accounting, with the tick-sampled split beside it and marked
-/// so), iowait, pressure, the device and the filesystem behind a path, the page cache, the service's own processes
-/// and the kernel's threads. Windows are printed as they close and kept in a run; `fsarena compare` compares the
-/// cost of a request over several watches.
+/// fsarena changes nothing, and the basics need no root. For each window it counts the served requests and their cost:
+/// CPU by mode (exact from schedstat or cgroup accounting, next to the tick-sampled split), iowait, pressure, the
+/// device and the filesystem behind a path, the page cache, the processes of the service, and the kernel threads. It
+/// prints every window when it closes, and stores it in a run; `fsarena compare` compares the cost of a request over
+/// several watches.
 ///
-/// An endpoint that is down, a counter that goes back, a clock that is stepped, a device that is unplugged: the
-/// window is marked, and watching goes on.
+/// If an endpoint is down, a counter goes back, the clock steps or a device is unplugged, fsarena marks the window and
+/// continues.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Count the client requests of the squid at this host and port, by its counters page
-    #[arg(long, value_name = "HOST:PORT", group = "counter", help_heading = "What counts requests")]
+    /// Count the client requests of the squid at this address, from its counters page
+    #[arg(long, value_name = "HOST:PORT", group = "counter", help_heading = "Request counter")]
     squid: Option<String>,
-    /// Count by a Prometheus endpoint, `http://HOST:PORT/metrics`
+    /// Count with a Prometheus endpoint, `http://HOST:PORT/metrics`
     #[arg(
         long,
         value_name = "URL",
         group = "counter",
-        requires = "metric",
-        help_heading = "What counts requests"
+        requires = "series",
+        help_heading = "Request counter"
     )]
     prometheus: Option<String>,
-    /// The metric of the endpoint: `requests_total`, `requests_total{code="200"}`; series that fit are summed
-    #[arg(long, value_name = "NAME", requires = "prometheus", help_heading = "What counts requests")]
-    metric: Option<String>,
-    /// Count the lines of a log file, over rotation
-    #[arg(long, value_name = "FILE", group = "counter", help_heading = "What counts requests")]
+    /// Prometheus series to sum: `requests_total`, `requests_total{code="200"}`
+    #[arg(long, alias = "metric", value_name = "NAME", requires = "prometheus", help_heading = "Request counter")]
+    series: Option<String>,
+    /// Count the lines of a log file, also after it is rotated
+    #[arg(long, value_name = "FILE", group = "counter", help_heading = "Request counter")]
     log: Option<PathBuf>,
-    /// Only lines with this in them
-    #[arg(long, value_name = "TEXT", requires = "log", help_heading = "What counts requests")]
+    /// Count only lines that contain this text
+    #[arg(long, value_name = "TEXT", requires = "log", help_heading = "Request counter")]
     word: Option<String>,
     /// Count the operations of the device itself
-    #[arg(long, group = "counter", help_heading = "What counts requests")]
+    #[arg(long, group = "counter", help_heading = "Request counter")]
     device_operations: bool,
-    /// Count by a command that prints a number; it is run without a shell
+    /// Command that prints a number; fsarena runs it without a shell
     #[arg(last = true, value_name = "COMMAND", group = "counter")]
     command: Vec<String>,
 
-    /// Watch the filesystem and the device behind this path
-    #[arg(long, value_name = "PATH", help_heading = "What is watched")]
+    /// Path whose filesystem and device to watch
+    #[arg(long, value_name = "PATH", help_heading = "Target")]
     path: Option<PathBuf>,
-    /// Watch this device, instead of the one behind the path
-    #[arg(long, value_name = "DEVICE", help_heading = "What is watched")]
+    /// Device to watch instead of the one behind the path
+    #[arg(long, value_name = "DEVICE", help_heading = "Target")]
     device: Option<PathBuf>,
-    /// The service's processes: a command's name, a process id, or a cgroup's directory; repeatable
-    #[arg(long, value_name = "NAME|PID|DIR", help_heading = "What is watched")]
+    /// Processes of the service: command name, process id or cgroup directory; repeatable
+    #[arg(long, value_name = "NAME|PID|DIR", help_heading = "Target")]
     service: Vec<String>,
 
-    /// The name of this watch in comparisons [default: the host's name]
-    #[arg(long, value_name = "NAME", help_heading = "How")]
+    /// Name of this watch in comparisons [default: the host name]
+    #[arg(long, value_name = "NAME", help_heading = "Watch")]
     name: Option<String>,
     /// Length of a window
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "5m", help_heading = "How")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", help_heading = "Watch")]
     window: Duration,
-    /// Time between two readings of the counter
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s", help_heading = "How")]
+    /// Time between readings of the counter
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", help_heading = "Watch")]
     every: Duration,
-    /// End after so many windows [default: go on until a signal comes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How")]
+    /// Number of windows [default: until a signal]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
     windows: Option<u32>,
-    /// Go on with an earlier watch, in the same run: after a restart, say
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "How")]
+    /// Resume an earlier watch in the same run
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "Watch")]
     pub resume: Option<String>,
-    /// How windows are printed: lines for people, or one JSON object a line
-    #[arg(long, value_enum, default_value = "term", help_heading = "How")]
+    /// Format on standard output: a table, or one JSON object per line
+    #[arg(long, value_enum, default_value = "term", help_heading = "Watch")]
     pub format: ListFormat,
     #[command(flatten)]
     pub runs: Runs,
@@ -101,17 +101,17 @@ const EXAMPLES: &str = "\
 Examples:
   fsarena watch --squid localhost:3128 --service squid --path /var/spool/squid --name ext4
   fsarena watch --log /var/log/nginx/access.log --service nginx --path /srv --window 1m
-  fsarena watch --prometheus http://localhost:9113/metrics --metric 'nginx_http_requests_total'
+  fsarena watch --prometheus http://localhost:9113/metrics --series nginx_http_requests_total
   fsarena watch --path /srv -- cat /run/my-service/requests
-  fsarena watch --resume latest                  go on after a reboot
-  fsarena compare RUN RUN …                      what a request costs on each";
+  fsarena watch --resume latest                  after a reboot
+  fsarena compare RUN RUN …                      the cost of a request in each";
 
 impl Args {
     /// What is to be watched.
     pub fn watch(&self) -> Result<Watch, Failure> {
         let counter = match (&self.squid, &self.prometheus, &self.log) {
             (Some(at), _, _) => Some(Spec::Squid(at.clone())),
-            (_, Some(url), _) => Some(Spec::Prometheus(url.clone(), self.metric.clone().unwrap_or_default())),
+            (_, Some(url), _) => Some(Spec::Prometheus(url.clone(), self.series.clone().unwrap_or_default())),
             (_, _, Some(file)) => Some(Spec::Log(absolute(file)?, self.word.clone())),
             _ if self.device_operations => Some(Spec::Device),
             _ if !self.command.is_empty() => Some(Spec::Command(self.command.clone())),
