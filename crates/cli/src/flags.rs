@@ -76,7 +76,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
 /// Reads the name of a metric or reading.
 pub fn metric(text: &str) -> Result<String, String> {
     let known = || {
-        METRICS.iter().map(|metric| metric.id).chain(fsarena_run::vocabulary::readings().map(|reading| reading.id))
+        METRICS
+            .iter()
+            .map(|metric| metric.id)
+            .chain(fsarena_run::vocabulary::readings().map(|reading| reading.id))
     };
     match known().any(|id| id == text) {
         true => Ok(text.into()),

@@ -62,7 +62,11 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Checks a name that no run has.
-fn known<'a>(what: &str, name: &str, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<(), Unknown> {
+fn known<'a>(
+    what: &str,
+    name: &str,
+    mut names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), Unknown> {
     match names.clone().any(|known| known == name) {
         true => Ok(()),
         false => Err(unknown(what, name, &mut names)),

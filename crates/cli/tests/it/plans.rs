@@ -36,13 +36,19 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
         (format!("colour = 1\n{GOOD}"), "line 1, column 1: Unknown key `colour`. Available: name"),
         ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"x".into(), "line 1, column 10: invalid basic string"),
-        (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
+        (
+            format!("scale = \"huge\"\n{GOOD}"),
+            "line 1, column 9: Unknown value `huge`. Available: paper, quick, tiny",
+        ),
         (after("[stop]\nrounds = 0"), "line 5, column 10: a run has at least one round"),
         (
             after("[stop]\nrounds = \"many\""),
             "line 5, column 10: wrong type: string \"many\", expected a whole",
         ),
-        (after("[stop]\nbudget = \"soon\""), "line 5, column 10: cannot read the time `soon`; write it like \"150s\""),
+        (
+            after("[stop]\nbudget = \"soon\""),
+            "line 5, column 10: cannot read the time `soon`; write it like \"150s\"",
+        ),
         (
             after("[factors]\nfs = [\"ext5\"]"),
             "line 5, column 6: Unknown filesystem `ext5`. Did you mean `ext",
@@ -57,7 +63,10 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
             after("[device]\nsize = \"2 parsec\""),
             "line 5, column 8: cannot read the size `2 parsec`; write it like \"2GiB\"",
         ),
-        (after("[idle]\nio_pressure_percent = 101.0"), "line 5, column 23: a percentage of time lies between"),
+        (
+            after("[idle]\nio_pressure_percent = 101.0"),
+            "line 5, column 23: a percentage of time lies between",
+        ),
         (after("driver = \"magic\""), "line 4, column 10: `driver` accepts one of commands, native"),
         (
             after("drivr = \"native\""),

@@ -35,7 +35,9 @@ pub fn parse(text: &str) -> Result<Levels, String> {
 fn fault(piece: &Piece) -> String {
     match &piece.head {
         Some(id) => unknown("factor", id, FACTORS.iter().map(|factor| factor.id)).into(),
-        None => format!("write `factor=level` instead of `{}` (list factors: fsarena list factors)", piece.text),
+        None => {
+            format!("write `factor=level` instead of `{}` (list factors: fsarena list factors)", piece.text)
+        }
     }
 }
 
@@ -110,7 +112,11 @@ mod tests {
 
     #[test]
     fn faults_say_what_would_be_right() {
-        assert!(parse("fss=ext4").unwrap_err().contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options"));
+        assert!(
+            parse("fss=ext4")
+                .unwrap_err()
+                .contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options")
+        );
         assert!(parse("ext4").unwrap_err().contains("write `factor=level` instead of `ext4`"));
         assert!(parse("").unwrap_err().contains("write `factor=level`"));
         assert!(parse("fs=a,fs=b").unwrap_err().contains("twice"));

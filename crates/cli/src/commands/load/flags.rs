@@ -48,7 +48,14 @@ const OF_DATA: [&str; 28] = [
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// I/O mode: read, write, rw, randread, randwrite, randrw, or sysbench's seqrd, seqwr, rndrd, rndwr, rndrw
-    #[arg(long, visible_alias = "readwrite", value_enum, default_value = "randread", hide_possible_values = true, help_heading = "Work")]
+    #[arg(
+        long,
+        visible_alias = "readwrite",
+        value_enum,
+        default_value = "randread",
+        hide_possible_values = true,
+        help_heading = "Work"
+    )]
     pub rw: Rw,
     /// Block size: 4k, 64KiB, 1m, …
     #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = size, default_value = "4k", help_heading = "Work")]

@@ -17,7 +17,11 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     let share = read_share(args);
     let syncs = args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Sync::None;
     for (flag, ignored, modes) in [
-        ("--rwmixread", args.rwmixread.is_some() && !matches!(args.rw, Rw::Both | Rw::Randrw), "rw and randrw"),
+        (
+            "--rwmixread",
+            args.rwmixread.is_some() && !matches!(args.rw, Rw::Both | Rw::Randrw),
+            "rw and randrw",
+        ),
         ("--sync, --fsync, --fdatasync or --end-fsync", syncs && share == 1.0, "modes that write"),
     ] {
         if ignored {

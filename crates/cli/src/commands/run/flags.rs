@@ -133,13 +133,7 @@ pub struct Args {
     #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Maximum number of rounds where claims or --budget set the number [default: 400]
-    #[arg(
-        long,
-        alias = "max-blocks",
-        value_name = "N",
-        conflicts_with = "rounds",
-        help_heading = "Work"
-    )]
+    #[arg(long, alias = "max-blocks", value_name = "N", conflicts_with = "rounds", help_heading = "Work")]
     pub max_rounds: Option<u32>,
     /// Time for the whole run, such as 10m; without --rounds the run uses all of it
     ///

@@ -50,7 +50,13 @@ pub struct Args {
     )]
     prometheus: Option<String>,
     /// Prometheus series to sum: `requests_total`, `requests_total{code="200"}`
-    #[arg(long, alias = "metric", value_name = "NAME", requires = "prometheus", help_heading = "Request counter")]
+    #[arg(
+        long,
+        alias = "metric",
+        value_name = "NAME",
+        requires = "prometheus",
+        help_heading = "Request counter"
+    )]
     series: Option<String>,
     /// Count the lines of a log file, also after it is rotated
     #[arg(long, value_name = "FILE", group = "counter", help_heading = "Request counter")]
