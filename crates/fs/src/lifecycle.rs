@@ -167,6 +167,7 @@ pub fn format<'a>(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
+    devices.all().for_each(ScratchDevice::note_begin);
     let mut words = grammar::mkfs(def, &options.mkfs)?;
     let journal = def.journal.zip(devices.journal);
     let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());

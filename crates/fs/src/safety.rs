@@ -1,21 +1,27 @@
-//! The guard: only this file makes a [`ScratchDevice`], and only a scratch device is ever formatted.
+//! The guard: only this file makes a [`ScratchDevice`], and fsarena formats nothing else.
 
 mod checks;
+mod content;
+mod nodes;
+mod usage;
 
 use crate::Error;
 use crate::written::signatures;
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::device::BlockDevice;
+use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::image::Image;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::loopdev::LoopDevice;
+use fsarena_sys::loopdev::{self, LoopDevice};
 use fsarena_sys::zram::Zram;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::written::WrittenLog;
 pub use checks::check_image_path;
+pub use content::Fingerprint;
 
-use checks::{check_exclusive, check_name, check_signatures, check_unused, refused};
+use checks::{check_content, check_exclusive, check_name, check_unused, refused};
+use content::Samples;
 
 /// A device that fsarena may overwrite.
 #[derive(Debug)]
@@ -30,11 +36,17 @@ enum Backing {
     Zram(Zram, BlockDevice),
     /// The file itself, for a guest.
     File(Image),
-    Erase {
-        device: BlockDevice,
-        id: PathBuf,
-        written: WrittenLog,
-    },
+    Erase(Erased),
+}
+
+/// A device that the user named. What it carries is noted when it is given back, or dropped.
+#[derive(Debug)]
+struct Erased {
+    device: BlockDevice,
+    id: PathBuf,
+    written: WrittenLog,
+    /// Whether fsarena has begun to overwrite it.
+    changed: AtomicBool,
 }
 
 impl ScratchDevice {
@@ -78,18 +90,24 @@ impl ScratchDevice {
         check_name(path)?;
         let device = BlockDevice::open(kernel, path)?;
         check_unused(kernel, &device, path)?;
-        check_signatures(&device, path, signature_given_up, written)?;
         check_exclusive(&device, path)?;
-        let written = written.clone();
-        Ok(ScratchDevice { backing: Backing::Erase { device, id: path.into(), written } })
+        // Without losetup no loop device has a file, or this one is refused for that.
+        let loops = loopdev::backing_files(kernel).unwrap_or_default();
+        let found = signatures(&device.path)?;
+        nodes::check(kernel, &device, path, &loops, &found)?;
+        check_content(&device, path, &found, signature_given_up, written)?;
+        // Again, and last: reading took a while.
+        check_exclusive(&device, path)?;
+        let changed = AtomicBool::new(false);
+        let erased = Erased { device, id: path.into(), written: written.clone(), changed };
+        Ok(ScratchDevice { backing: Backing::Erase(erased) })
     }
 
     /// The device node, or the file.
     pub fn path(&self) -> &Path {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Erase { device, .. } => {
-                &device.path
-            }
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) => &device.path,
+            Backing::Erase(erased) => &erased.device.path,
             Backing::File(image) => image.path(),
         }
     }
@@ -97,9 +115,8 @@ impl ScratchDevice {
     /// The device, for its facts; none where it is a file.
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Erase { device, .. } => {
-                Some(device)
-            }
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) => Some(device),
+            Backing::Erase(erased) => Some(&erased.device),
             Backing::File(_) => None,
         }
     }
@@ -108,7 +125,7 @@ impl ScratchDevice {
     pub fn file(&self) -> Option<&Image> {
         match &self.backing {
             Backing::File(image) => Some(image),
-            Backing::Loop(..) | Backing::Zram(..) | Backing::Erase { .. } => None,
+            Backing::Loop(..) | Backing::Zram(..) | Backing::Erase(_) => None,
         }
     }
 
@@ -117,7 +134,7 @@ impl ScratchDevice {
         match &self.backing {
             Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
             Backing::Zram(zram, _) => zram.size_bytes(),
-            Backing::Erase { device, .. } => device.size_bytes().unwrap_or(0),
+            Backing::Erase(erased) => erased.device.size_bytes().unwrap_or(0),
         }
     }
 
@@ -125,19 +142,20 @@ impl ScratchDevice {
     pub fn loop_image(&self) -> Option<(&LoopDevice, &Image)> {
         match &self.backing {
             Backing::Loop(device, image, _) => Some((device, image)),
-            Backing::Zram(..) | Backing::File(_) | Backing::Erase { .. } => None,
+            Backing::Zram(..) | Backing::File(_) | Backing::Erase(_) => None,
         }
     }
 
     /// Whether fsarena made it for this run, so that nothing on it can be of worth.
     pub fn is_made(&self) -> bool {
-        !matches!(self.backing, Backing::Erase { .. })
+        !matches!(self.backing, Backing::Erase(_))
     }
 
-    /// Removes what fsarena made; leaves any other device as it is.
+    /// Removes what fsarena made; leaves any other device as it is and notes its content, so that a later run may
+    /// overwrite that.
     ///
     /// # Errors
-    /// Where it is still in use; it then stays in the undo journal.
+    /// Where it is still in use; what fsarena made then stays in the undo journal.
     pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         match self.backing {
             Backing::Loop(device, image, _) => {
@@ -146,17 +164,42 @@ impl ScratchDevice {
             }
             Backing::File(image) => image.remove()?,
             Backing::Zram(zram, _) => zram.remove()?,
-            Backing::Erase { .. } => {}
+            Backing::Erase(erased) => erased.note_content()?,
         }
         Ok(())
+    }
+
+    /// Notes that an erased device is about to be overwritten.
+    pub(crate) fn note_begin(&self) {
+        if let Backing::Erase(erased) = &self.backing {
+            erased.changed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Notes what mkfs has just written to an erased device as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
             Backing::Loop(..) | Backing::Zram(..) | Backing::File(_) => Ok(()),
-            Backing::Erase { id, written, .. } => written.note(id, &signatures(self.path())?),
+            Backing::Erase(erased) => erased.written.note(&erased.id, &signatures(self.path())?),
         }
+    }
+}
+
+impl Erased {
+    /// Notes the content, where fsarena changed it and nothing uses the device any more.
+    fn note_content(&self) -> Result<(), Error> {
+        if !self.changed.swap(false, Ordering::Relaxed) || is_claimed(&self.device.path)? {
+            return Ok(());
+        }
+        let samples = Samples::read(&self.device, || Ok(()))?;
+        self.written.note_content(&self.id, samples.fingerprint)
+    }
+}
+
+impl Drop for Erased {
+    fn drop(&mut self) {
+        // Where this fails the next run asks for the signature, which is safe.
+        let _ = self.note_content();
     }
 }
 

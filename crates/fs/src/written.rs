@@ -1,6 +1,7 @@
-//! The signatures that fsarena wrote to devices given to it, so that a later run may overwrite its own.
+//! What fsarena left on the devices given to it, so that a later run may overwrite it.
 
 use crate::Error;
+use crate::safety::Fingerprint;
 use fsarena_sys::Error as SysError;
 use fsarena_sys::argv::Argv;
 use serde::{Deserialize, Serialize};
@@ -33,13 +34,13 @@ impl Signature {
 /// Reads the signatures of a device with wipefs(8), which changes nothing.
 ///
 /// # Errors
-/// Where wipefs is not installed, fails, or says what cannot be read: none of that means "empty".
+/// Where wipefs is not installed, fails, or prints something unexpected: none of that means "empty".
 pub fn signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
     let text = argv.expect(&mut |_| {})?.stdout;
     parse(&text).map_err(|why| Error::Refused {
         what: device.into(),
-        why: format!("wipefs says what cannot be read ({why})"),
+        why: format!("wipefs prints something unexpected ({why})"),
         fix: "Look at it with `wipefs --no-act`".into(),
     })
 }
@@ -49,61 +50,103 @@ fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
     struct Printed {
         signatures: Vec<Signature>,
     }
-    // On a device without any it prints nothing at all.
+    // Nothing at all means a device without any.
     if text.trim().is_empty() {
         return Ok(vec![]);
     }
     Ok(serde_json::from_str::<Printed>(text)?.signatures)
 }
 
+/// A line of the log.
 #[derive(Serialize, Deserialize)]
 struct Entry {
+    /// The device's stable name.
     device: PathBuf,
     #[serde(flatten)]
-    signature: Signature,
+    left: Left,
 }
 
-/// The list of written signatures, one JSON line each, in the state directory.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Left {
+    /// The whole content, when a run gave the device back.
+    Content { content: Fingerprint },
+    /// What mkfs wrote.
+    Signature(Signature),
+}
+
+/// The log of what fsarena wrote, one JSON line each, in the state directory.
+///
+/// A later run may overwrite a device whose content is still as the last run left it. A signature alone does not show
+/// that: it stays the same when a user mounts the filesystem and stores files in it. A run that was killed leaves
+/// signatures only.
 #[derive(Debug, Clone)]
 pub struct WrittenLog {
     path: PathBuf,
 }
 
 impl WrittenLog {
-    /// The list in a state directory; it need not exist yet.
+    /// The log in a state directory; it need not exist yet.
     pub fn open(state_dir: &Path) -> WrittenLog {
         WrittenLog { path: state_dir.join("written.jsonl") }
     }
 
-    /// Whether fsarena wrote that signature to the device of that stable name. One without a UUID cannot
-    /// be told from anybody else's.
+    /// Whether fsarena wrote that signature to the device of that stable name. One without a UUID could be anybody's.
     ///
     /// # Errors
-    /// Where the list is there and cannot be read.
+    /// Where the log exists and cannot be read.
     pub fn contains(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
+        let same = |left: &Left| matches!(left, Left::Signature(found) if found == signature);
+        Ok(signature.uuid.is_some() && self.left(device)?.iter().any(same))
+    }
+
+    /// The content that the last run left on the device of that stable name.
+    ///
+    /// # Errors
+    /// Where the log exists and cannot be read.
+    pub fn content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
+        let content = |left| match left {
+            Left::Content { content } => Some(content),
+            Left::Signature(_) => None,
+        };
+        Ok(self.left(device)?.into_iter().filter_map(content).next_back())
+    }
+
+    fn left(&self, device: &Path) -> Result<Vec<Left>, Error> {
         let text = match std::fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
             read => read.map_err(SysError::io("reading", &self.path))?,
         };
-        let same = |entry: &Entry| entry.device == device && entry.signature == *signature;
-        let mut entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
-        Ok(signature.uuid.is_some() && entries.any(|entry| same(&entry)))
+        let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.left).collect())
     }
 
     /// Notes signatures just written to the device of that stable name.
     ///
     /// # Errors
-    /// Where the list cannot be written.
+    /// Where the log cannot be written.
     pub fn note(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
-        let mut text = String::new();
         for signature in signatures {
             if !self.contains(device, signature)? {
-                let entry = Entry { device: device.into(), signature: signature.clone() };
-                text += &serde_json::to_string(&entry)
-                    .map_err(|e| SysError::io("noting in", &self.path)(e.into()))?;
-                text.push('\n');
+                self.append(device, Left::Signature(signature.clone()))?;
             }
         }
+        Ok(())
+    }
+
+    /// Notes the content that a run leaves on the device of that stable name.
+    ///
+    /// # Errors
+    /// Where the log cannot be written.
+    pub fn note_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
+        self.append(device, Left::Content { content })
+    }
+
+    fn append(&self, device: &Path, left: Left) -> Result<(), Error> {
+        let entry = Entry { device: device.into(), left };
+        let mut text =
+            serde_json::to_string(&entry).map_err(|e| SysError::io("noting in", &self.path)(e.into()))?;
+        text.push('\n');
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
             let mut file = File::options().append(true).create(true).open(&self.path)?;
@@ -132,6 +175,37 @@ mod tests {
         assert_eq!(found.iter().map(Signature::is_partition_table).collect::<Vec<_>>(), [false, true]);
         assert_eq!(parse("\n").unwrap(), []);
         assert!(parse("loop0: trouble").is_err());
+    }
+
+    #[test]
+    fn the_content_that_the_last_run_left_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = WrittenLog::open(dir.path());
+        let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
+        let content = |seed: u64| -> Fingerprint {
+            serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" }))
+                .unwrap()
+        };
+        assert_eq!(log.content(a).unwrap(), None);
+        log.note(a, &[signature("ext4", Some("1"))]).unwrap();
+        assert_eq!(log.content(a).unwrap(), None);
+        log.note_content(a, content(1)).unwrap();
+        log.note_content(a, content(2)).unwrap();
+        log.note_content(b, content(3)).unwrap();
+        assert_eq!(log.content(a).unwrap(), Some(content(2)));
+        assert!(log.contains(a, &signature("ext4", Some("1"))).unwrap());
+    }
+
+    /// A line as fsarena 0.1.0 wrote it.
+    #[test]
+    fn a_log_of_the_first_version_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = r#"{"device":"/dev/disk/by-id/a","type":"ext4","uuid":"1"}"#;
+        std::fs::write(dir.path().join("written.jsonl"), format!("{line}\n")).unwrap();
+        let log = WrittenLog::open(dir.path());
+        let device = Path::new("/dev/disk/by-id/a");
+        assert!(log.contains(device, &signature("ext4", Some("1"))).unwrap());
+        assert_eq!(log.content(device).unwrap(), None);
     }
 
     #[test]

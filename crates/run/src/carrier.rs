@@ -1,6 +1,6 @@
 //! What carries the filesystems: the device under test, the other disk, and the directories they are in.
 
-use crate::executor::{Fatal, Tell, logged};
+use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, On, Wanted};
 use crate::other::OtherDisk;
 use crate::preflight::{Check, RAM};
@@ -12,7 +12,7 @@ use fsarena_fs::safety::{ScratchDevice, WrittenLog};
 use fsarena_sys::image;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::undo::{self, Armed, Journal, Undo};
+use fsarena_sys::undo::{self, Journal, MadeDir};
 use fsarena_sys::zram;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ pub struct Carrier {
     other: OtherDisk,
     devices: BTreeMap<Wanted, ScratchDevice>,
     target: PathBuf,
-    directories: Vec<Armed>,
+    /// The innermost first.
+    directories: Vec<MadeDir>,
 }
 
 impl Carrier {
@@ -41,14 +42,12 @@ impl Carrier {
     ) -> Result<Carrier, Fatal> {
         let places = Places { plan, run_dir };
         let mounts = run_dir.join("mnt");
+        let (target, other) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
-        for dir in places.needed(check).into_iter().chain([mounts.clone()]) {
-            directories.extend(make_dir(journal, &dir)?);
+        for dir in places.needed(check).into_iter().chain([mounts, target.clone(), other.clone()]) {
+            directories.insert(0, MadeDir::make(journal, &dir)?);
         }
-        let target = mounts.join("test");
-        std::fs::create_dir_all(&target).map_err(fsarena_sys::Error::io("making", &target))?;
-        let images = places.of_other();
-        let other = OtherDisk::make(plan, check, journal, &images, &mounts.join("other"), tell)?;
+        let other = OtherDisk::make(plan, check, journal, &places.of_other(), &other, tell)?;
         let mut devices = BTreeMap::new();
         for wanted in &check.devices {
             let device = device(kernel, plan, wanted, journal, &places, tell)?;
@@ -93,7 +92,7 @@ impl Carrier {
         for device in devices.into_values() {
             logged(tell, |log| device.release(log))??;
         }
-        directories.into_iter().try_for_each(|dir| Ok(dir.undo()?))
+        directories.into_iter().try_for_each(|dir| remove(dir, tell))
     }
 }
 
@@ -139,16 +138,6 @@ impl Places<'_> {
         };
         check.devices.iter().filter_map(of_device).chain([self.of_other()]).collect()
     }
-}
-
-/// Makes a directory of ours, with its removal in the journal first; nothing where it is there already.
-fn make_dir(journal: &Journal, dir: &Path) -> Result<Option<Armed>, Fatal> {
-    if dir.exists() {
-        return Ok(None);
-    }
-    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
-    std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
-    Ok(Some(armed))
 }
 
 /// One device.

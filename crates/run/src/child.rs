@@ -36,7 +36,7 @@ pub fn run(
     let mut errors = tempfile::tempfile().map_err(agent)?;
     let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
-    let group = journal.arm(group_of(&child))?;
+    let group = journal.note(group_of(&child))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let asked = confined.and_then(|()| ask(&mut child, request));

@@ -2,7 +2,7 @@
 
 use crate::axes::Conditions;
 use crate::child;
-use crate::executor::{Executor, Fatal, Tell};
+use crate::executor::{Executor, Fatal, Tell, remove};
 use crate::protocol::{Profiling, Request};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
@@ -11,7 +11,8 @@ use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_sys::device;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{Armed, Journal, Undo};
+use fsarena_sys::undo::{Journal, MadeDir};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +22,10 @@ pub struct Directories {
     plan: Plan,
     journal: Journal,
     run_id: String,
-    other: PathBuf,
+    other: MadeDir,
     profiling: Option<Profiling>,
-    made: Armed,
+    /// What is made in each directory: it lasts as long as the run, and each cell works in a directory in it.
+    made: BTreeMap<PathBuf, MadeDir>,
 }
 
 impl Directories {
@@ -43,11 +45,12 @@ impl Directories {
         let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let other =
             plan.device.other_dir.as_deref().unwrap_or(run_dir).join(format!("fsarena-{run_id}-other"));
-        let made = make(journal, &other)?;
-        inputs(plan, &other)?;
+        check_missing(&other)?;
+        let other = MadeDir::make_tree(journal, &other)?;
+        inputs(plan, other.path())?;
         for variant in variants {
             let dir = Path::new(variant.level(factor::DIR));
-            for note in notes(kernel, dir, &other) {
+            for note in notes(kernel, dir, other.path()) {
                 tell(Event::Note(note.variant(&variant.name)))?;
             }
         }
@@ -58,7 +61,7 @@ impl Directories {
             run_id,
             other,
             profiling,
-            made,
+            made: BTreeMap::new(),
         })
     }
 }
@@ -66,15 +69,19 @@ impl Directories {
 impl Executor for Directories {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
         let dir = Path::new(cell.variant.level(factor::DIR));
-        let root = dir.join(format!("fsarena-{}", self.run_id));
-        let made = make(&self.journal, &root)?;
+        let within = dir.join(format!("fsarena-{}", self.run_id));
+        if !self.made.contains_key(&within) {
+            check_missing(&within)?;
+            self.made.insert(within.clone(), MadeDir::make(&self.journal, &within)?);
+        }
+        let root = MadeDir::make_tree(&self.journal, &within.join("work"))?;
         let request = Request {
             cell: cell.clone(),
             idle: self.plan.idle.clone(),
             mount: None,
             device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
-            root,
-            other: self.other.clone(),
+            root: root.path().to_path_buf(),
+            other: self.other.path().to_path_buf(),
             profiling: self.profiling,
         };
         let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
@@ -83,7 +90,7 @@ impl Executor for Directories {
         }
         let outcome = child::run(&self.journal, &request, &conditions.confine, emit);
         conditions.undo()?;
-        made.undo()?;
+        root.remove()?;
         outcome
     }
 
@@ -96,21 +103,19 @@ impl Executor for Directories {
         ]
     }
 
-    fn finish(self: Box<Self>, _: Tell) -> Result<(), Fatal> {
-        Ok(self.made.undo()?)
+    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
+        self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, tell))
     }
 }
 
-/// Makes a directory of ours, with its removal in the journal first.
-fn make(journal: &Journal, dir: &Path) -> Result<Armed, Fatal> {
-    if dir.exists() {
-        return Err(Fatal::Plan(format!(
-            "{dir:?} is there already; remove it if it is left from an earlier run"
-        )));
+/// The directory must be new: what is in it already is not fsarena's to remove.
+fn check_missing(dir: &Path) -> Result<(), Fatal> {
+    match dir.exists() {
+        true => {
+            Err(Fatal::Plan(format!("{dir:?} exists already; remove it if it is left from an earlier run")))
+        }
+        false => Ok(()),
     }
-    let armed = journal.arm(Undo::RemoveTree { path: dir.to_path_buf() })?;
-    std::fs::create_dir(dir).map_err(fsarena_sys::Error::io("making", dir))?;
-    Ok(armed)
 }
 
 /// What a directory lies on, as the kernel says.

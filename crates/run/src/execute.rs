@@ -14,7 +14,7 @@ use fsarena_core::event::{CommandRecord, Event, Note, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::Host;
 use fsarena_core::matrix;
-use fsarena_core::plan::Plan;
+use fsarena_core::plan::{Backing, Plan};
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::host;
 use fsarena_sys::kernel::Kernel;
@@ -120,12 +120,22 @@ impl Request {
         Request { plan, keep, profiling: None, remarks: vec![] }
     }
 
-    /// The rest of a run that was cut short.
+    /// The rest of a run that was cut short. A signature on an erased device is given up for one run only, so this one
+    /// gives up what `signature` names and nothing else.
     ///
     /// # Errors
-    /// Where its plan cannot be read.
-    pub fn resume(run: RunDir) -> Result<Request, RunError> {
-        Ok(Request::new(run.plan().map_err(RunError::before)?, Keep::Resumed(run)))
+    /// Where its plan cannot be read, or a signature is given up and no device is erased.
+    pub fn resume(run: RunDir, signature: Option<String>) -> Result<Request, RunError> {
+        let mut plan = run.plan().map_err(RunError::before)?;
+        match (&mut plan.device.backing, signature) {
+            (Backing::Erase { signature, .. }, given_up) => *signature = given_up,
+            (_, None) => {}
+            (_, Some(_)) => {
+                let message = "--erase-signature: this run erases no device, so leave it out";
+                return Err(RunError::before(Fatal::Plan(message.into())));
+            }
+        }
+        Ok(Request::new(plan, Keep::Resumed(run)))
     }
 
     fn runs(&self) -> PathBuf {
@@ -278,7 +288,7 @@ impl Session {
                 let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
                 (dir, journal)
             }
-            (None, Some(scratch)) => (scratch.dir.clone(), scratch.journal.clone()),
+            (None, Some(scratch)) => (scratch.dir().to_path_buf(), scratch.journal.clone()),
             (None, None) => unreachable!("a run has a place"),
         };
         let mut executor = self.executor(&journal, &dir, &mut recorder)?;
@@ -301,7 +311,6 @@ impl Session {
         dir: &Path,
         recorder: &mut Recorder,
     ) -> Result<Box<dyn Executor>, Fatal> {
-        use fsarena_core::plan::Backing;
         let Session { kernel, plan, variants, check, profiling } = self;
         let tell = &mut |event: Event| recorder.tell(&event);
         Ok(match (&plan.device.backing, *profiling) {

@@ -2,9 +2,10 @@
 
 use crate::failed::Failed;
 use fsarena_core::cell::Cell;
-use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, Outcome};
+use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::plan::error::PlanError;
+use fsarena_sys::undo::MadeDir;
 use std::collections::BTreeMap;
 
 /// Says something of the whole run.
@@ -109,6 +110,19 @@ impl Exits for Fatal {
                 causes.into_iter().find(has).unwrap_or_default().exit_code()
             }
         }
+    }
+}
+
+/// Removes a directory of a run. Where it holds files that fsarena did not make it stays, and a note names them.
+///
+/// # Errors
+/// Where it cannot be removed for another reason, or the consumer fails.
+pub fn remove(dir: MadeDir, tell: Tell) -> Result<(), Fatal> {
+    match dir.remove()? {
+        Some(text) => tell(Event::Note(
+            Note::new(NoteKind::Remark, text).fix("move the files elsewhere, then remove the directory"),
+        )),
+        None => Ok(()),
     }
 }
 

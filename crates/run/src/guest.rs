@@ -87,11 +87,11 @@ impl Guests {
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
         let kept = run_dir.join("guests");
         std::fs::create_dir_all(&kept).map_err(fsarena_sys::Error::io("making", &kept))?;
-        let images = Images::make(plan, check, journal, run_dir.join("images"), tell)?;
+        let images = Images::make(plan, check, journal, &run_dir.join("images"), tell)?;
         tell(Event::Note(caveat::caveat(guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let exact = guest.emulator == Emulator::Exact;
-        let counter = if exact { counter(images.dir(), tell)? } else { None };
+        let counter = if exact { counter(images.guests(), tell)? } else { None };
         Ok(Guests {
             plan: plan.clone(),
             guest: guest.clone(),
@@ -99,8 +99,8 @@ impl Guests {
             journal: journal.clone(),
             size_bytes: check.size_bytes,
             facts: BTreeMap::new(),
-            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.dir()),
-            booted: booted::wanted(guest).then(|| Booted::new(images.dir())),
+            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests()),
+            booted: booted::wanted(guest).then(|| Booted::new(images.guests())),
             boots: vec![],
             kept,
             counter,

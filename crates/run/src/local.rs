@@ -158,7 +158,7 @@ impl Local {
         };
         let mount = self.mount_request(&facts, devices);
         let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
-        let mounted = self.journal.arm(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
+        let mounted = self.journal.note(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {

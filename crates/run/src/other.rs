@@ -34,7 +34,6 @@ impl OtherDisk {
         target: &Path,
         tell: Tell,
     ) -> Result<OtherDisk, Fatal> {
-        std::fs::create_dir_all(target).map_err(fsarena_sys::Error::io("making", target))?;
         let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
         let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };

@@ -2,16 +2,14 @@
 
 use crate::executor::Fatal;
 use fsarena_sys::Error;
-use fsarena_sys::undo::{self, Armed, Journal, Undo};
-use std::path::{Path, PathBuf};
+use fsarena_sys::undo::{self, Journal, MadeDir};
+use std::path::Path;
 
 /// A directory that goes with all that is in it: when it is dropped, and after a SIGKILL by `fsarena recover`.
 pub struct Scratch {
-    /// Where it is.
-    pub dir: PathBuf,
     /// The undo journal that its removal is in, for all that is made in it.
     pub journal: Journal,
-    armed: Armed,
+    dir: MadeDir,
 }
 
 impl Scratch {
@@ -30,9 +28,12 @@ impl Scratch {
                 dir.display()
             )));
         }
-        let armed = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-        std::fs::create_dir(&dir).map_err(Error::io("making", &dir))?;
-        Ok(Scratch { dir, journal, armed })
+        Ok(Scratch { dir: MadeDir::make_tree(&journal, &dir)?, journal })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Removes it with all that is in it.
@@ -40,6 +41,7 @@ impl Scratch {
     /// # Errors
     /// Where something in it is in use.
     pub fn clear(self) -> Result<(), Fatal> {
-        Ok(self.armed.undo()?)
+        self.dir.remove()?;
+        Ok(())
     }
 }

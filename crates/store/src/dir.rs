@@ -46,8 +46,12 @@ impl RunDir {
         let dir = RunDir { path };
         let filled = dir.fill(&id, plan, version, now);
         if filled.is_err() {
-            // Half a run is worse than none; the error that matters is the one that is returned.
-            let _ = fs::remove_dir_all(&dir.path);
+            // Half a run is worse than none; the error that matters is the one that is returned. Nothing goes but what
+            // was just made: with any other file in it the directory stays.
+            for file in [dir.plan_file(), dir.database(), dir.path.join("run.db-journal")] {
+                let _ = fs::remove_file(file);
+            }
+            let _ = fs::remove_dir(&dir.path);
         }
         filled.map(|()| dir)
     }
@@ -76,7 +80,7 @@ impl RunDir {
     /// A run whose directory is known.
     ///
     /// # Errors
-    /// Where there is no run in it.
+    /// If the directory holds no run.
     pub fn open(path: &Path) -> Result<RunDir> {
         let dir = RunDir { path: path.into() };
         match fs::metadata(dir.database()) {

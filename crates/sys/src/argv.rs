@@ -27,7 +27,7 @@ pub fn mark() -> Option<(&'static str, String)> {
 }
 
 /// From now on every command carries the name of this journal in its environment, and so does all that
-/// it starts: after a SIGKILL of fsarena this tells its commands from anybody else's.
+/// it starts: after a SIGKILL of fsarena, `fsarena recover` finds its commands by that name.
 pub(crate) fn mark_commands(journal: &str) {
     *MARK.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
 }
@@ -62,9 +62,9 @@ pub struct Finished {
     pub elapsed: Duration,
     /// Its peak memory (`ru_maxrss`) in bytes.
     pub max_rss_bytes: u64,
-    /// What it printed on standard output, where that was kept.
+    /// Its standard output, if that was kept.
     pub stdout: String,
-    /// The last 4 KiB of what it said on standard error.
+    /// The last 4 KiB of its standard error.
     pub stderr: String,
 }
 
@@ -135,8 +135,8 @@ impl Argv {
 
     /// Runs the command to its end, whatever that is.
     ///
-    /// It runs in a process group of its own, so that Ctrl-C reaches it only through fsarena, which kills
-    /// the whole group.
+    /// It runs in a separate process group, so that Ctrl-C reaches it only through fsarena, which kills the
+    /// whole group.
     ///
     /// # Errors
     /// Where it cannot be started, or a signal asked fsarena to stop.
@@ -149,7 +149,7 @@ impl Argv {
                 _ => Error::Start { program, source },
             }
         };
-        // Files instead of pipes: nothing has to be drained while the command is timed.
+        // Files instead of pipes: fsarena need not read while the command is timed.
         let mut out = match self.output {
             Output::Keep => Some(memory_file("stdout").map_err(start_error)?),
             Output::Null => None,

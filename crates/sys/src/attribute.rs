@@ -1,4 +1,4 @@
-//! Kernel attributes that are changed for a while.
+//! Kernel attributes that fsarena changes and restores.
 
 use crate::Error;
 use crate::undo::{Armed, Journal, Undo};
@@ -7,9 +7,9 @@ use std::path::Path;
 /// Writes a value to a kernel attribute and puts `former` back when it is undone.
 ///
 /// # Errors
-/// Where the kernel does not take the value; then nothing has changed.
+/// If the kernel rejects the value; then nothing changed.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<Armed, Error> {
-    let armed = journal.arm(Undo::RestoreAttr { path: path.into(), value: former.into() })?;
+    let armed = journal.note(Undo::RestoreAttr { path: path.into(), value: former.into() })?;
     match std::fs::write(path, value) {
         Ok(()) => Ok(armed),
         Err(error) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// From now on SIGINT, SIGTERM and SIGHUP are only noted. A second one does not cut the clean-up short.
-/// Those that whoever started this process has it ignore stay ignored: that is how nohup(1) works.
+/// Signals that this process was started to ignore stay ignored: that is how nohup(1) works.
 ///
 /// # Errors
 /// Where the system refuses a handler.
@@ -22,13 +22,13 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the kernel's mask of ignored signals has it.
 fn is_ignored(signal: i32) -> io::Result<bool> {
-    // SAFETY: a sigaction is plain data for which all-zero is valid; a null pointer changes nothing.
-    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    if unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(now.sa_sigaction == libc::SIG_IGN)
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    let mask = mask.ok_or_else(|| io::Error::other("/proc/self/status has no mask of ignored signals"))?;
+    Ok(mask >> (signal - 1) & 1 == 1)
 }
 
 /// The first signal is the one to die by.
@@ -60,6 +60,13 @@ pub fn die_by(signal: i32) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_those_of_the_mask() {
+        // Rust ignores SIGPIPE before main, and leaves SIGTERM alone.
+        assert!(is_ignored(signal_hook::consts::SIGPIPE).unwrap());
+        assert!(!is_ignored(SIGTERM).unwrap());
+    }
 
     #[test]
     fn only_the_first_signal_counts() {

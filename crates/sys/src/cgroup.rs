@@ -1,4 +1,4 @@
-//! Control groups, version 1 and 2: where a controller is, and groups made for a while.
+//! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 
 use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
@@ -6,7 +6,7 @@ use crate::{Error, process};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often an emptied group is tried to be removed: its last process may still be going.
+/// How often fsarena tries to remove an emptied group: its last process may still be ending.
 const TRIES: u32 = 100;
 
 /// Where a controller is.
@@ -48,21 +48,21 @@ impl Controller {
         Some(Controller { name: v2, unified: true, root, own })
     }
 
-    /// Makes a group of this process's own for this controller. In version 2 it is right below the root, since
+    /// Makes a group for this process and this controller. In version 2 it is right below the root, since
     /// there a group with processes cannot have groups with controllers below it; in version 1 below the group
-    /// that this process is in, whose limits go on to hold.
+    /// that this process is in, whose limits stay in force.
     ///
     /// # Errors
     /// Where it cannot be made.
     pub fn group(&self, journal: &Journal) -> Result<Group, Error> {
         if self.unified {
             let control = self.root.join("cgroup.subtree_control");
-            // What is on stays on: others may have come to rely on it.
+            // fsarena leaves an enabled controller enabled: others may rely on it by then.
             std::fs::write(&control, format!("+{}", self.name)).map_err(Error::io("writing", &control))?;
         }
         let above = if self.unified { &self.root } else { &self.own };
         let path = above.join(format!("fsarena-{}", std::process::id()));
-        let armed = journal.arm(Undo::RemoveGroup { path: path.clone() })?;
+        let armed = journal.note(Undo::RemoveGroup { path: path.clone() })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
@@ -102,7 +102,7 @@ impl Group {
     /// Writes one of its attributes. They go with the group.
     ///
     /// # Errors
-    /// Where the kernel does not take the value.
+    /// If the kernel rejects the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
         let path = self.path.join(attribute);
         std::fs::write(&path, value).map_err(|error| Error::Unfit {
@@ -111,7 +111,7 @@ impl Group {
         })
     }
 
-    /// What undoes it.
+    /// The entry in the undo journal that removes it.
     pub fn into_armed(self) -> Armed {
         self.armed
     }

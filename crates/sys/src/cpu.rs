@@ -1,10 +1,13 @@
 //! CPU time of processes and of the kernel's own threads, exact: their CPU clocks (clock_getcpuclockid(3)).
 //!
-//! The scheduler charges nanoseconds; `/proc/PID/stat` tells them in steps of 10 ms, and `/proc/PID/schedstat`
-//! tells those of the first thread only. A process that ended takes its time with it, so whoever wants all of it
-//! asks often enough.
+//! The scheduler charges nanoseconds; `/proc/PID/stat` reports them in steps of 10 ms, and `/proc/PID/schedstat`
+//! those of the first thread only. A process that ended takes its time with it, so callers that want all of it
+//! ask often.
 
 use crate::kernel::Kernel;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use procfs_core::FromRead;
 use procfs_core::process::{Stat, StatFlags};
 use std::collections::BTreeMap;
@@ -12,29 +15,24 @@ use std::collections::BTreeMap;
 /// CPU time in nanoseconds of processes, each by its id and the tick at which it started: ids are used again.
 pub type Times = BTreeMap<(i32, u64), u64>;
 
-/// What a process has used, its threads that ended included; none where there is no such process.
+/// CPU time of a process in nanoseconds, with that of its threads that ended; none where the process is gone.
 pub fn process_ns(pid: i32) -> Option<u64> {
-    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    // SAFETY: both pointers are to live locals; a pid that names nothing is an error and nothing else.
-    let found = unsafe {
-        libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
-    };
-    found.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).and_then(ClockId::now).ok()?;
+    Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// What the children of this process have used that ended and were waited for, in nanoseconds.
+/// CPU time in nanoseconds of the children of this process that ended and were waited for.
 pub fn ended_children_ns() -> u64 {
-    // SAFETY: an all-zero rusage is valid, and getrusage only writes to it; it cannot fail for what is named here.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    ns(usage.ru_utime) + ns(usage.ru_stime)
+    // It cannot fail for children.
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| {
+        let ns = |time: nix::sys::time::TimeVal| {
+            time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000
+        };
+        ns(usage.user_time()) + ns(usage.system_time())
+    })
 }
 
-/// What each of the kernel's own threads has used.
+/// CPU time of each of the kernel's own threads.
 pub fn kernel_threads(kernel: &Kernel) -> Times {
     let time = |pid: i32| {
         let stat = stat(kernel, pid)?;
@@ -44,7 +42,7 @@ pub fn kernel_threads(kernel: &Kernel) -> Times {
     crate::process::all(kernel).into_iter().filter_map(time).collect()
 }
 
-/// What was used between two moments: processes that began meanwhile count whole, those that ended not at all.
+/// CPU time used between two moments: processes that began in between count whole, those that ended not at all.
 pub fn used(before: &Times, after: &Times) -> u64 {
     after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
 }

@@ -20,13 +20,13 @@ pub struct BlockDevice {
     kernel: Kernel,
 }
 
-/// Whether anything has claimed a device, in whatever namespace and under whatever name: the kernel's own answer to an
-/// exclusive open.
+/// Whether a mount, a swap area or another device has claimed a device, in any namespace and under any name: the
+/// kernel's answer to an exclusive open. The device is opened for reading, so that udev has no reason to look at it.
 ///
 /// # Errors
 /// Where it cannot be opened for another reason.
 pub fn is_claimed(path: &Path) -> Result<bool, Error> {
-    match rustix::fs::open(path, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+    match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
         Ok(_) => Ok(false),
         Err(rustix::io::Errno::BUSY) => Ok(true),
         Err(error) => Err(Error::io("opening", path)(error.into())),
@@ -42,7 +42,7 @@ impl BlockDevice {
         let path = path.canonicalize().map_err(Error::io("looking for", path))?;
         let meta = path.metadata().map_err(Error::io("looking at", &path))?;
         if !meta.file_type().is_block_device() {
-            return Err(Error::Unfit { what: path, why: "it is no block device".into() });
+            return Err(Error::Unfit { what: path, why: "it is something else than a block device".into() });
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
         BlockDevice::numbered(kernel, major, minor, path)
@@ -130,6 +130,23 @@ impl BlockDevice {
         self.attribute("ro").as_deref() == Some("1")
     }
 
+    /// Its first sector on its disk, where it is a partition, and its length, in sectors of 512 bytes.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        let start = self.attribute("start").map_or(Ok(0), |text| text.parse());
+        Some((start.ok()?, self.attribute("size")?.parse().ok()?))
+    }
+
+    /// The devices that it is built on.
+    pub fn slaves(&self) -> Vec<BlockDevice> {
+        let of = |name: &String| self.related(&format!("slaves/{name}/dev"), Path::new("/dev").join(name));
+        names(&self.attribute_path("slaves"), |_| true).iter().filter_map(of).collect()
+    }
+
+    fn related(&self, dev: &str, path: PathBuf) -> Option<BlockDevice> {
+        let (major, minor) = numbers(&self.attribute(dev)?)?;
+        BlockDevice::numbered(&self.kernel, major, minor, path).ok()
+    }
+
     /// Names of devices built on it (LVM, RAID, encryption, …).
     pub fn holders(&self) -> Vec<String> {
         names(&self.attribute_path("holders"), |_| true)
@@ -143,14 +160,26 @@ impl BlockDevice {
     /// The disk it is a partition of.
     pub fn parent(&self) -> Option<BlockDevice> {
         self.attribute("partition")?;
-        let (major, minor) = numbers(&self.attribute("../dev")?)?;
-        BlockDevice::numbered(&self.kernel, major, minor, PathBuf::new()).ok()
+        self.related("../dev", PathBuf::new())
     }
 
     /// The kernel's I/O counters of it.
     pub fn stat_path(&self) -> PathBuf {
         self.attribute_path("stat")
     }
+}
+
+/// Every block device that the kernel lists and that can be opened.
+pub fn all(kernel: &Kernel) -> Vec<BlockDevice> {
+    let listed = names(&kernel.path("sys/dev/block"), |_| true);
+    let opened = listed.iter().filter_map(|text| {
+        let (major, minor) = numbers(text)?;
+        let found = BlockDevice::numbered(kernel, major, minor, PathBuf::new()).ok()?;
+        // sysfs has `!` where the name has a slash.
+        let path = Path::new("/dev").join(found.name.replace('!', "/"));
+        (found.attribute("hidden").as_deref() != Some("1")).then_some(BlockDevice { path, ..found })
+    });
+    opened.collect()
 }
 
 /// `254:1` → (254, 1).
@@ -178,7 +207,7 @@ pub fn behind(kernel: &Kernel, path: &Path) -> Option<BlockDevice> {
     {
         return Some(device);
     }
-    // The source may be a name that is no path (`/dev/root`). btrfs subvolumes have numbers of their own
+    // The source may be a name without a device behind it (`/dev/root`). btrfs subvolumes have numbers of their own
     // that no mount shows: there the innermost mount above the path says what carries it.
     BlockDevice::numbered(kernel, major, minor, PathBuf::from(format!("/dev/block/{major}:{minor}")))
         .ok()
@@ -234,6 +263,7 @@ mod tests {
         assert_eq!(disk.logical_block_size(), Some(4096));
         assert_eq!(disk.write_cache().as_deref(), Some("write back"));
         assert_eq!(disk.model(), None);
+        assert_eq!(disk.extent(), Some((0, 2048)));
         assert_eq!(disk.holders(), ["dm-0"]);
         assert_eq!(disk.partitions(), ["sda1", "sda2"]);
         assert!(disk.parent().is_none() && !disk.read_only());

@@ -1,4 +1,4 @@
-//! What can go wrong between fsarena and the system, in words for people.
+//! Errors between fsarena and the system, in words for people.
 
 use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -13,7 +13,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{doing} {path:?}: {source}")]
     Io {
-        /// What was being done.
+        /// The act that failed: "reading", "removing".
         doing: &'static str,
         /// To which file, device or directory.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum Error {
         /// The processes, with pid and name.
         holders: Vec<String>,
     },
-    /// What is there is not what was made, so it is left alone.
+    /// Something else is there than what fsarena made, so fsarena leaves it alone.
     #[error("{path:?} is left alone: {why}")]
     NotOurs {
         /// The file or directory.
@@ -51,7 +51,15 @@ pub enum Error {
         /// How it differs.
         why: String,
     },
-    /// Something stays as it is although it should have changed, or is not what was asked for.
+    /// A directory of fsarena's holds files that fsarena did not put there, so it stays with them.
+    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", .names.join(", "))]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// The names in it.
+        names: Vec<String>,
+    },
+    /// A device, directory or process is in another state than fsarena needs.
     #[error("{}: {why}", .what.display())]
     Unfit {
         /// The device, directory or process.
@@ -64,7 +72,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What was wrong with it.
+        /// How it differs.
         why: String,
     },
     /// A signal asked to stop.
@@ -96,7 +104,7 @@ impl Exits for Error {
         match self {
             Error::Command(error) => error.exit_code(),
             Error::NoRoom { .. } => ExitCode::Missing,
-            Error::NotOurs { .. } => ExitCode::Refused,
+            Error::NotOurs { .. } | Error::Foreign { .. } => ExitCode::Refused,
             _ => ExitCode::Internal,
         }
     }

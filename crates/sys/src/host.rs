@@ -26,7 +26,7 @@ const FILES: &[(&str, &str)] = &[
     ("machine", "sys/class/dmi/id/product_name"),
 ];
 
-/// Collects the facts of the machine whose kernel this is. What cannot be read is left out.
+/// Collects the facts of a machine from its kernel. It leaves out facts that it cannot read.
 pub fn collect(kernel: &Kernel) -> Host {
     let mut facts: BTreeMap<String, String> = BTreeMap::new();
     let mut note = |name: &str, fact: Option<String>| {
@@ -70,8 +70,8 @@ pub fn collect(kernel: &Kernel) -> Host {
     }
 }
 
-/// The version a program says it has: the first line of what it prints with a version in it. None where it
-/// is not installed.
+/// The version that a program reports: the first line of its output that has one. None if the program is
+/// not installed.
 pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
     // Some know only -V, and some print it on standard error and fail. Those that do not know a flag print
     // their usage, in which a name like mkfs.ext2 looks like a number.
@@ -130,7 +130,7 @@ fn governors(kernel: &Kernel) -> String {
     }
 }
 
-/// What the kernel says of each CPU vulnerability that concerns this one.
+/// The kernel's report on each CPU vulnerability that affects this machine.
 fn mitigations(kernel: &Kernel) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
     let entries = std::fs::read_dir(kernel.path(dir)).ok()?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// How much is written at once when an image is filled.
 const CHUNK: usize = 4 << 20;
-/// What direct I/O wants buffers and lengths aligned to: the largest logical block size in use.
+/// Alignment of buffers and lengths for direct I/O: the largest logical block size in use.
 const ALIGN: usize = 4096;
 
 /// An image file that fsarena made. Dropping it removes it.
@@ -22,10 +22,10 @@ pub struct Image {
     armed: Option<Armed>,
 }
 
-/// Makes an image of a size at a path where nothing is yet.
+/// Makes an image of a size at a free path.
 ///
-/// With `prefill` all of it is written, so that nothing below the filesystem under test is allocated
-/// while it is measured.
+/// With `prefill` fsarena writes all of it, so that the filesystem below allocates nothing during
+/// measurements.
 ///
 /// # Errors
 /// Where there is too little room, something is there already, or a signal asked to stop.
@@ -33,12 +33,12 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     let path = absolute(path)?;
     let size_bytes = size_bytes.next_multiple_of(ALIGN as u64);
     check_room(&path, size_bytes)?;
-    let mut armed = journal.arm(Undo::RemoveFile { path: path.clone(), identity: None })?;
+    let mut armed = journal.note(Undo::RemoveFile { path: path.clone(), identity: None })?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let file: File = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => file.into(),
         Err(error) => {
-            // Whatever is there, this process did not make it.
+            // This process did not make the file that is there.
             armed.forget()?;
             return Err(Error::io("making the image", &path)(error.into()));
         }
@@ -93,7 +93,7 @@ impl Image {
         self.size_bytes
     }
 
-    /// Makes it as it was when it was new: all holes, so that whatever is put on it next finds nothing there.
+    /// Turns it into holes, as when it was new, so that the next filesystem on it finds no old data.
     ///
     /// # Errors
     /// Where it cannot be written.

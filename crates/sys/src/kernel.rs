@@ -17,7 +17,7 @@ pub struct Kernel {
 pub struct MountEntry {
     /// Where it is mounted.
     pub target: PathBuf,
-    /// What is mounted there: a device for most, any word for some.
+    /// The source of the mount: a device for most filesystems, any word for some.
     pub source: String,
     /// The kernel's name of its type.
     pub fs_type: String,
@@ -48,12 +48,12 @@ impl Kernel {
     /// The text of a kernel file: `proc/meminfo`, `sys/class/block/loop0/queue/scheduler`.
     ///
     /// # Errors
-    /// Where it is not there or cannot be read.
+    /// If it is missing or cannot be read.
     pub fn read(&self, rel: &str) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
     }
 
-    /// The trimmed text of a kernel file, where it is there and not empty.
+    /// The trimmed text of a kernel file, if the file exists and is not empty.
     pub fn fact(&self, rel: &str) -> Option<String> {
         self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }

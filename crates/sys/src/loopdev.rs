@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often attaching is tried: another process may take the same free device first.
+/// How often fsarena tries to attach: another process may take the same free device first.
 const TRIES: u32 = 20;
-/// How long the kernel may take to let go of a detached device.
+/// How long the kernel may take to release a detached device.
 const GOING: Duration = Duration::from_secs(10);
 
 /// How a loop device is attached.
@@ -36,7 +36,7 @@ pub struct LoopDevice {
 /// Attaches an image to a free loop device.
 ///
 /// # Errors
-/// Where losetup fails, or what it attached is not the image.
+/// If losetup fails, or attached another file.
 pub fn attach(
     journal: &Journal,
     image: &Path,
@@ -45,10 +45,10 @@ pub fn attach(
 ) -> Result<LoopDevice, Error> {
     let kernel = Kernel::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
-    let attached = journal.arm(Undo::Detach { image: image.clone() })?;
+    let attached = journal.note(Undo::Detach { image: image.clone() })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached: Some(attached) };
     if opts.discard && device.withholds_discard() {
-        // Somebody left it so; detaching makes it afresh.
+        // An earlier user left it so; detaching makes it afresh.
         detach_image(&kernel, &device.image, log)?;
         device.path = losetup(&device.image, opts, log)?;
     }
@@ -91,7 +91,7 @@ impl LoopDevice {
         &self.image
     }
 
-    /// Whether it really bypasses the page cache below: not every filesystem lets it.
+    /// Whether it bypasses the page cache of the filesystem below; not every filesystem supports that.
     pub fn direct_io(&self) -> bool {
         Kernel::host().fact(&self.attribute("loop/dio")).as_deref() == Some("1")
     }
@@ -131,15 +131,16 @@ fn renew(kernel: &Kernel, device: &Path) {
     let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let number = name.strip_prefix("loop").and_then(|number| number.parse::<libc::c_int>().ok());
     let (Some(number), Ok(control)) = (number, std::fs::File::open("/dev/loop-control")) else { return };
+    // SAFETY: both requests take a plain number and touch no memory of this process. The kernel refuses to remove a device
+    // that is attached or open.
+    let ask = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
     // udev may still be looking at it. In the worst case it goes on without discard: no loss of data.
     for _ in 0..20 {
         if !withholds_discard(kernel, device) {
             return;
         }
-        // SAFETY: both requests take a plain number and touch no memory of this process. The kernel
-        // refuses to remove a device that is attached or open.
-        if unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, number) } >= 0 {
-            unsafe { libc::ioctl(control.as_raw_fd(), ADD, number) };
+        if ask(REMOVE) {
+            ask(ADD);
             return;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -152,12 +153,51 @@ pub fn attached(kernel: &Kernel, image: &Path) -> Vec<PathBuf> {
     carrying(kernel, |text| names(text, &image))
 }
 
+/// A file that a loop device carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackingFile {
+    /// The kernel's name of the loop device: `loop3`.
+    pub device: String,
+    /// The number of the filesystem that the file lies on, `major:minor`, and the file's inode number there.
+    pub identity: (String, u64),
+}
+
+/// The files of all loop devices. losetup(8) asks the kernel, which knows them whatever their names are now, in any
+/// mount namespace.
+///
+/// # Errors
+/// Where losetup fails or prints something unexpected.
+pub fn backing_files(kernel: &Kernel) -> Result<Vec<BackingFile>, Error> {
+    if carrying(kernel, |_| true).is_empty() {
+        return Ok(vec![]);
+    }
+    let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
+    let text = argv.env("LC_ALL", "C").expect(&mut |_| {})?.stdout;
+    parse(&text).ok_or_else(|| Error::Unreadable { path: "losetup --list".into(), why: text })
+}
+
+fn parse(text: &str) -> Option<Vec<BackingFile>> {
+    let printed: serde_json::Value = serde_json::from_str(text).ok()?;
+    let devices = printed["loopdevices"].as_array()?.iter();
+    let one = |device: &serde_json::Value| {
+        // Some versions print numbers as text.
+        let inode = match &device["back-ino"] {
+            serde_json::Value::String(text) => text.trim().parse().ok()?,
+            number => number.as_u64()?,
+        };
+        let name = device["name"].as_str()?.strip_prefix("/dev/")?.to_string();
+        Some(BackingFile { device: name, identity: (device["back-maj:min"].as_str()?.trim().into(), inode) })
+    };
+    // One that was detached while losetup looked has no numbers.
+    Some(devices.filter_map(one).collect())
+}
+
 /// The loop devices that carry a file somewhere below a directory, which is given as the kernel names it.
 pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Vec<PathBuf> {
     carrying(kernel, |text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }
 
-/// The loop devices of whose backing file the kernel's text is like this.
+/// The loop devices whose backing file, as the kernel prints it, passes a test.
 fn carrying(kernel: &Kernel, fits: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(kernel.path("sys/block")) else { return vec![] };
     let carries = |name: &String| {
@@ -180,15 +220,15 @@ fn names(text: &[u8], image: &Path) -> bool {
         || text.strip_suffix(b" (deleted)") == Some(image.as_os_str().as_bytes())
 }
 
-/// Detaches every loop device of an image, and waits until the kernel has let go.
+/// Detaches every loop device of an image, and waits until the kernel has released it.
 ///
 /// # Errors
 /// Where one stays in use (mounted, for example), or losetup fails.
 pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
     for device in attached(kernel, &image) {
-        // On a device in use losetup succeeds, and the kernel detaches it when its last user goes:
-        // what must not happen while something is mounted from it.
+        // losetup succeeds on a device in use, and the kernel detaches it when its last user goes. That must
+        // not happen while it is mounted.
         let users = kernel.mounts()?;
         if let Some(mount) = users.iter().find(|mount| Path::new(&mount.source) == device) {
             return Err(Error::Unfit { what: device, why: format!("it is mounted at {:?}", mount.target) });
@@ -222,6 +262,20 @@ mod tests {
         assert!(names(b"/tmp/a b\nc (deleted)\n", image));
         assert!(!names(b"/tmp/a b\ncd\n", image));
         assert!(!names(b"/tmp/a b\n", image));
+    }
+
+    #[test]
+    fn losetup_is_read() {
+        let text = r#"{"loopdevices": [
+            {"name":"/dev/loop1", "back-ino":115, "back-maj:min":"       0:6  "},
+            {"name":"/dev/loop0", "back-ino":"9986096", "back-maj:min":"254:0"},
+            {"name":"/dev/loop2", "back-ino":null, "back-maj:min":null}]}"#;
+        let file = |device: &str, maj_min: &str, inode| BackingFile {
+            device: device.into(),
+            identity: (maj_min.into(), inode),
+        };
+        assert_eq!(parse(text).unwrap(), [file("loop1", "0:6", 115), file("loop0", "254:0", 9_986_096)]);
+        assert_eq!(parse("losetup: trouble"), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a mount point may stay busy before that is an error. Killed commands take a moment to go.
+/// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// Something that fsarena mounted. Dropping it unmounts it.
@@ -36,23 +36,23 @@ pub fn mount(
     if is_mounted(&Kernel::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
-    let armed = journal.arm(Undo::Unmount { target: target.clone() })?;
+    let armed = journal.note(Undo::Unmount { target: target.clone() })?;
     command(source, &target, fs_type, options).to_the_end().expect(log)?;
     Ok(Mounted { target, armed: Some(armed) })
 }
 
-/// The mount(8) command: for whoever measures it, with its undoing in a journal already.
+/// The mount(8) command, for callers that time it. They write the unmount into the journal first.
 pub fn command(source: &Path, target: &Path, fs_type: &str, options: &str) -> Argv {
     let options = if options.is_empty() { vec![] } else { vec!["-o", options] };
     let argv = Argv::new("mount").args(["-t", fs_type]).args(options);
     argv.arg("--source").arg(source).arg("--target").arg(target)
 }
 
-/// Mounts by mount(2) alone, where there is no mount(8): options that are flags of the system call become flags, the
-/// others go to the filesystem as they are.
+/// Mounts by mount(2), for guests without mount(8). Options that are flags of the system call become flags; the
+/// filesystem gets the others as they are.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> std::io::Result<()> {
     let (flags, data) = flags_of(options);
     let data = CString::new(data)?;
@@ -106,7 +106,7 @@ impl Mounted {
 /// Unmounts what is mounted on a directory; success where nothing is.
 ///
 /// # Errors
-/// [`Error::Busy`] names who uses it; else what umount(8) said.
+/// [`Error::Busy`] with the processes that use it, or the message of umount(8).
 pub fn unmount(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     unmount_in(&Kernel::host(), target, log)
 }

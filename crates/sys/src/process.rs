@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// The variable in the environment of every command that says which undo journal it belongs to.
 pub const MARK: &str = "FSARENA_JOURNAL";
 
-/// How long a killed process may take to go. It does not go before its system call ends, and writing
-/// back a file can take a while.
+/// How long a killed process may take to end. It ends only when its current system call returns, and
+/// writing back a file can take a while.
 const GOING: Duration = Duration::from_secs(30);
 
 fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
@@ -19,7 +19,7 @@ fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
     Stat::from_read(file).ok()
 }
 
-/// When a process started, in clock ticks since boot; none where there is no such process.
+/// When a process started, in clock ticks since boot. None if the process ended.
 /// With the pid it identifies a process within one boot.
 pub fn start_time(kernel: &Kernel, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid)?.starttime)
@@ -42,7 +42,7 @@ pub fn all(kernel: &Kernel) -> Vec<i32> {
 }
 
 /// Pids of the processes that use anything at or below a directory: open files, working directory,
-/// root, program, mapped files. Only what this user may see of them.
+/// root, program, mapped files. Only those that this user may inspect.
 pub fn holders(kernel: &Kernel, target: &Path) -> Vec<i32> {
     all(kernel).into_iter().filter(|pid| uses(kernel, *pid, target)).collect()
 }
@@ -91,15 +91,15 @@ fn group(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
 /// Kills a process group and waits until it is gone.
 ///
 /// # Errors
-/// Where some of it does not go in 30 s, or may not be killed.
+/// If a process of it has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_group(kernel: &Kernel, pgid: i32, started: u64) -> Result<(), Error> {
     kill_and_wait(kernel, &|| group(kernel, pgid, started))
 }
 
-/// Kills all processes that carry a journal's mark and waits until they are gone. How many there were.
+/// Kills all processes that carry a journal's mark, waits until they are gone, and returns their number.
 ///
 /// # Errors
-/// Where one does not go in 30 s, or may not be killed.
+/// If one has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
     let found = marked(kernel, journal).len();
     if found > 0 {

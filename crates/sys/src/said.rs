@@ -1,4 +1,4 @@
-//! What a program has said, for people.
+//! Output of programs, shown to people.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ pub fn tail(file: &mut File, most_bytes: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A text to be shown, which says so where there is nothing in it.
+/// The text to show for an output, also for an empty one.
 pub fn shown(text: &str) -> &str {
     match text.trim() {
         "" => "it said nothing",

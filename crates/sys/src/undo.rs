@@ -1,20 +1,22 @@
-//! Undoing what was set up, even after the process that did it is gone.
+//! Undoing the setup of a run, even after its process is gone.
 //!
 //! Each process that sets something up keeps one [`Journal`]: a file of JSON lines in the state
-//! directory, to which a line is appended and synced *before* the thing is done. What is undone is noted
-//! in it too; a journal with nothing left to undo is deleted. [`recover`] runs what a dead owner left.
+//! directory, to which a line is appended and synced *before* the thing is done. Another line says when it is
+//! undone; a journal with nothing left to undo is deleted. [`recover`] undoes what a dead owner left.
 
 mod act;
+mod dir;
 mod journal;
 mod recover;
 
+pub use dir::MadeDir;
 pub use journal::{Armed, Journal, state_dir};
 pub use recover::{Recovered, images, recover};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How one thing is undone. Doing it when it is already undone is success.
+/// How one thing is undone. Doing it again, when it is already undone, succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "snake_case")]
 pub enum Undo {
@@ -36,7 +38,19 @@ pub enum Undo {
         /// of this user is removed, which is all that can be there if the maker died at once.
         identity: Option<(u64, u64)>,
     },
-    /// Remove a directory that fsarena made, with all in it. Refused while anything is mounted below it.
+    /// Remove a directory that fsarena made. One in which something is mounted stays.
+    RemoveDir {
+        /// Where it is.
+        path: PathBuf,
+        /// Its device and inode number. Before it is made these are unknown: then only an empty
+        /// directory of this user is removed, which is all that can be there if the maker died at once.
+        identity: Option<(u64, u64)>,
+        /// Whether everything in it goes with it. Otherwise the journal names each file in it, and a
+        /// directory that still holds a file afterwards stays.
+        whole: bool,
+    },
+    /// Remove a directory with all in it, whichever directory has that path. Only journals of
+    /// fsarena 0.1.0 say this; [`Undo::RemoveDir`] replaces it.
     RemoveTree {
         /// Where it is.
         path: PathBuf,
@@ -73,7 +87,7 @@ impl Undo {
     /// Whether a reboot has undone it: mounts, loop devices, processes and kernel attributes end with
     /// the kernel, files do not.
     fn ends_with_boot(&self) -> bool {
-        !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveTree { .. })
+        !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveDir { .. } | Undo::RemoveTree { .. })
     }
 }
 
@@ -83,7 +97,9 @@ impl std::fmt::Display for Undo {
             Undo::Unmount { target } => write!(f, "unmount {target:?}"),
             Undo::Detach { image } => write!(f, "detach the loop device of {image:?}"),
             Undo::RemoveFile { path, .. } => write!(f, "remove {path:?}"),
-            Undo::RemoveTree { path } => write!(f, "remove directory {path:?}"),
+            Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
+                write!(f, "remove directory {path:?}")
+            }
             Undo::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
             Undo::RestoreAttr { path, value } => write!(f, "set {path:?} back to {value}"),
             Undo::RemoveGroup { path } => write!(f, "remove control group {path:?}"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Where devices are made and removed.
 const CONTROL: &str = "sys/class/zram-control";
-/// How often removing is tried: udev may be looking at it.
+/// How often fsarena tries to remove a device: udev may have it open.
 const TRIES: u32 = 100;
 
 /// A zram device that fsarena made. Dropping it removes it.
@@ -27,11 +27,11 @@ pub fn offered(kernel: &Kernel) -> bool {
 /// Makes a device of a size, in bytes.
 ///
 /// # Errors
-/// Where the kernel makes none.
+/// If the kernel cannot make one.
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     let kernel = Kernel::host();
-    // Its number is known only once it is there. One that is left without a size holds nothing.
-    let mut armed = journal.arm(Undo::RemoveZram { number: None, size_bytes })?;
+    // Its number is unknown until it exists. A device that is left without a size holds no data.
+    let mut armed = journal.note(Undo::RemoveZram { number: None, size_bytes })?;
     let add = kernel.path(CONTROL).join("hot_add");
     let text = match std::fs::read_to_string(&add) {
         Ok(text) => text,

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// The device is refused under this name with these words, and stays as it is.
 #[track_caller]
-fn refused(place: &Place, disk: &Disk, name: &str, words: &[&str]) {
+pub fn refused(place: &Place, disk: &Disk, name: &str, words: &[&str]) {
     refused_even(place, disk, name, &[], words);
 }
 
 #[track_caller]
-fn refused_even(place: &Place, disk: &Disk, name: &str, more: &[&str], words: &[&str]) {
+pub fn refused_even(place: &Place, disk: &Disk, name: &str, more: &[&str], words: &[&str]) {
     let before = disk.bytes();
     refusal(place, &[&["--erase", name][..], more].concat(), &[&[name][..], words].concat());
     assert!(disk.bytes() == before, "{name} was written to");
@@ -28,7 +28,7 @@ fn refused_even(place: &Place, disk: &Disk, name: &str, more: &[&str], words: &[
 
 /// A run that is refused with these words, and has not even made its directory.
 #[track_caller]
-fn refusal(place: &Place, args: &[&str], words: &[&str]) {
+pub fn refusal(place: &Place, args: &[&str], words: &[&str]) {
     let (printed, said) = place.expect(5, &[&["run", "plan.toml"][..], args].concat());
     for word in words {
         assert!(said.contains(word), "{said:?} does not say {word:?}");
@@ -37,7 +37,7 @@ fn refusal(place: &Place, args: &[&str], words: &[&str]) {
     assert!(!place.runs().exists() && place.left().is_empty(), "{:?}", place.left());
 }
 
-fn erase(place: &Place, code: i32, disk: &Disk, more: &[&str]) -> String {
+pub fn erase(place: &Place, code: i32, disk: &Disk, more: &[&str]) -> String {
     place.expect(code, &[&["run", "plan.toml", "--erase", disk.id()][..], more].concat()).1
 }
 

@@ -1,15 +1,22 @@
-//! What is asked of a device before it may be overwritten.
+//! Checks that a device passes before fsarena may overwrite it.
 
+use super::content::Samples;
+use super::usage::{Usage, is};
 use crate::Error;
-use crate::written::{WrittenLog, signatures};
+use crate::written::{Signature, WrittenLog};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{loopdev, undo};
+use fsarena_sys::{cancel, loopdev, undo};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where stable names of devices live. A name like `/dev/sda` may mean another disk after a reboot.
 const BY_ID: &str = "/dev/disk/by-id";
+
+/// The type that stands for content without any signature.
+const UNKNOWN: &str = "unknown";
+/// What to do about a partition table.
+const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
 /// Refuses to use something.
 pub(super) fn refused(what: &Path, why: impl Into<String>, fix: impl Into<String>) -> Error {
@@ -41,7 +48,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
 }
 
 /// The stable names that lead to a device.
-pub(super) fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
+fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     let entries = std::fs::read_dir(by_id).into_iter().flatten().flatten().map(|entry| entry.path());
     let same =
         |path: &PathBuf| path.metadata().is_ok_and(|m| m.file_type().is_block_device() && m.rdev() == rdev);
@@ -55,24 +62,24 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
     if device.read_only() {
         return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
     }
-    check_user(kernel, device, shown, "it")?;
+    let usage = Usage::of(kernel)?;
+    check_user(&usage, device, shown, "it")?;
     for name in device.partitions() {
         let partition = partition(kernel, device, &name)?;
-        check_user(kernel, &partition, shown, &format!("its partition {name}"))?;
+        check_user(&usage, &partition, shown, &format!("its partition {name}"))?;
     }
     if let Some(first) = device.partitions().first() {
-        let fix = "Name a partition, or clear the table yourself: `wipefs --all`";
-        return Err(refused(shown, format!("it has a partition table (there is {first})"), fix));
+        return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
     match device.parent() {
         Some(disk) => {
-            check_user(kernel, &disk, shown, &format!("the disk {} that it is a partition of", disk.name))
+            check_user(&usage, &disk, shown, &format!("the disk {} that it is a partition of", disk.name))
         }
         None => Ok(()),
     }
 }
 
-pub(super) fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
+fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
     let numbers = disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
         refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
@@ -81,75 +88,60 @@ pub(super) fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Resu
 }
 
 /// Nothing may use this one device.
-pub(super) fn check_user(
-    kernel: &Kernel,
-    device: &BlockDevice,
-    shown: &Path,
-    what: &str,
-) -> Result<(), Error> {
-    let mounts = kernel.mounts()?;
-    // btrfs mounts have numbers of their own, so the source counts as well.
-    let carries = |m: &&fsarena_sys::kernel::MountEntry| {
-        m.major_minor == device.numbers() || is(Path::new(&m.source), device)
-    };
-    if let Some(mount) = mounts.iter().find(carries) {
-        return Err(refused(
-            shown,
-            format!("{what} is mounted at {:?}", mount.target),
-            "Unmount it if nothing there is needed",
-        ));
-    }
-    let swaps = kernel.swaps().map_err(fsarena_sys::Error::io("reading", kernel.path("proc/swaps")))?;
-    if swaps.iter().any(|swap| is(swap, device)) {
-        return Err(refused(shown, format!("{what} is in use as swap"), "Take it out with swapoff(8)"));
-    }
-    if let [first, ..] = device.holders().as_slice() {
-        let why = format!("{what} is part of {first}");
-        return Err(refused(shown, why, "Take that apart first (LVM, RAID, encryption, multipath)"));
-    }
-    if let [first, ..] = loopdev::attached(kernel, &device.path).as_slice() {
-        return Err(refused(
-            shown,
-            format!("{what} is attached to {}", first.display()),
-            "Detach that: `losetup --detach`",
-        ));
-    }
-    Ok(())
-}
-
-/// Whether a path names this device: by number, or by name where the path cannot be looked at.
-pub(super) fn is(path: &Path, device: &BlockDevice) -> bool {
-    match path.metadata() {
-        Ok(meta) if meta.file_type().is_block_device() => {
-            meta.rdev() == rustix::fs::makedev(device.major, device.minor)
-        }
-        Ok(_) => false,
-        Err(_) => path.parent() == Some(Path::new("/dev")) && path.file_name() == Some(device.name.as_ref()),
+fn check_user(usage: &Usage, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
+    match usage.device(device, &[]) {
+        Some(used) => Err(refused(shown, format!("{what} {}", used.how), used.fix)),
+        None => Ok(()),
     }
 }
 
-pub(super) fn check_signatures(
+/// Nothing may lie on the device but what fsarena left there, and what the user gives up.
+pub(super) fn check_content(
     device: &BlockDevice,
     id: &Path,
+    found: &[Signature],
     given_up: Option<&str>,
     written: &WrittenLog,
 ) -> Result<(), Error> {
-    for signature in signatures(&device.path)? {
-        let kind = &signature.kind;
-        if signature.is_partition_table() {
-            let fix = "Name a partition, or clear the table yourself: `wipefs --all`";
-            return Err(refused(id, format!("it has a partition table ({kind})"), fix));
-        }
-        if given_up != Some(kind) && !written.contains(id, &signature)? {
-            let uuid = signature.uuid.as_deref().unwrap_or("without UUID");
-            let why = format!("it carries {kind} ({uuid}), which fsarena did not write");
-            return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {kind}")));
-        }
+    if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
+        return Err(refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
     }
-    Ok(())
+    let strange = found.iter().find(|signature| given_up != Some(&signature.kind));
+    if strange.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
+        return Ok(());
+    }
+    let unreadable = |error: fsarena_sys::Error| match error {
+        stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
+        error => refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
+    };
+    let left = written.content(id)?;
+    if let Some(left) = &left
+        && left.fits(device, cancel::check).map_err(unreadable)?
+    {
+        return Ok(());
+    }
+    let Some(strange) = strange else {
+        if Samples::read(device, cancel::check).map_err(unreadable)?.blank {
+            return Ok(());
+        }
+        let why = match left {
+            Some(_) => "its content changed since fsarena's last run on it, or that run was killed",
+            None => {
+                "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
+            }
+        };
+        return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {UNKNOWN}")));
+    };
+    let (kind, uuid) = (&strange.kind, strange.uuid.as_deref().unwrap_or("without UUID"));
+    let whose = match written.contains(id, strange)? {
+        true => "and its content changed since fsarena wrote that, or the run that did so was killed",
+        false => "which fsarena did not write",
+    };
+    let fix = format!("If that may be lost, say so: --erase-signature {kind}");
+    Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
-/// The kernel's own answer, last.
+/// The kernel's own answer.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     match is_claimed(&device.path)? {
         false => Ok(()),
@@ -159,8 +151,8 @@ pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), 
     }
 }
 
-/// Checks the path of an image before it is made: nothing may be there yet, and it must not lie on a
-/// filesystem under test, where it would measure itself.
+/// Checks the path of an image before it is made: it must be free, and it must not lie on a filesystem under
+/// test, where it would measure itself.
 ///
 /// `under_test` are devices or directories that the run measures; images that any running fsarena has
 /// attached count as well.

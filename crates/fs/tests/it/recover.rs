@@ -62,7 +62,7 @@ fn everything_a_killed_process_left_is_taken_away() {
 fn set_up_and_wait(dir: &Path) -> ! {
     let journal = Journal::create(&dir.join("state"), "runs/killed").unwrap();
     let (work, target) = (dir.join("work"), dir.join("work/mnt"));
-    let _tree = journal.arm(Undo::RemoveTree { path: work.clone() }).unwrap();
+    let _tree = journal.note(Undo::RemoveTree { path: work.clone() }).unwrap();
     std::fs::create_dir_all(&target).unwrap();
     let image = image::create(&journal, &work.join("image 1"), 64 << 20, false).unwrap();
     let options = LoopOptions { direct_io: false, discard: false };

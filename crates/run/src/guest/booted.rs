@@ -12,7 +12,7 @@ use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
 use fsarena_guest::orders::Orders;
 use fsarena_guest::snapshot::{self, Draft, NO_ORDERS, NOT_READY, READY, Snapshot};
-use fsarena_sys::undo::{Journal, Undo};
+use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Booted {
             }
         };
         // What is half written does not stay, however this ends.
-        let armed = journal.arm(Undo::RemoveTree { path: draft.dir().into() })?;
+        let unfinished = MadeDir::adopt_tree(journal, draft.dir())?;
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
@@ -154,7 +154,7 @@ impl Booted {
                 }
             }
         });
-        armed.undo()?;
+        unfinished.remove()?;
         Ok(match heard? {
             Ok((kept, _)) => {
                 let took = begun.elapsed().as_secs_f64();

@@ -104,7 +104,7 @@ pub fn attend<T>(
     let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
-    let group = journal.arm(Undo::KillGroup { pgid, start_time })?;
+    let group = journal.note(Undo::KillGroup { pgid, start_time })?;
     let heard = listen(&mut guest, plan, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;

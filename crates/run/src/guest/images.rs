@@ -1,6 +1,6 @@
 //! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the other disk.
 
-use crate::executor::{Fatal, Tell, logged};
+use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, Role, Wanted};
 use crate::preflight::Check;
 use crate::work::inputs;
@@ -12,18 +12,18 @@ use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::orders::Array;
 use fsarena_guest::stripes;
 use fsarena_sys::image::{self, Image};
-use fsarena_sys::undo::{Armed, Journal, Undo};
+use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// All images of a run.
 pub struct Images {
-    dir: PathBuf,
-    // Dropped in this order: the images, then their directory.
+    // Dropped in this order: the images and the files of guests, then their directory.
     whole: ScratchDevice,
     further: BTreeMap<Wanted, ScratchDevice>,
     other: ScratchDevice,
-    directory: Armed,
+    guests: MadeDir,
+    dir: MadeDir,
 }
 
 impl Images {
@@ -35,13 +35,13 @@ impl Images {
         plan: &Plan,
         check: &Check,
         journal: &Journal,
-        dir: PathBuf,
+        dir: &Path,
         tell: Tell,
     ) -> Result<Images, Fatal> {
-        let directory = journal.arm(Undo::RemoveTree { path: dir.clone() })?;
-        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
+        let dir = MadeDir::make(journal, dir)?;
+        let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
         let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
-            Ok(ScratchDevice::from_image(image::create(journal, &dir.join(name), size, false)?))
+            Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
         let mut further = BTreeMap::new();
@@ -49,13 +49,20 @@ impl Images {
             further.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
         }
         let other = file("other.img", check.other_bytes)?;
-        fill(plan, &other, &dir.join("inputs"), tell)?;
-        Ok(Images { dir, whole, further, other, directory })
+        let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
+        fill(plan, &other, inputs.path(), tell)?;
+        inputs.remove()?;
+        Ok(Images { dir, guests, whole, further, other })
     }
 
     /// Where they are.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
+    }
+
+    /// A directory for what guests boot with, which goes with all in it.
+    pub fn guests(&self) -> &Path {
+        self.guests.path()
     }
 
     /// The image that mkfs formats, whatever carries it then.
@@ -106,17 +113,16 @@ impl Images {
     /// # Errors
     /// Where one cannot be removed; it stays in the undo journal.
     pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
-        let Images { whole, further, other, directory, .. } = self;
+        let Images { whole, further, other, guests, dir } = self;
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(tell, |log| device.release(log))??;
         }
-        Ok(directory.undo()?)
+        [guests, dir].into_iter().try_for_each(|dir| remove(dir, tell))
     }
 }
 
 /// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
-    std::fs::create_dir_all(dir).map_err(fsarena_sys::Error::io("making", dir))?;
     inputs(plan, dir)?;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
     let variant =
@@ -128,6 +134,5 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()
     fsarena_fs::pinned::pin(def.mkfs, &mut options.mkfs);
     options.contents = Some(dir.into());
     logged(tell, |log| lifecycle::format(other, def, &options, log))??;
-    std::fs::remove_dir_all(dir).map_err(fsarena_sys::Error::io("removing", dir))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A command that was started: its output in memory, its end, and what it used.
+//! A command that was started: its output in memory, its end, and its peak memory.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -31,14 +31,18 @@ pub fn kill_when_asked(child: &Child) {
     }
 }
 
-/// Waits for a child with wait4(2), which alone tells what this one child used.
+/// Waits for a child with wait4(2), the only call that reports the peak memory of this one child. Neither rustix nor nix
+/// has it.
 pub fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
     let mut status = 0;
-    // SAFETY: rusage is plain data for which all-zero is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both pointers are to live locals; the pid is that of our own unreaped child.
-        match unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) } {
+        // SAFETY: rusage is plain data for which all-zero is valid, and both pointers are to live locals; the pid is that
+        // of our own unreaped child.
+        let (ended, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage), usage)
+        };
+        match ended {
             -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
             -1 => return Err(std::io::Error::last_os_error()),
             _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),

@@ -1,11 +1,11 @@
-//! Why a command did not do its work.
+//! Errors of external commands.
 
 use fsarena_core::exit::{ExitCode, Exits};
 
-/// Why a command did not do its work.
+/// Why a command failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not on this machine.
+    /// The program is not installed.
     #[error("{program} is not installed")]
     NotFound {
         /// Its name.
@@ -16,7 +16,7 @@ pub enum Error {
     Start {
         /// Its name.
         program: String,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// It ran, and failed.

@@ -16,7 +16,8 @@ impl Undo {
             Undo::Unmount { target } => mount::unmount_in(kernel, target, &mut |_| {}),
             Undo::Detach { image } => loopdev::detach_image(kernel, image, &mut |_| {}),
             Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
-            Undo::RemoveTree { path } => remove_tree(kernel, path),
+            Undo::RemoveDir { path, identity, whole } => remove_dir(kernel, path, *identity, *whole),
+            Undo::RemoveTree { path } => remove_tree(kernel, path, None),
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
             Undo::RemoveGroup { path } => cgroup::remove(kernel, path),
             Undo::RemoveZram { number, size_bytes } => zram::remove(kernel, *number, *size_bytes),
@@ -54,13 +55,51 @@ fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
     std::fs::remove_file(path).map_err(Error::io("removing", path))
 }
 
-fn remove_tree(kernel: &Kernel, path: &Path) -> Result<(), Error> {
+/// Removes a directory that fsarena made: with all in it where that is fsarena's too, else only where nothing is in it.
+fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Result<(), Error> {
+    let meta = match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(Error::io("looking at", path))?,
+    };
+    match identity {
+        Some(made) if (meta.dev(), meta.ino()) != made => {
+            return Err(not_ours(path, "another directory is there than the one that fsarena made"));
+        }
+        None if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() => {
+            return Err(not_ours(path, "fsarena was about to make it, but something else is there"));
+        }
+        Some(made) if whole => return remove_tree(kernel, path, Some(made)),
+        _ => {}
+    }
+    match std::fs::remove_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+            Err(Error::Foreign { dir: path.into(), names: some_names(path) })
+        }
+        removed => removed.map_err(Error::io("removing", path)),
+    }
+}
+
+/// A few of the names in a directory.
+fn some_names(dir: &Path) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    if names.len() > SHOWN {
+        let rest = names.len() - SHOWN;
+        names.truncate(SHOWN);
+        names.push(format!("and {rest} more"));
+    }
+    names
+}
+
+fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
     let meta = match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(Error::io("looking at", path))?,
     };
     if !meta.is_dir() {
-        return Err(not_ours(path, "it is no directory"));
+        return Err(not_ours(path, "something else than a directory is there"));
     }
     let real = path.canonicalize().map_err(Error::io("looking for", path))?;
     if let Some(mount) = kernel.mounts()?.iter().find(|mount| mount.target.starts_with(&real)) {
@@ -73,12 +112,14 @@ fn remove_tree(kernel: &Kernel, path: &Path) -> Result<(), Error> {
     let name = real.file_name().ok_or_else(|| not_ours(path, "it has no name"))?;
     let dir = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| Error::io("opening", parent)(error.into()))?;
-    remove_at(dir.as_fd(), Path::new(name), meta.dev(), &real)
+    let expected = identity.unwrap_or((meta.dev(), meta.ino()));
+    remove_at(dir.as_fd(), Path::new(name), expected.0, Some(expected.1), &real)
 }
 
-/// Removes one name in an open directory. Works by descriptors and follows no link, so that nobody can
-/// swap a directory for a link to somewhere else in the meantime.
-fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, shown: &Path) -> Result<(), Error> {
+/// Removes one name in an open directory: a directory only on this device and, where given, with this inode number.
+/// Works by descriptors and follows no link, so that no other process can swap a directory for a link to somewhere else
+/// in the meantime.
+fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown: &Path) -> Result<(), Error> {
     let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown)(error.into());
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let dir = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -89,8 +130,12 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, shown: &Path) -> Result<
         }
         Err(error) => return Err(failed("opening", error)),
     };
-    if rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?.st_dev != dev {
+    let found = rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?;
+    if found.st_dev != dev {
         return Err(not_ours(shown, "another filesystem begins here"));
+    }
+    if ino.is_some_and(|ino| ino != found.st_ino) {
+        return Err(not_ours(shown, "another directory is there than the one that fsarena made"));
     }
     let mut names: Vec<PathBuf> = vec![];
     for entry in rustix::fs::Dir::read_from(&dir).map_err(|error| failed("reading", error))? {
@@ -101,7 +146,7 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, shown: &Path) -> Result<
         }
     }
     for child in names {
-        remove_at(dir.as_fd(), &child, dev, &shown.join(&child))?;
+        remove_at(dir.as_fd(), &child, dev, None, &shown.join(&child))?;
     }
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(|error| failed("removing", error))
 }
@@ -156,6 +201,53 @@ mod tests {
         Undo::RemoveTree { path: tree.clone() }.act(&Kernel::host()).unwrap();
         assert!(!tree.exists() && outside.join("kept").exists());
         Undo::RemoveTree { path: tree }.act(&Kernel::host()).unwrap();
+    }
+
+    fn made(path: &Path) -> (u64, u64) {
+        std::fs::create_dir(path).unwrap();
+        let meta = path.metadata().unwrap();
+        (meta.dev(), meta.ino())
+    }
+
+    #[test]
+    fn a_directory_goes_when_it_is_empty_and_stays_with_a_foreign_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("images");
+        let undo = Undo::RemoveDir { path: path.clone(), identity: Some(made(&path)), whole: false };
+        file(&path.join("thesis"), "x");
+        match undo.act(&Kernel::host()) {
+            Err(Error::Foreign { dir, names }) => {
+                assert_eq!((dir, names), (path.clone(), vec!["thesis".into()]))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(path.join("thesis").exists());
+        std::fs::remove_file(path.join("thesis")).unwrap();
+        undo.act(&Kernel::host()).unwrap();
+        assert!(!path.exists());
+        undo.act(&Kernel::host()).unwrap();
+    }
+
+    #[test]
+    fn only_the_directory_that_was_made_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, kept) = (dir.path().join("work"), dir.path().join("kept"));
+        let identity = Some(made(&path));
+        std::fs::rename(&path, &kept).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        file(&path.join("thesis"), "x");
+        for whole in [true, false] {
+            let undo = Undo::RemoveDir { path: path.clone(), identity, whole };
+            assert!(matches!(undo.act(&Kernel::host()), Err(Error::NotOurs { .. })));
+        }
+        assert!(path.join("thesis").exists());
+        let undo = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
+        assert!(matches!(undo.act(&Kernel::host()), Err(Error::Foreign { .. })));
+        std::fs::remove_dir_all(&path).unwrap();
+        std::fs::rename(&kept, &path).unwrap();
+        file(&path.join("made by a workload"), "x");
+        Undo::RemoveDir { path: path.clone(), identity, whole: true }.act(&Kernel::host()).unwrap();
+        assert!(!path.exists());
     }
 
     #[test]

@@ -9,14 +9,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One line of a journal.
+/// One line of a journal. Its words in the file are those of fsarena 0.1.0: journals outlive versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
     /// Who keeps it. Always the first line.
     Owner(Owner),
-    /// Something is about to be set up, or more is known of it.
-    Variant { id: u64, how: Undo },
+    /// fsarena is about to set something up, or knows more of it.
+    #[serde(rename = "\x61rm", alias = "variant")]
+    Setup { id: u64, how: Undo },
     /// It is undone.
     Done { id: u64 },
 }
@@ -95,7 +96,6 @@ impl Journal {
             why: "it does not say when this process started".into(),
         })?;
         let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
-        // Held as long as this process lives, and by nobody else after it.
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open = Open { path, file, next: 0, left: 0 };
         let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel), about: about.into() };
@@ -110,10 +110,10 @@ impl Journal {
     ///
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
-    pub fn arm(&self, how: Undo) -> Result<Armed, Error> {
+    pub fn note(&self, how: Undo) -> Result<Armed, Error> {
         let mut open = self.open();
         let id = open.next;
-        open.append(&Line::Variant { id, how: how.clone() })?;
+        open.append(&Line::Setup { id, how: how.clone() })?;
         open.next += 1;
         open.left += 1;
         Ok(Armed { journal: self.clone(), id, how, live: true })
@@ -181,6 +181,16 @@ impl Armed {
         self.done()
     }
 
+    /// Undoes it now; a directory that holds foreign files is given up instead, and the text names them.
+    pub(super) fn undo_or_keep(mut self) -> Result<Option<String>, Error> {
+        self.live = false;
+        let kept = match self.how.act(&Kernel::host()) {
+            Err(error @ Error::Foreign { .. }) => Some(error.to_string()),
+            done => done.map(|()| None)?,
+        };
+        self.done().map(|()| kept)
+    }
+
     /// Marks it done, because it was undone some other way, or was never done.
     ///
     /// # Errors
@@ -195,7 +205,7 @@ impl Armed {
     /// # Errors
     /// Where the journal cannot be written.
     pub fn refine(&mut self, how: Undo) -> Result<(), Error> {
-        self.journal.open().append(&Line::Variant { id: self.id, how: how.clone() })?;
+        self.journal.open().append(&Line::Setup { id: self.id, how: how.clone() })?;
         self.how = how;
         Ok(())
     }
@@ -210,7 +220,7 @@ impl Armed {
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        // Nobody hears an error here. What could not be undone stays in the journal.
+        // An error has no way out of here. What could not be undone stays in the journal.
         if self.live && self.how.act(&Kernel::host()).is_ok() {
             let _ = self.done();
         }
@@ -232,7 +242,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
-        let armed = journal.arm(Undo::RemoveTree { path: tree.clone() }).unwrap();
+        let how = Undo::RemoveDir { path: tree.clone(), identity: None, whole: true };
+        let armed = journal.note(how).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
         armed.undo().unwrap();
@@ -248,7 +259,8 @@ mod tests {
         let journal = Journal::create(state.path(), "").unwrap();
         for kept in [false, true] {
             let path = state.path().join("dir");
-            let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+            let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
+            let armed = journal.note(how).unwrap();
             std::fs::create_dir(&path).unwrap();
             if kept {
                 armed.forget().unwrap();
@@ -267,7 +279,7 @@ mod tests {
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        drop(journal.arm(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal.note(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
@@ -279,6 +291,6 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.arm(Undo::Unmount { target: path }).is_err());
+        assert!(journal.note(Undo::Unmount { target: path }).is_err());
     }
 }

@@ -20,7 +20,8 @@ pub struct Recovered {
 }
 
 /// Undoes everything that dead processes left set up: first ends the commands that outlived them, then
-/// the rest in reverse order. Says each thing it does, and each that it could not do with the reason.
+/// undoes the rest in reverse order. Says each thing it does, and each that it could not do with the reason.
+/// It names a directory that stays because of foreign files, and drops it from the journal.
 ///
 /// # Errors
 /// Where the state directory cannot be read. What cannot be undone is counted, not an error.
@@ -44,7 +45,7 @@ pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             read => read.map_err(Error::io("reading", &path))?,
         };
-        images.extend(parse(&bytes).1.into_iter().filter_map(|(_, how)| match how {
+        images.extend(parse(&bytes).left.into_iter().filter_map(|(_, how)| match how {
             Undo::Detach { image } => Some(image),
             _ => None,
         }));
@@ -77,7 +78,7 @@ fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&s
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
-    let (owner, left) = parse(&bytes);
+    let Parsed { owner, left, unknown } = parse(&bytes);
     let same_boot = owner.as_ref().is_some_and(|owner| owner.boot_id == process::boot_id(kernel));
     if let Some(owner) = &owner
         && same_boot
@@ -97,8 +98,16 @@ fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&s
         file.write_all(b"\n").map_err(Error::io("writing", path))?;
     }
     let failed_before = all.failed;
+    if unknown > 0 {
+        all.failed += unknown;
+        let version = env!("CARGO_PKG_VERSION");
+        say(&format!(
+            "{unknown} lines of {path:?} are of another version than {version}: recover with that one"
+        ));
+    }
     for (id, how) in left {
-        undo(kernel, same_boot, &how, all, say)
+        let all_before = all.failed == failed_before;
+        undo(kernel, (same_boot, all_before), &how, all, say)
             .then(|| mark_done(&mut file, id))
             .transpose()
             .map_err(Error::io("writing", path))?;
@@ -126,10 +135,10 @@ fn end_commands(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn
     }
 }
 
-/// Undoes one thing; whether that worked.
+/// Undoes one thing; whether nothing is left to do about it.
 fn undo(
     kernel: &Kernel,
-    same_boot: bool,
+    (same_boot, all_before): (bool, bool),
     how: &Undo,
     all: &mut Recovered,
     say: &mut dyn FnMut(&str),
@@ -139,6 +148,11 @@ fn undo(
         Ok(()) => {
             all.undone += 1;
             say(&format!("done: {how}"));
+        }
+        // Where something before it failed, that may be what the directory still holds.
+        Err(error @ Error::Foreign { .. }) if all_before => {
+            say(&error.to_string());
+            return true;
         }
         Err(error) => {
             all.failed += 1;
@@ -154,25 +168,36 @@ fn mark_done(file: &mut File, id: u64) -> std::io::Result<()> {
     file.write_all(&text)
 }
 
-/// The owner, and what is left to undo in the order to undo it in: processes first, then the reverse of
-/// how it was set up. A line that does not read was cut short by the owner's death before it was synced,
-/// so what it announces was never done.
-fn parse(bytes: &[u8]) -> (Option<Owner>, Vec<(u64, Undo)>) {
-    let mut owner = None;
-    let mut left: Vec<(u64, Undo)> = vec![];
-    for line in bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
-        match line {
-            Line::Owner(found) => owner = Some(found),
-            Line::Done { id } => left.retain(|(known, _)| *known != id),
-            Line::Variant { id, how } => match left.iter_mut().find(|(known, _)| *known == id) {
+/// A journal as it was read.
+struct Parsed {
+    owner: Option<Owner>,
+    /// What is left to undo, in the order to undo it in: processes first, then the reverse of the setup.
+    left: Vec<(u64, Undo)>,
+    /// Lines that only another version of fsarena understands.
+    unknown: usize,
+}
+
+/// Reads a journal. A line that is not JSON was cut short by the owner's death before it was synced, so the owner never
+/// did what it announces.
+fn parse(bytes: &[u8]) -> Parsed {
+    let mut parsed = Parsed { owner: None, left: vec![], unknown: 0 };
+    let left = &mut parsed.left;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        match serde_json::from_slice(line) {
+            Ok(Line::Owner(found)) => parsed.owner = Some(found),
+            Ok(Line::Done { id }) => left.retain(|(known, _)| *known != id),
+            Ok(Line::Setup { id, how }) => match left.iter_mut().find(|(known, _)| *known == id) {
                 Some(known) => known.1 = how,
                 None => left.push((id, how)),
             },
+            Err(_) => {
+                parsed.unknown += usize::from(serde_json::from_slice::<serde_json::Value>(line).is_ok())
+            }
         }
     }
     left.reverse();
     left.sort_by_key(|(_, how)| !matches!(how, Undo::KillGroup { .. }));
-    (owner, left)
+    parsed
 }
 
 #[cfg(test)]
@@ -200,7 +225,7 @@ mod tests {
         std::fs::write(&path, "data").unwrap();
         let meta = path.metadata().unwrap();
         let how = Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) };
-        (path, Line::Variant { id: 0, how })
+        (path, Line::Setup { id: 0, how })
     }
 
     fn here() -> String {
@@ -236,7 +261,7 @@ mod tests {
         dead(
             state.path(),
             "another boot",
-            &[Line::Variant { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
+            &[Line::Setup { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
             "",
         );
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
@@ -249,7 +274,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
-        let armed = journal.arm(Undo::RemoveTree { path: path.clone() }).unwrap();
+        let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
+        let armed = journal.note(how).unwrap();
         std::fs::create_dir(&path).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
@@ -257,9 +283,54 @@ mod tests {
         armed.undo().unwrap();
     }
 
+    /// Lines as fsarena 0.1.0 wrote them. They are in a file of their own, so that no renaming changes them.
+    #[test]
+    fn a_journal_of_the_first_version_is_recovered() {
+        let state = tempfile::tempdir().unwrap();
+        let (tree, target) = (state.path().join("images"), state.path().join("images/mnt"));
+        std::fs::create_dir_all(&target).unwrap();
+        std::fs::write(tree.join("orders"), "x").unwrap();
+        let text = include_str!("../../tests/journal-0.1.0.jsonl").replace("BOOT", &here());
+        let text = text.replace("TREE", tree.to_str().unwrap());
+        std::fs::create_dir_all(journals(state.path())).unwrap();
+        std::fs::write(journals(state.path()).join("1-0.jsonl"), text).unwrap();
+        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { undone: 4, failed: 0, still_running: 0 });
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn lines_of_another_version_are_never_taken_for_done() {
+        let state = tempfile::tempdir().unwrap();
+        let (image, line) = image(state.path());
+        let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
+        let journal = dead(state.path(), &here(), &[line], later);
+        let mut said = vec![];
+        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0 });
+        assert!(!image.exists() && journal.exists(), "{said:?}");
+    }
+
+    #[test]
+    fn a_directory_with_a_foreign_file_stays_and_is_forgotten() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("images");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("thesis"), "x").unwrap();
+        let meta = path.metadata().unwrap();
+        let identity = Some((meta.dev(), meta.ino()));
+        let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
+        let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
+        let mut said = vec![];
+        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        assert_eq!(done, Recovered::default());
+        assert!(path.join("thesis").exists() && !journal.exists());
+        assert!(said.iter().any(|line| line.contains("thesis")), "{said:?}");
+    }
+
     #[test]
     fn the_order_is_processes_first_then_backwards() {
-        let variant = |id, how| serde_json::to_string(&Line::Variant { id, how }).unwrap();
+        let variant = |id, how| serde_json::to_string(&Line::Setup { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (Undo::Detach { image: "/i".into() }, Undo::Unmount { target: "/m".into() });
         let text = [
@@ -271,7 +342,7 @@ mod tests {
             variant(4, Undo::RemoveTree { path: "/t".into() }),
             serde_json::to_string(&Line::Done { id: 4 }).unwrap(),
         ];
-        let (_, left) = parse(text.join("\n").as_bytes());
+        let left = parse(text.join("\n").as_bytes()).left;
         let file = Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) };
         assert_eq!(left, [(1, kill), (3, unmount), (2, detach), (0, file)]);
     }

@@ -50,7 +50,7 @@ impl Place {
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        &self.room.dir
+        self.room.dir()
     }
 
     /// The files of the load, written and on the device.

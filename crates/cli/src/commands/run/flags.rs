@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 30] = [
+const FIXED: [&str; 29] = [
     "workload",
     "after",
     "factor",
@@ -38,7 +38,6 @@ const FIXED: [&str; 30] = [
     "seed",
     "size",
     "erase",
-    "erase_signature",
     "source_dir",
     "kernel",
     "modules",
@@ -153,17 +152,17 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = byte_size, conflicts_with = "erase", help_heading = "Devices")]
     pub size: Option<ByteSize>,
     /// Block device to ERASE and use, by its name in /dev/disk/by-id
-    #[arg(long, value_name = "DEVICE", conflicts_with = "on", help_heading = "Devices")]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "on", group = "erased", help_heading = "Devices")]
     pub erase: Option<PathBuf>,
-    /// Filesystem signature on the device that fsarena may erase
-    #[arg(long, value_name = "TYPE", requires = "erase", help_heading = "Devices")]
+    /// Signature on the device that fsarena may erase (`ext4`), or `unknown` for data without one
+    #[arg(long, value_name = "TYPE", requires = "erased", help_heading = "Devices")]
     pub erase_signature: Option<String>,
     /// Directory on another disk to copy from and to, with `--on dir:PATH`
     #[arg(long, alias = "other", value_name = "DIR", help_heading = "Devices")]
     pub source_dir: Option<PathBuf>,
 
     /// Resume an interrupted run
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "Run")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, group = "erased", help_heading = "Run")]
     pub resume: Option<String>,
     /// Run the stages of the study that follow this run's stage
     #[arg(long, value_name = "RUN", help_heading = "Run")]

@@ -23,7 +23,7 @@ pub fn text(path: &Path) -> &str {
 
 /// A loop device that fsarena did not make, of an empty file.
 pub struct Disk {
-    image: PathBuf,
+    pub image: PathBuf,
     pub path: PathBuf,
     name: Name,
     temp: tempfile::TempDir,

@@ -1,0 +1,160 @@
+//! Nodes of a kernel made of files. On real devices: `tests/it/guard.rs`.
+
+use super::*;
+use std::os::unix::fs::symlink;
+
+/// A kernel without any device, and with these mounts.
+struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(mountinfo: &str) -> Machine {
+        let machine = Machine { dir: tempfile::tempdir().unwrap() };
+        machine.file("proc/self/mountinfo", mountinfo);
+        machine.file("proc/swaps", "Filename Type Size Used Priority\n");
+        machine
+    }
+
+    fn file(&self, rel: &str, text: &str) {
+        let path = self.dir.path().join(rel);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// A disk of 2048 sectors, or a partition `sdz/sdz1`, with these attributes.
+    fn device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> Machine {
+        let at = format!("sys/devices/{path}");
+        self.file(&format!("{at}/dev"), numbers);
+        self.file(&format!("{at}/size"), "2048\n");
+        for (name, text) in attributes {
+            self.file(&format!("{at}/{name}"), text);
+        }
+        let listed = self.dir.path().join("sys/dev/block");
+        std::fs::create_dir_all(&listed).unwrap();
+        symlink(Path::new("../../devices").join(path), listed.join(numbers)).unwrap();
+        self
+    }
+
+    /// The device on which the first is built.
+    fn built_on(self, upper: &str, lower: &str) -> Machine {
+        let root = self.dir.path().join("sys/devices");
+        for (from, which, to) in [(upper, "slaves", lower), (lower, "holders", upper)] {
+            std::fs::create_dir_all(root.join(from).join(which)).unwrap();
+            symlink(root.join(to), root.join(from).join(which).join(to)).unwrap();
+        }
+        self
+    }
+
+    /// What the guard says of the device with these numbers.
+    fn says(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
+        let kernel = Kernel::at(self.dir.path());
+        let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
+        let file = |(name, inode): &(&str, u64)| BackingFile {
+            device: name.to_string(),
+            identity: ("254:0".into(), *inode),
+        };
+        let loops: Vec<_> = loops.iter().map(file).collect();
+        match check(&kernel, &device, Path::new("/dev/disk/by-id/z"), &loops, &[]) {
+            Ok(()) => "free".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+fn mounted(numbers: &str) -> String {
+    format!("36 35 {numbers} / /home rw - ext4 /dev/root rw\n")
+}
+
+const BACKING: (&str, &str) = ("loop/backing_file", "/no/such/disk.img\n");
+
+#[test]
+fn a_second_loop_device_of_the_same_file() {
+    let machine = Machine::new(&mounted("70:1")).device("loop70", "70:0", &[BACKING]).device(
+        "loop71",
+        "70:1",
+        &[BACKING],
+    );
+    let said = machine.says((70, 0), &[("loop70", 5), ("loop71", 5)]);
+    assert!(said.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""), "{said}");
+    // Another file, although it has the same name by now.
+    assert_eq!(machine.says((70, 0), &[("loop70", 5), ("loop71", 6)]), "free");
+    // Its own file must be known; that of another need not be.
+    let said = machine.says((70, 0), &[("loop71", 5)]);
+    assert!(said.contains("losetup does not say which file loop70 is"), "{said}");
+    assert_eq!(machine.says((70, 0), &[("loop70", 5)]), "free");
+}
+
+#[test]
+fn a_second_path_to_the_same_disk() {
+    let wwid = ("device/wwid", "naa.5000c500a1b2c3d4\n");
+    let two = |mounts: &str, second: (&str, &str)| {
+        Machine::new(mounts).device("sdy", "65:0", &[wwid]).device("sdz", "65:16", &[second])
+    };
+    let said = two(&mounted("65:16"), wwid).says((65, 0), &[]);
+    assert!(said.contains("/dev/sdz has the same hardware identity and is mounted"), "{said}");
+    let other = ("device/wwid", "naa.5000c500ffffffff\n");
+    assert_eq!(two(&mounted("65:16"), other).says((65, 0), &[]), "free");
+    // Held by a multipath device that does not include this path.
+    let held = two("", wwid).device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
+    assert!(held.says((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9"));
+    // The multipath device itself is free: it alone holds its paths.
+    assert!(!held.says((253, 9), &[]).contains("is part of"));
+    assert!(!held.says((253, 9), &[]).contains("sdz"));
+}
+
+#[test]
+fn a_path_of_another_size_is_another_disk() {
+    let wwid = ("wwid", "t10.Bridge DISK00\n");
+    let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &[wwid]).device(
+        "sdz",
+        "65:16",
+        &[wwid, ("size", "4096\n")],
+    );
+    assert_eq!(machine.says((65, 0), &[]), "free");
+}
+
+#[test]
+fn partitions_conflict_where_they_overlap() {
+    let wwid = ("wwid", "eui.0025385b71b0c8f5\n");
+    let part = |start| [("partition", "1\n"), ("start", start)];
+    let machine = Machine::new(&mounted("65:17"))
+        .device("sdy", "65:0", &[wwid, ("size", "99999\n")])
+        .device("sdy/sdy1", "65:1", &part("2048\n"))
+        .device("sdy/sdy2", "65:2", &part("4096\n"))
+        .device("sdz", "65:16", &[wwid, ("size", "99999\n")])
+        .device("sdz/sdz1", "65:17", &part("2048\n"));
+    assert!(machine.says((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted"));
+    assert_eq!(machine.says((65, 2), &[]), "free");
+}
+
+#[test]
+fn volumes_of_a_group_are_independent() {
+    let volume = |name| [("dm/uuid", name)];
+    let machine = Machine::new(&mounted("253:8"))
+        .device("sdz", "65:16", &[])
+        .device("dm-8", "253:8", &volume("LVM-a\n"))
+        .device("dm-9", "253:9", &volume("LVM-b\n"))
+        .built_on("dm-8", "sdz")
+        .built_on("dm-9", "sdz");
+    assert_eq!(machine.says((253, 9), &[]), "free");
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_by_anybody_is_no_other_node() {
+    let wwid = ("wwid", "eui.0025385b71b0c8f5\n");
+    let machine = Machine::new(&mounted("259:1")).device("nvme0n1", "259:0", &[wwid]).device(
+        "nvme0c0n1",
+        "259:1",
+        &[wwid, ("hidden", "1\n")],
+    );
+    assert_eq!(machine.says((259, 0), &[]), "free");
+}
+
+#[test]
+fn blkid_is_read() {
+    let text =
+        "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
+    assert_eq!(parse(text), ["6bc0", "11", "22-01"]);
+    assert!(is_void("00000000-0000") && is_void("") && !is_void("00000000-01"));
+}
