@@ -84,7 +84,7 @@ fn all_claims(data: &[Vec<f64>]) -> Vec<usize> {
     e_bh(&e, 0.05)
 }
 
-/// What is done where averages are listed: n(n+1)/2 of them, sorted.
+/// Lists all n(n+1)/2 averages and sorts them.
 fn listed(d: &[f64]) -> (f64, f64, f64) {
     let mut all: Vec<f64> =
         (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| (d[i] + d[j]) / 2.0)).collect();

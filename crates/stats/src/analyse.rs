@@ -139,7 +139,7 @@ pub fn adds_up(unit: Unit) -> bool {
 }
 
 impl Overall {
-    /// What the answer is about: the sum, or the geometric mean where there is no sum.
+    /// The comparison that the answer quotes: of the sum, or of the geometric mean if the metric has no sum.
     pub fn main(&self) -> &Composite {
         self.total.as_ref().unwrap_or(&self.geometric)
     }

@@ -4,7 +4,7 @@ use crate::simulate::stream;
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Resamples: 2.5% of them are 250, so that an end is known to some 6% of its own error.
+/// Number of resamples: 2.5% of them are 250, which fixes an end to about 6% of its standard error.
 const RESAMPLES: usize = 9_999;
 
 /// How much longer all rounds together took: Σb/Σa. Unlike the Hodges–Lehmann estimate it counts every

@@ -5,14 +5,14 @@ use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::record::RunRecord;
 
-/// What is best of variants that differ in one factor alone.
+/// The best of some variants that differ in one factor alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
     /// The best variant, under the name of what its rivals have in common.
     pub variant: Variant,
     /// Its level of the factor.
     pub level: String,
-    /// Whether every rival is told apart from it. Otherwise it is the best by the estimate alone.
+    /// Whether it is significantly different from every rival. If not, it is the best by the estimate alone.
     pub decided: bool,
 }
 

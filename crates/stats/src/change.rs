@@ -6,7 +6,7 @@
 //! within are over pairs. The largest Q of all segments is tested by permuting values within their segments; while
 //! it is significant the segment is split there, and the search goes on.
 //!
-//! **Confirmed**: a change was looked for, so it is no surprise that it looks like one. It is confirmed by values that
+//! **Confirmed**: the search selects what looks like a change, so the same values cannot confirm it. It is confirmed by values that
 //! had no part in finding it: the first [`FRESH`] after the shortest beginning of the series in which it is found. The
 //! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
 
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Standing::Suspected { wanting: 0 });
         assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
         assert_eq!(confirm(&[1.0; 9], &[4.0], true), Standing::Suspected { wanting: 2 });
-        // What is equal speaks against it.
+        // Equal values speak against it.
         assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Standing::Suspected { wanting: 0 });
     }
 }

@@ -19,7 +19,7 @@ pub struct Comparison {
     /// log ratio to all others, then by the order of the plan. A variant with too few rounds never comes
     /// before one with enough.
     pub order: Vec<usize>,
-    /// Whether two variants were told apart at 95%, pair by pair, not corrected for the number of pairs.
+    /// Whether two variants differ significantly at 95%, pair by pair, not corrected for the number of pairs.
     pub separated: Vec<Vec<bool>>,
     /// Which way is better.
     pub direction: Direction,
@@ -105,7 +105,7 @@ impl Comparison {
         self.order.iter().skip(1).copied().filter(exact)
     }
 
-    /// The variants that the best was not told apart from, in order. Variants with too few rounds are not among
+    /// The variants without a significant difference from the best, in order. Variants with too few rounds are not among
     /// them: see [`Comparison::thin`].
     pub fn tied(&self) -> Vec<usize> {
         self.judged()
@@ -113,7 +113,7 @@ impl Comparison {
             .collect()
     }
 
-    /// The variant told apart from every other that has enough rounds; there must be such another.
+    /// The variant that differs significantly from every other with enough rounds; at least one other must have them.
     pub fn winner(&self) -> Option<usize> {
         let decided = self.direction != Direction::Neutral && !self.provisional() && self.tied().is_empty();
         self.best().filter(|_| decided)
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn pairs_are_told_apart_as_their_intervals_say() {
-        // Variants a per cent apart, with noise of about that size: some pairs are told apart and some are not.
+        // Variants a per cent apart, with noise of about that size: some pairs differ significantly and some do not.
         let variant = |variant: u64| -> Vec<f64> {
             let noise = differences(Noise::Normal, Order::Random, 30, &mut stream(7, variant));
             noise.iter().map(|d| (variant as f64 * 0.01 + d).exp()).collect()

@@ -26,7 +26,7 @@ pub struct Checked {
 pub struct Answer {
     /// Held, refuted or inconclusive; none where nothing of it can be checked.
     pub outcome: Option<Outcome>,
-    /// The variants that it names and that are not there: what is said holds without them.
+    /// The variants that it names and the run lacks: the verdict holds without them.
     pub without: BTreeSet<String>,
     /// Where only some of the claims need to hold: how many do, of how many.
     pub counted: Option<(usize, usize)>,

@@ -23,7 +23,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub struct Windows<'a> {
     /// Requests a second.
     pub load: &'a [f64],
-    /// What was spent, a second.
+    /// Consumption per second.
     pub spent: &'a [f64],
 }
 
@@ -45,7 +45,7 @@ impl Estimate {
     }
 }
 
-/// The 97.5% quantile of Student's t. None where there are no degrees of freedom.
+/// The 97.5% quantile of Student's t. None without degrees of freedom.
 fn t_quantile(freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom > 0.0)?.inverse_cdf(0.975))
 }

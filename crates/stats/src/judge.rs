@@ -22,7 +22,7 @@ pub struct Judged {
     pub claim: Claim,
     /// The verdict. None where the run says nothing; then `missing` says why.
     pub verdict: Option<Verdict>,
-    /// Why there is no verdict.
+    /// Why a verdict is missing.
     pub missing: Option<String>,
     /// The variant compared with: the right side, or the rival that decides a claim about all variants or leaves it
     /// open. None where two quantities of one variant are compared.
@@ -80,7 +80,7 @@ pub fn judge(record: &RunRecord, claim: &Claim) -> Judged {
 pub fn family(judged: &[Judged]) -> Vec<usize> {
     let evidence = |judged: &Judged| match judged.outcome() {
         Outcome::Held | Outcome::Refuted => judged.verdict.map_or(0.0, |verdict| verdict.e_value),
-        // What is not rejected counts among the m of the family all the same.
+        // Hypotheses that are not rejected still count among the m of the family.
         Outcome::Inconclusive | Outcome::Equivalent => 0.0,
     };
     let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
@@ -218,7 +218,7 @@ impl<'a> Judge<'a> {
         found.ok_or_else(|| unknown("variant", name, known()).into())
     }
 
-    /// A variant that failed left the run: nobody can be told to be better than what never ended.
+    /// A variant that failed left the run: without its samples no variant can be better or worse than it.
     fn competes(&self, variant: usize) -> bool {
         let failed = |outcome: &event::Outcome| matches!(outcome, event::Outcome::Failed { .. });
         self.among.contains(&self.record.variants[variant].name.as_str())

@@ -1,9 +1,9 @@
-//! Compact letter display: variants that share a letter were not separated.
+//! Compact letter display: variants with a letter in common do not differ significantly.
 //!
 //! Insert-and-absorb, Piepho (2004), "An algorithm for a letter-based representation of all-pairwise
-//! comparisons". Sharing a letter does not mean "same"; it means "not told apart here".
+//! comparisons". A common letter does not mean "same"; it means "no significant difference here".
 
-/// The letters of each variant. `separated[i][j]` says whether i and j were told apart; it must be symmetric.
+/// The letters of each variant. `separated[i][j]` says whether i and j differ significantly; it must be symmetric.
 /// `order` lists the variants to be lettered, best first: the first of them has an `a`. Variants not listed get
 /// no letter.
 pub fn assign(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_chain_shares_letters() {
-        // Only the ends are told apart: not transitive.
+        // Only the ends differ significantly: not transitive.
         assert_eq!(assign(&matrix(3, &[(0, 2)]), &[0, 1, 2]), ["a", "ab", "b"]);
     }
 

@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn sets_by_hand() {
-        // 0 and 0.5 are not told apart, nor are 0.5 and 1.2; 5 is behind them all.
+        // 0 and 0.5 do not differ significantly, nor do 0.5 and 1.2; 5 is behind them all.
         let intervals = at(&[0.0, 0.5, 1.2, 5.0]);
         let lower = rank_sets(&intervals, Direction::Lower).unwrap();
         assert_eq!(lower, [(1, 2), (1, 3), (2, 3), (4, 4)]);

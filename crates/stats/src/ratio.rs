@@ -20,7 +20,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// The ratio behind paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`].
-    /// None where there is no pair.
+    /// None without a pair.
     pub fn of(d: Vec<f64>) -> Option<Ratio> {
         Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }

@@ -22,7 +22,7 @@ pub struct Misfit {
     pub made: Derived,
     /// As printed.
     pub printed: f64,
-    /// What was divided, as printed.
+    /// Numerator and denominator, as printed.
     pub above: f64,
     /// By what.
     pub below: f64,

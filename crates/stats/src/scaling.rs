@@ -12,10 +12,10 @@ use peak::Peak;
 use saturation::Saturation;
 use series::Series;
 
-/// All that is said of one series.
+/// All findings about one series.
 #[derive(Debug, Clone)]
 pub struct Scaling {
-    /// What was measured.
+    /// The name of the series.
     pub series: Series,
     /// The laws that were fitted. None where the points are too few for any.
     pub choice: Option<Choice>,

@@ -4,7 +4,7 @@ use crate::comparison::median;
 
 /// The median and its 95% interval [d_(k+1), d_(n−k)], k the largest number with P(B ≤ k) ≤ 0.025 for
 /// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It needs no symmetry. Under six values no interval of
-/// this kind reaches 95%, and the extremes are given. None where there is no value.
+/// this kind reaches 95%, and the extremes are given. None without values.
 pub fn interval(d: &[f64]) -> Option<(f64, (f64, f64))> {
     let mut sorted = d.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

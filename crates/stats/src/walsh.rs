@@ -15,7 +15,7 @@ pub struct Walsh {
 }
 
 impl Walsh {
-    /// The averages of these values. None where there is no value, or one that is not finite.
+    /// The averages of these values. None without values, or if one is not finite.
     pub fn new(mut values: Vec<f64>) -> Option<Walsh> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;

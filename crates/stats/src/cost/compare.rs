@@ -18,7 +18,7 @@ pub enum Method {
     AtLoad(f64),
 }
 
-/// What is known of b's cost of a request over a's.
+/// The ratio of b's cost per request to a's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
     /// A ratio with its interval.
@@ -32,7 +32,7 @@ pub enum Answer {
     },
     /// The load ranges have less than half in common.
     Refused(Overlap),
-    /// a's cost is not told from nothing, so the ratio is not bounded; or too few windows tell anything.
+    /// a's cost may be zero, so the ratio is unbounded; or there are too few windows.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ impl Answer {
 /// Compares b with a.
 ///
 /// A fixed overhead counts as found where the interval of [`Line::overhead`] excludes 0, on either side. The
-/// choice of the method by that test is part of the answer and is said with it.
+/// choice of the method by that test is part of the answer, and the report prints it.
 pub fn compare(a: Windows, b: Windows) -> Answer {
     let Some(overlap) = Overlap::of(a.load, b.load) else { return Answer::Unknown };
     if !overlap.enough() {

@@ -2,12 +2,12 @@
 
 use super::Estimate;
 
-/// What is known of a ratio of two independent estimates.
+/// A ratio of two independent estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Quotient {
     /// An interval.
     Bounded(Estimate),
-    /// The one below is not told from 0, so that the ratio may be anything; its estimate.
+    /// The denominator may be 0, so the ratio is unbounded; the point estimate.
     Unbounded(f64),
 }
 

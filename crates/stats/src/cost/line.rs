@@ -60,13 +60,13 @@ impl Line {
         Some(Estimate { value: self.overhead, low: self.overhead - reach, high: self.overhead + reach })
     }
 
-    /// What is spent at a load, and the variance of that.
+    /// Consumption at a load, and its variance.
     pub fn at(&self, load: f64) -> (f64, f64) {
         let (alpha, beta, both) = self.covariance;
         (self.overhead + self.slope * load, alpha + 2.0 * load * both + load * load * beta)
     }
 
-    /// What is spent at a load, with its 95% interval. None without degrees of freedom.
+    /// Consumption at a load, with its 95% interval. None without degrees of freedom.
     pub fn interval(&self, load: f64) -> Option<Estimate> {
         let (value, variance) = self.at(load);
         let reach = t_quantile(self.freedom)? * variance.max(0.0).sqrt();

@@ -13,7 +13,7 @@ const TASKS: [(&str, &str, f64, [f64; 3]); 3] = [
     ("two", "8", 6.0, [1.0, 1.0, 1.0]),
 ];
 
-/// A run over so many rounds; each value moves by up to 0.7%, differently for each task, variant and round.
+/// A run over this number of rounds; each value moves by up to 0.7%, differently for each task, variant and round.
 fn record(rounds: u32) -> RunRecord {
     let plan = "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\n[factors]\n[device]\n\
                 direct_io = true\ndiscard = false\nother_fs = 'ext4'\nbacking = { kind = 'ram' }\n[stop]\n\
@@ -159,7 +159,7 @@ fn variants_outside_the_question_do_not_compete() {
     assert_eq!(judge(&record, &best).outcome(), Outcome::Refuted);
     assert_eq!(judge_among(&record, std::slice::from_ref(&best), &["b", "c"])[0].outcome(), Outcome::Held);
     record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into(), cause: Default::default() };
-    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "a variant that failed is no rival");
+    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "a variant that failed does not compete");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One line of input: a cell with its replicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What was measured: the name of a variant, or of the bare device.
+    /// The name of the variant, or of the bare device.
     pub variant: String,
     /// Whether it is the bare device: the yardstick, and no subject.
     pub raw: bool,
@@ -23,7 +23,7 @@ pub struct Row {
     pub client_bound: bool,
 }
 
-/// What is compared.
+/// The variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// Its name.
@@ -80,7 +80,7 @@ impl Mode {
         Mode { name: name.to_string(), kind }
     }
 
-    /// Which way data goes, where the name says so.
+    /// Whether the mode reads or writes, if its name tells.
     pub fn direction(&self) -> Option<Direction> {
         self.kind.map(|(_, direction)| direction)
     }
@@ -102,7 +102,7 @@ pub struct At {
 /// The matrix. Any cell may be missing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Matrix {
-    /// What was measured, in the order of the input.
+    /// The variants, in the order of the input.
     pub variants: Vec<Variant>,
     /// The modes, in the order of the input.
     pub modes: Vec<Mode>,
@@ -118,7 +118,7 @@ pub struct Matrix {
     client_bound: BTreeSet<At>,
 }
 
-/// Why rows are no matrix.
+/// Why rows do not make a matrix.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A cell is given twice.

@@ -18,7 +18,7 @@ pub enum Side {
 pub struct Contrast {
     /// The cells with their weights; (b, 1), (a, −1) is ln(b/a).
     pub terms: Vec<(At, f64)>,
-    /// What is added: ln of the quotient of block sizes turns operations into bytes.
+    /// The constant to add: ln of the quotient of block sizes turns operations into bytes.
     pub offset: f64,
     /// The limit, a logarithm.
     pub limit: f64,

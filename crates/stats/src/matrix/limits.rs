@@ -12,7 +12,7 @@ pub const MONOTONE: f64 = 0.95;
 pub const SCALING: f64 = 0.95;
 /// No gain from threads: less than this over a range of threads of at least [`RANGE`].
 pub const GAIN: f64 = 1.25;
-/// The range of threads over which a gain is asked for: the largest count over the smallest.
+/// The range of threads over which a rule expects a gain: the largest count over the smallest.
 pub const RANGE: f64 = 4.0;
 /// The device has more to give: something else moves at least this much more.
 pub const HEADROOM: f64 = 1.25;

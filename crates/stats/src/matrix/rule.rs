@@ -86,7 +86,7 @@ pub struct Flag {
     pub rule: Rule,
     /// The cell.
     pub at: At,
-    /// The cell that it is held against; None where that is no single cell (a stated ceiling, a fit).
+    /// The cell to compare with; None if the yardstick is a stated ceiling or a fit.
     pub against: Option<At>,
     /// The cell's throughput over the other's: bandwidth where block sizes differ under a rule about
     /// bandwidth, operations a second otherwise.

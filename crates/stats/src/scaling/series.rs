@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The throughput of one thing at several numbers of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What was measured: a variant, a filesystem.
+    /// Its name: a variant, a filesystem.
     pub name: String,
     /// The numbers of clients, ascending, each once.
     pub n: Vec<f64>,
@@ -18,7 +18,7 @@ pub struct Series {
 /// A number of clients, a round, a throughput.
 pub type Row = (f64, u32, f64);
 
-/// Why some rows are no series.
+/// Why rows do not make a series.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number of clients or a throughput has no logarithm.

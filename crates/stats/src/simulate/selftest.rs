@@ -10,7 +10,7 @@ use fsarena_core::schedule::mix;
 
 /// The error that every rule promises.
 const ALPHA: f64 = 0.05;
-/// What is conceded to the simulation.
+/// The tolerance for simulation error.
 const CONCEDED: f64 = 0.01;
 /// The margin at which equivalence is tested: 1%.
 const MARGIN: f64 = 0.01;

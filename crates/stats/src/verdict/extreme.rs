@@ -18,7 +18,7 @@ pub struct Rival<'a> {
 struct Race {
     rival: usize,
     centre: Centre,
-    /// Evidence that the two differ, whoever is ahead.
+    /// Evidence that the two differ, in either direction.
     e_value: f64,
 }
 

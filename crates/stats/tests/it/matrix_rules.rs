@@ -188,7 +188,7 @@ fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
     let serialised = finding.parts.iter().find(|part| part.rule == Rule::Serialised).unwrap();
     assert!(serialised.flags.iter().all(|flag| flag.at.threads > 0));
     assert_eq!(serialised.flags.len(), SIZES.len() * (THREADS.len() - 1));
-    // A disk with one head: nothing gains from threads, and sequential requests are no witness for random.
+    // A disk with one head: nothing gains from threads, and sequential requests say nothing about random ones.
     let disk = table(&["a"], |_, mode, size, threads| {
         let rate = if mode.starts_with("seq") { 100e6 / size as f64 } else { 120.0 };
         rate / sound(size, threads)

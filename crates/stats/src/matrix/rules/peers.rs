@@ -1,4 +1,4 @@
-//! Variants against each other in the same mode. A variant whose own cell breaks a rule is no yardstick there.
+//! Variants against each other in the same mode. A variant whose own cell breaks a rule cannot be the yardstick there.
 
 use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
