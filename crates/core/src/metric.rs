@@ -240,6 +240,14 @@ pub const METRICS: &[MetricDef] = &[
     },
 ];
 
+/// A metric as people read it: `synced` for `durable`, its id for every other.
+pub fn label(id: &str) -> &str {
+    match id {
+        "durable" => "synced",
+        id => id,
+    }
+}
+
 /// Finds a derived metric by its name.
 pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.id == id)

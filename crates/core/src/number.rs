@@ -1,9 +1,12 @@
-//! Numbers for people: three significant digits, and always the unit.
+//! Numbers for people, rounded alike everywhere: three significant digits, and more where fewer would put a number on
+//! the wrong side of what it is held against.
 
 use crate::sample::Unit;
 
 /// The sign of numbers below zero; a hyphen is none.
 const MINUS: &str = "−";
+/// What an interval of a ratio is held against: no difference.
+const ONE: &[f64] = &[1.0];
 
 /// A number with a minus that is one.
 pub fn with_minus(number: &str) -> String {
@@ -12,28 +15,69 @@ pub fn with_minus(number: &str) -> String {
 
 /// Three significant digits, without an exponent: `0.0123`, `1.23`, `123`, `12300`.
 pub fn three(value: f64) -> String {
+    beside(value, &[])
+}
+
+/// The same with as many digits as it takes to stand on the same side of these edges as the value itself: 1.0004 beside
+/// 1 is `1.0004`, not `1.00`.
+pub fn beside(value: f64, edges: &[f64]) -> String {
+    digits(value, 3, edges)
+}
+
+fn digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { value.to_string() };
     }
     // Rounded first, so that 9.996 becomes 10.0 and not 10.00.
-    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let mut rounded = round(value, digits);
+    while digits < 17 && edges.iter().any(|edge| rounded.total_cmp(edge) != value.total_cmp(edge)) {
+        digits += 1;
+        rounded = round(value, digits);
+    }
     let exponent = rounded.abs().log10().floor() as i32;
-    with_minus(&format!("{rounded:.*}", (2 - exponent).max(0) as usize))
+    with_minus(&format!("{rounded:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
 }
 
-/// By how much a ratio is more or less than one, with its sign: `+12.3%`, `−4.0%`.
+fn round(value: f64, digits: usize) -> f64 {
+    format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
+}
+
+/// A fraction in per cent, to two significant digits: `40%`, `0.77%`, `147%`, `−4.9%`. What has no more than three is
+/// printed as it is: `12.5%`.
+pub fn percent(fraction: f64) -> String {
+    percent_beside(fraction, &[])
+}
+
+/// The same on the right side of all, and of these edges, which are fractions too.
+pub fn percent_beside(fraction: f64, edges: &[f64]) -> String {
+    let value = 100.0 * fraction;
+    let edges: Vec<f64> = edges.iter().chain(ONE).map(|edge| 100.0 * edge).collect();
+    let three = (round(value, 3) - value).abs() <= 1e-9 * value.abs() || value.abs() >= 100.0;
+    let whole = if value.abs() >= 1.0 { value.abs().log10().floor() as usize + 1 } else { 1 };
+    let text = digits(value, if three { whole.max(3) } else { 2 }, &edges);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}%")
+}
+
+/// A difference in per cent, with its sign: `+12.3%`, `−4%`. Of no difference it is never `+0%` unless there is none.
+pub fn signed(fraction: f64, edges: &[f64]) -> String {
+    let sign = if fraction < 0.0 { "" } else { "+" };
+    format!("{sign}{}", percent_beside(fraction, edges))
+}
+
+/// By how much a ratio is more or less than one: `+12.3%`, `−4%`.
 pub fn change(ratio: f64) -> String {
-    with_minus(&format!("{:+.1}%", 100.0 * (ratio - 1.0)))
+    signed(ratio - 1.0, &[])
 }
 
-/// The ends of an interval of a ratio: `1.10–1.14`. Near 1 with a digit more, for there the question is on
-/// which side of it an end lies.
+/// The ends of an interval of a ratio: `1.10–1.14`. Each stands on its side of 1.
 pub fn interval(low: f64, high: f64) -> String {
-    let end = |value: f64| match three(value) {
-        text if text == "1.00" && (value - 1.0).abs() >= 0.000_5 => format!("{value:.3}"),
-        text => text,
-    };
-    format!("{}–{}", end(low), end(high))
+    format!("{}–{}", beside(low, ONE), beside(high, ONE))
+}
+
+/// A ratio with its interval: `1.12 [1.10–1.14]`.
+pub fn ratio(value: f64, low: f64, high: f64) -> String {
+    format!("{} [{}]", beside(value, ONE), interval(low, high))
 }
 
 /// A value with its unit, in the multiple that reads best: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`. Sizes are counted
@@ -148,7 +192,8 @@ mod tests {
     #[test]
     fn ends_near_one_show_their_side() {
         assert_eq!(interval(1.002, 1.02), "1.002–1.02");
-        assert_eq!(interval(0.98, 1.000_1), "0.980–1.00");
+        assert_eq!(interval(0.98, 1.000_1), "0.980–1.0001");
+        assert_eq!(ratio(1.000_4, 0.999_999, 1.001), "1.0004 [0.999999–1.001]");
     }
 
     #[test]
@@ -185,7 +230,42 @@ mod tests {
 
     #[test]
     fn one_minus() {
-        assert_eq!([change(0.96), change(1.123)], ["−4.0%", "+12.3%"]);
+        assert_eq!([change(0.96), change(1.123)], ["−4%", "+12.3%"]);
+    }
+
+    #[test]
+    fn per_cent_as_people_write_it() {
+        assert_eq!([0.01, 0.005, 0.07, 1.0, 0.0077, 1.47].map(percent), ["1%", "0.5%", "7%", "100%", "0.77%", "147%"]);
+        assert_eq!([0.125, 0.1453, 0.9961, 14.7].map(percent), ["12.5%", "15%", "99.6%", "1470%"]);
+        assert_eq!(percent_beside(0.010_004, &[0.01]), "1.0004%");
+        assert_eq!([signed(0.0, &[]), signed(-0.2, &[0.0])], ["+0%", "−20%"]);
+    }
+
+    /// What a number reads as.
+    fn read(text: &str) -> f64 {
+        text.replace(MINUS, "-").trim_end_matches('%').parse().unwrap()
+    }
+
+    proptest::proptest! {
+        /// Whatever decides a verdict (no difference, a margin either way), a rounded end is on the same side of it as
+        /// the end itself: what is printed never contradicts the verdict beside it.
+        #[test]
+        fn a_rounded_end_never_crosses_an_edge(end in -6.0f64..6.0, scale in 0i32..9, margin in 1u32..200) {
+            let margin = f64::from(margin) / 1000.0;
+            let edges = [1.0, 1.0 + margin, 1.0 / (1.0 + margin)];
+            for centre in edges {
+                let end = centre + end / 10f64.powi(scale);
+                let printed = read(&beside(end, &edges));
+                for edge in edges {
+                    proptest::prop_assert_eq!(printed.total_cmp(&edge), end.total_cmp(&edge), "{} {}", end, printed);
+                }
+                let change = end - 1.0;
+                let printed = read(&signed(change, &[0.0, margin, -margin]));
+                for edge in [0.0, 100.0 * margin, -100.0 * margin] {
+                    proptest::prop_assert_eq!(printed.partial_cmp(&edge), (100.0 * change).partial_cmp(&edge));
+                }
+            }
+        }
     }
 
     #[test]

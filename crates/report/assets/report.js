@@ -84,15 +84,15 @@ async function copy(rows) {
   say(`${rows.length - 1} rows copied as CSV`);
 }
 
-// What a cell of figures says, in columns of their own: "1.12 b" over "1.10–1.14" is a value, letters and two ends, and
-// "1.00 a" over "55.6 ms" a value, letters and a median. Units are those without a prefix, so that columns can be reckoned with.
-const PARTS = ["", "unit", "letters", "low", "high", "median", "median unit"];
+// What a cell of figures says, in columns of their own: "1.12 b" over "1.10–1.14" is a value, mark and two ends, and
+// "1.00 a" over "55.6 ms" a value, mark and a median. Units are those without a prefix, so that columns can be reckoned with.
+const PARTS = ["", "unit", "mark", "low", "high", "median", "median unit"];
 function parts(cell) {
   const lines = [...cell.querySelectorAll("span")].map((line) => line.textContent);
-  const letters = cell.dataset.letters ?? "";
+  const mark = cell.dataset.mark ?? "";
   let first = lines.shift() ?? cell.textContent;
-  if (letters && first.endsWith(letters)) first = first.slice(0, -letters.length).trim();
-  const told = { letters };
+  if (mark && first.endsWith(mark)) first = first.slice(0, -mark.length).trim();
+  const told = { mark };
   const range = (text) => {
     const found = RANGE.exec(text);
     if (!found) return false;

@@ -98,8 +98,8 @@ pub struct Cell {
     pub strong: bool,
     /// What it is made of, where that are samples of the run.
     pub source: Option<Source>,
-    /// What its first line ends with and is no part of its number: the letters of variants that were not told apart, and marks.
-    pub letters: String,
+    /// The marks that its first line ends with, which are not part of its number: `≈`.
+    pub mark: String,
     /// Where a click on it leads, on a page that has such an address.
     pub address: Option<String>,
 }
@@ -117,9 +117,12 @@ impl Cell {
         Cell { source, ..self }
     }
 
-    /// The same cell, whose first line ends with these letters.
-    pub fn letters(self, letters: impl Into<String>) -> Cell {
-        Cell { letters: letters.into(), ..self }
+    /// The same cell, whose first line ends with this mark.
+    pub fn mark(mut self, mark: &str) -> Cell {
+        if let Some(first) = self.lines.first_mut().filter(|_| !mark.is_empty()) {
+            first.push_str(&format!(" {mark}"));
+        }
+        Cell { mark: mark.into(), ..self }
     }
 
     /// The same cell, standing out.

@@ -7,7 +7,7 @@ mod tables;
 mod words;
 
 use crate::document::{Document, Part};
-use crate::number::plural;
+use crate::number::{percent, plural};
 use crate::page::Page;
 use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::Matrix;
@@ -24,7 +24,7 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     document.text(summary(matrix, analysis));
     document.text(grounds(analysis));
     if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
-        document.parts.push(Part::Loud("PROVISIONAL: under 8 rounds no interval is exact.".into()));
+        document.parts.push(Part::Loud("PROVISIONAL: fewer than 8 rounds give no exact interval.".into()));
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
@@ -83,10 +83,10 @@ pub(crate) fn grounds(analysis: &Analysis) -> String {
         ),
         rounds => format!(
             "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
-             tolerance, not corrected for the {} comparisons made; e-BH at {:.0}% selects {} of them. A finding \
+             tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
              is unconfirmed until fresh rounds show it again.",
             analysis.trials,
-            100.0 * ALPHA,
+            percent(ALPHA),
             analysis.selected
         ),
     }

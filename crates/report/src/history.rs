@@ -9,7 +9,7 @@ mod words;
 use crate::charts::typical;
 use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
-use crate::number::{interval, three, with_unit};
+use crate::number::{beside, interval, with_unit};
 use crate::page::Page;
 use fsarena_charts::Shape;
 use fsarena_charts::colour::{Colour, of_variants};
@@ -166,7 +166,7 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
         ];
         row.extend(point.ratio.filter(|_| paired).map(|ratio| {
             let few = if ratio.provisional { " ?" } else { "" };
-            Cell::two(format!("{}{few}", three(ratio.value)), interval(ratio.low, ratio.high))
+            Cell::two(format!("{}{few}", beside(ratio.value, &[1.0])), interval(ratio.low, ratio.high))
         }));
         let change = changes.iter().find(|change| change.at == at);
         row.extend([

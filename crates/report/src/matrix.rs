@@ -1,4 +1,4 @@
-//! Tasks told apart by block size and threads, as tables: one for each mode, a row for each block size and
+//! Tasks that differ in block size and threads, as tables: one for each mode, a row for each block size and
 //! variant, a column for each number of threads. One row a task would be some hundred of them.
 
 use crate::document::source::Source;
@@ -6,6 +6,7 @@ use crate::document::{Cell, Document, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
+use crate::sections::tasks::ALIKE;
 use fsarena_core::cell::TaskId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::sample::{Direction, Unit};
@@ -85,7 +86,7 @@ fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, unit: Unit, directi
         unit => with_unit(own.value, unit),
     };
     let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
-    let cell = Cell { source, letters: own.mark.trim().into(), ..format!("{shown}{}", own.mark).into() };
+    let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
     let alone = here().count() == 1;
     if !alone && !here().any(|other| other.variant != variant && better(other.value, own.value)) {
         cell.strong()
@@ -108,8 +109,8 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         let Some(at) = place(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
-            let letters = if task.comparison.provisional() { "" } else { &result.letters };
-            let mark = format!(" {letters}{}", marks.mark(&task.task.id, variant)).trim_end().to_string();
+            let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
+            let mark = format!("{}{}", if alike { ALIKE } else { "" }, marks.mark(&task.task.id, variant));
             let index = report.record.task(&task.task.id);
             figures.push(Figure { mode: task.task.id.name.clone(), at, variant, value, mark, task: index });
         }
@@ -119,7 +120,7 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.provisional() {
         text.push_str(
-            " Variants that share a letter were not told apart at 95%, which does not make them equal.",
+            " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
         );
     }
     let all: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
@@ -134,14 +135,14 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
 
 const CACHE: char = '°';
 const MIXED: char = '~';
-const UNSTEADY: char = '≈';
+const UNSTEADY: char = '±';
 const CLIENT: char = '!';
 
 /// What the signs behind figures mean.
 const SIGNS: [(char, &str); 4] = [
-    (CACHE, "a cache did it, under a tenth of the bytes reached the device"),
-    (MIXED, "cache and device did it, under nine tenths of the bytes reached the device"),
-    (UNSTEADY, "it never became steady in the time it had"),
+    (CACHE, "data path page cache, under a tenth of the bytes reached the device"),
+    (MIXED, "data path mixed, under nine tenths of the bytes reached the device"),
+    (UNSTEADY, "the load did not become steady in time"),
     (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
 ];
 

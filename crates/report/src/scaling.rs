@@ -21,7 +21,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let rounds = all.iter().map(|one| one.series.rounds()).max().unwrap_or(0);
     document.text(grounds(rounds));
     if (2..FIRST_LOOK).contains(&rounds) {
-        document.parts.push(Part::Loud("PROVISIONAL: under 8 rounds no interval is exact.".into()));
+        document.parts.push(Part::Loud("PROVISIONAL: fewer than 8 rounds give no exact interval.".into()));
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));

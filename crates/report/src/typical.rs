@@ -27,9 +27,9 @@ pub fn cell(values: &[f64], unit: Unit) -> Cell {
 pub fn words(report: &Report) -> String {
     let most = report.analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     match most < FIRST_LOOK {
-        true => "Below each median the extremes that were seen: under 8 rounds no interval is exact.".into(),
-        false => "Below each median the 95% interval of the typical value; the drift of the machine is in it, which \
-                  comparisons within rounds are free of."
+        true => "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into(),
+        false => "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
+                  within rounds do not."
             .into(),
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     fn the_forecast_is_about_what_is_hardest() {
         let claims = ["touch.elapsed: ext2 < ext4"];
         let text = forecast(&ledger(&THREE, &claims, 3).0, 10.0, 600.0).unwrap();
-        assert!(text.starts_with("in 10 minutes this machine can resolve about 0."), "{text}");
+        assert!(text.starts_with("smallest detectable difference in 10 minutes: 0."), "{text}");
         assert!(text.contains("; for 1% allow ") && !text.contains("against"), "{text}");
         assert_eq!(forecast(&ledger(&THREE, &claims, 2).0, 10.0, 600.0), None);
     }
@@ -65,7 +65,7 @@ mod tests {
     fn without_claims_it_is_about_the_pair_that_varies_most() {
         let text = forecast(&ledger(&THREE, &[], 3).0, 10.0, 600.0).unwrap();
         assert!(text.contains("(elapsed of all tasks, "), "{text}");
-        assert!(text.contains(" against ") && text.contains("can resolve about 0."), "{text}");
+        assert!(text.contains(" against ") && text.contains("detectable difference"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a budget can resolve, before it is spent.
 
 use crate::table::{self, LOOKS};
+use fsarena_core::number::{percent, three};
 use std::fmt;
 
 /// For each look the effect, in standard deviations of d, that the sequential test has found by then in four
@@ -76,31 +77,20 @@ impl fmt::Display for Forecast {
         let budget = exactly(self.budget_s);
         let Some(resolves) = self.resolves else {
             let (rounds, least) = (self.rounds, duration(self.least_s));
-            return write!(f, "{budget} are {rounds} rounds, and a verdict takes 8: allow {least}");
+            return write!(f, "{budget} allows {rounds} rounds, and a verdict requires 8: allow {least}");
         };
         let wanted = percent(self.wanted);
-        let least = match resolves >= 1.0 {
-            true => format!("a factor of {}", digits(1.0 + resolves)),
-            false => percent(resolves),
+        let least = match resolves {
+            size if size >= 1.0 => format!("a factor of {}", three(1.0 + size)),
+            size if size < 1e-4 => "under 0.01%".into(),
+            size => percent(size),
         };
-        write!(f, "in {budget} this machine can resolve about {least}; ")?;
+        write!(f, "smallest detectable difference in {budget}: {least}; ")?;
         match self.wanted_s {
-            Some(seconds) => write!(f, "for {wanted} allow {}", duration(seconds)),
-            None => write!(f, "{wanted} would take more than 400 rounds"),
+            Some(seconds) => write!(f, "{wanted} requires {}", duration(seconds)),
+            None => write!(f, "{wanted} requires more than 400 rounds"),
         }
     }
-}
-
-fn percent(fraction: f64) -> String {
-    format!("{}%", digits(100.0 * fraction))
-}
-
-/// Two digits that count.
-fn digits(value: f64) -> String {
-    let digits = (1.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 4.0) as usize;
-    let text = format!("{value:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    text.to_string()
 }
 
 /// A time that was given: in whole minutes or hours where it is such.
@@ -155,23 +145,23 @@ mod tests {
         let said = |budget, wanted| forecast(&pilot, 30.0, budget, wanted).unwrap().to_string();
         assert_eq!(
             said(600.0, 0.01),
-            "in 10 minutes this machine can resolve about 0.98%; for 1% allow 10 minutes"
+            "smallest detectable difference in 10 minutes: 0.98%; 1% requires 10 minutes"
         );
-        assert_eq!(said(100.0, 0.01), "100 seconds are 3 rounds, and a verdict takes 8: allow 4 minutes");
+        assert_eq!(said(100.0, 0.01), "100 seconds allows 3 rounds, and a verdict requires 8: allow 4 minutes");
         let loud = pilot.map(|d| 100.0 * d);
         let text = forecast(&loud, 30.0, 600.0, 0.01).unwrap().to_string();
         assert!(
-            text.starts_with("in 10 minutes this machine can resolve about a factor of 2.6; 1% would"),
+            text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"),
             "{text}"
         );
-        assert!(said(600.0, 0.000_1).ends_with("; 0.01% would take more than 400 rounds"));
+        assert!(said(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
     }
 
     #[test]
-    fn percentages_with_two_digits() {
+    fn percentages_are_short() {
         let texts = [0.0233, 0.01, 0.105, 0.000_123, 1.5].map(percent);
-        assert_eq!(texts, ["2.3%", "1%", "10%", "0.012%", "150%"]);
+        assert_eq!(texts, ["2.33%", "1%", "10.5%", "0.0123%", "150%"]);
     }
 }

@@ -68,6 +68,8 @@ pub struct Verdict {
     pub interval: (f64, f64),
     /// Its 90% interval, for equivalence.
     pub narrow: (f64, f64),
+    /// The ends of what the claim allows, as fractions: the interval is held against them.
+    pub edges: [f64; 2],
     /// Rounds behind it.
     pub rounds: usize,
     /// The difference is real, but smaller than the margin: smaller than what you said matters.
@@ -97,6 +99,7 @@ impl Verdict {
             effect: ratio(centre.estimate),
             interval: ends(centre.wide),
             narrow: ends(centre.narrow),
+            edges: [0.0; 2],
             rounds: centre.rounds,
             negligible: false,
             shapes_differ: centre.shapes_differ(),
@@ -128,6 +131,7 @@ pub fn judge(pair: &Pair, d: &[f64], margin: Option<f64>) -> Option<Verdict> {
     let differs = !Region::around(factor, 0.0).meets(centre.wide);
     Some(Verdict {
         negligible: differs && matters_not && !centre.provisional,
+        edges: [region.low.exp_m1(), region.high.exp_m1()],
         e_value: e_value(d, threshold(pair, &region, centre.estimate)),
         ..Verdict::of(&centre, outcome)
     })

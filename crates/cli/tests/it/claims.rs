@@ -40,7 +40,7 @@ fn a_true_claim_ends_the_run_at_the_first_look() {
     let (printed, said) = run(&place, 0, &[TRUE], &[]);
     assert!(printed.contains("held") && printed.contains(TRUE), "{printed}");
     assert!(printed.contains("Why it stopped: every claim is decided."), "{printed}");
-    assert!(said.contains("this machine can resolve about"), "{said}");
+    assert!(said.contains("smallest detectable difference in"), "{said}");
     let rounds: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
     assert_eq!(rounds, (0..8).collect());
     place.assert_clean();

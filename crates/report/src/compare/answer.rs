@@ -1,7 +1,8 @@
 //! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
 
-use crate::difference::{Finding, percent};
-use crate::number::{self, three};
+use crate::difference::Finding;
+use crate::number::percent;
+use crate::number;
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
 use fsarena_stats::ratio::Ratio;
@@ -33,17 +34,17 @@ pub struct Figure {
 /// What a figure counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Told apart, and better.
+    /// Significantly better.
     Better,
-    /// Told apart, and worse.
+    /// Significantly worse.
     Worse,
-    /// Told apart, of what is neither good nor bad.
+    /// Significantly different, where neither way is better.
     Other,
-    /// Told apart, by less than matters.
+    /// Significantly different, but within the margin.
     Negligible,
-    /// The same within the margin.
+    /// Equivalent within the margin.
     Equivalent,
-    /// Not told apart.
+    /// No significant difference, and not equivalent either.
     Inconclusive,
     /// Of too few values.
     Few,
@@ -93,12 +94,12 @@ impl Answer<'_> {
         let single = self.counted(|_| true);
         let mut items: Vec<String> = vec![];
         if self.sides.len() > 1 && !single.is_empty() {
-            items.push(format!("In all, of {}: {}.", figures(single.len()), self.tally(&single)));
+            items.push(format!("Of all {}: {}.", figures(single.len()), self.tally(&single)));
         }
         for (at, side) in self.sides.iter().enumerate() {
             let of_side = self.counted(|figure| figure.side == at);
             if !of_side.is_empty() {
-                items.push(format!("{side}, of {}: {}.", figures(of_side.len()), self.tally(&of_side)));
+                items.push(format!("{side}, {}: {}.", figures(of_side.len()), self.tally(&of_side)));
             }
         }
         items.extend(self.over_all());
@@ -117,7 +118,7 @@ impl Answer<'_> {
     fn tally(&self, figures: &[&Figure]) -> String {
         let count = |class: Class| figures.iter().filter(|figure| figure.class() == class).count();
         if count(Class::Few) == figures.len() {
-            return "none can be decided, there are too few values".into();
+            return "all inconclusive, too few values".into();
         }
         let [better, worse] = self.terms;
         let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
@@ -168,7 +169,7 @@ impl Answer<'_> {
             let open = [Class::Inconclusive, Class::Few];
             items.extend(open.into_iter().find_map(|class| {
                 let words =
-                    "Nothing was told apart by more than matters. The largest ratio, which may be chance";
+                    "No significant difference larger than the margin. Largest ratio, which may be chance";
                 self.most(class, words)
             }));
         }
@@ -198,7 +199,7 @@ impl Answer<'_> {
             Class::Better => better.into(),
             Class::Worse => worse.into(),
             Class::Other => "different".into(),
-            Class::Negligible => "different, but by less than matters".into(),
+            Class::Negligible => "different, but within the margin".into(),
             Class::Equivalent => "equivalent".into(),
             Class::Inconclusive => "inconclusive".into(),
             Class::Few => "of too few values".into(),
@@ -210,9 +211,9 @@ fn figures(count: usize) -> String {
     number::plural(count, "figure")
 }
 
-/// `1.10 times (1.09–1.11)`.
+/// `1.10 [1.09–1.11]`.
 fn times(ratio: Estimate) -> String {
-    format!("{} times ({})", three(ratio.value), number::interval(ratio.low, ratio.high))
+    number::ratio(ratio.value, ratio.low, ratio.high)
 }
 
 #[cfg(test)]
@@ -247,11 +248,11 @@ mod tests {
         assert_eq!(
             words(&figures, &["B beside A"]),
             [
-                "B beside A, of 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
+                "B beside A, 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
                  1 inconclusive, 1 with too few values.",
-                "TOTAL: xfs 1.50 times (1.35–1.65), worse.",
-                "Largest differences, worse: rm, xfs: 2.00 times (1.80–2.20); cp, xfs: 1.20 times (1.08–1.32).",
-                "Largest differences, better: tar, xfs: 0.500 times (0.450–0.550).",
+                "TOTAL: xfs 1.50 [1.35–1.65], worse.",
+                "Largest differences, worse: rm, xfs: 2.00 [1.80–2.20]; cp, xfs: 1.20 [1.08–1.32].",
+                "Largest differences, better: tar, xfs: 0.500 [0.450–0.550].",
             ]
         );
     }
@@ -267,17 +268,17 @@ mod tests {
     fn several_sides_have_a_line_each_and_are_named() {
         let other = Figure { side: 1, ..figure("cp", Finding::Different, 3.0) };
         let said = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
-        assert!(said[0].starts_with("In all, of 2 figures: 0 better, 1 worse"), "{said:?}");
+        assert!(said[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{said:?}");
         assert!(
-            said[1].starts_with("B, of 1 figure: ") && said[2].starts_with("C, of 1 figure: "),
+            said[1].starts_with("B, 1 figure: ") && said[2].starts_with("C, 1 figure: "),
             "{said:?}"
         );
-        assert!(said[3].contains("cp, xfs (C): 3.00 times"), "{said:?}");
+        assert!(said[3].contains("cp, xfs (C): 3.00 ["), "{said:?}");
     }
 
     #[test]
     fn few_values_decide_nothing() {
         let said = words(&[figure("cp", Finding::Provisional, 1.4)], &["B"]);
-        assert!(said[0].contains("none can be decided") && said[1].contains("may be chance: cp"), "{said:?}");
+        assert!(said[0].contains("all inconclusive") && said[1].contains("may be chance: cp"), "{said:?}");
     }
 }

@@ -160,7 +160,7 @@ pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
     for pair in pairs {
         let (ratio, by) = match pair.answer {
             Answer::Ratio { ratio, method, .. } => {
-                (Cell::two(three(ratio.value), number::interval(ratio.low, ratio.high)), words(method))
+                (Cell::two(number::beside(ratio.value, &[1.0]), number::interval(ratio.low, ratio.high)), words(method))
             }
             Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
         };
@@ -190,15 +190,15 @@ fn words(method: Method) -> String {
 pub fn verdict(pair: &Pair) -> String {
     match pair.answer {
         Answer::Refused(overlap) => {
-            format!("refused: the load ranges have only {:.0}% in common", 100.0 * overlap.share)
+            format!("refused: the load ranges have only {} in common", number::percent(overlap.share))
         }
-        Answer::Unknown => "unknown: the cost is not told from nothing".into(),
+        Answer::Unknown => "unknown: the cost does not differ significantly from zero".into(),
         Answer::Ratio { provisional: true, .. } => {
-            format!("provisional: under {}", plural(FEWEST, "window"))
+            format!("provisional: fewer than {}", plural(FEWEST, "window"))
         }
         Answer::Ratio { ratio, .. } if ratio.low > 1.0 => format!("{} costs more", pair.b),
         Answer::Ratio { ratio, .. } if ratio.high < 1.0 => format!("{} costs less", pair.b),
-        Answer::Ratio { .. } => "not told apart".into(),
+        Answer::Ratio { .. } => "no significant difference".into(),
     }
 }
 
@@ -221,12 +221,12 @@ pub fn answer(compared: &mut Compared, pairs: &[Pair]) {
     let name = |pair: &Pair| format!("{} of {} over {}", pair.resource.title, pair.b, pair.a);
     let reasons = [
         (refused.map(name).collect::<Vec<_>>(), "the loads have too little in common"),
-        (unknown.map(name).collect::<Vec<_>>(), "the cost is not told from nothing"),
+        (unknown.map(name).collect::<Vec<_>>(), "the cost does not differ significantly from zero"),
     ];
     words.extend(reasons.into_iter().filter(|(names, _)| !names.is_empty()).map(|(names, why)| {
         let more = if names.len() > NAMED { "; …" } else { "" };
         let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-        format!("Not compared, for {why}: {} ({named}{more}).", names.len())
+        format!("Not compared because {why}: {} ({named}{more}).", names.len())
     }));
     compared.say(words);
     let (title, axis) = ("Cost of a request, ratios with 95% intervals".into(), "cost of a request".into());
@@ -289,7 +289,7 @@ pub fn json(services: &[Service], resources: &[Resource], pairs: &[Pair]) -> Val
             Answer::Ratio { ratio, method, provisional } => {
                 value["ratio_b_to_a"] = interval(ratio);
                 value["provisional"] = json!(provisional);
-                value["told_apart"] = json!(pair.answer.separated());
+                value["significantly_different"] = json!(pair.answer.separated());
                 match method {
                     Method::Sums => value["by"] = json!("sums"),
                     Method::AtLoad(load) => {

@@ -20,14 +20,14 @@ pub struct Orders<'a> {
 pub struct Order {
     /// What orders the variants; less comes first.
     values: Vec<f64>,
-    /// Which pairs were told apart. None where nothing is known of the spread.
-    told_apart: Option<Vec<Vec<bool>>>,
+    /// Which pairs differ significantly. None where nothing is known of the spread.
+    differs: Option<Vec<Vec<bool>>>,
 }
 
 impl Order {
     /// The order of figures without a spread.
     pub fn of_figures(values: Vec<f64>) -> Order {
-        Order { values, told_apart: None }
+        Order { values, differs: None }
     }
 
     /// The order of these variants in a comparison. None where one of them has no data.
@@ -38,7 +38,7 @@ impl Order {
             |variant: &usize| variants.iter().map(|other| comparison.separated[*variant][*other]).collect();
         Some(Order {
             values: variants.iter().map(place).collect::<Option<_>>()?,
-            told_apart: Some(variants.iter().map(row).collect()),
+            differs: Some(variants.iter().map(row).collect()),
         })
     }
 
@@ -48,20 +48,20 @@ impl Order {
         (0..self.values.len()).filter(|variant| self.values[*variant] == least).collect()
     }
 
-    fn told_apart(&self, i: usize, j: usize) -> bool {
-        self.told_apart.as_ref().is_none_or(|pairs| pairs[i][j])
+    fn differs(&self, i: usize, j: usize) -> bool {
+        self.differs.as_ref().is_none_or(|pairs| pairs[i][j])
     }
 
-    /// Whether the first was told apart from every other.
+    /// Whether the first differs significantly from every other.
     fn decided(&self) -> bool {
         let first = self.first();
         first.len() == 1
-            && (0..self.values.len()).all(|variant| variant == first[0] || self.told_apart(first[0], variant))
+            && (0..self.values.len()).all(|variant| variant == first[0] || self.differs(first[0], variant))
     }
 }
 
 impl Orders<'_> {
-    /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is not decided.
+    /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is inconclusive.
     fn first(&self, order: &Order) -> String {
         let names: Vec<&str> = order.first().into_iter().map(|variant| self.names[variant]).collect();
         let open = names.len() == 1 && !order.decided();
@@ -80,7 +80,7 @@ impl Orders<'_> {
 
     /// The pairs that changed places: former better, former worse, and whether both orders are sure of it.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let sure = |i, j| self.then.told_apart(i, j) && self.here.told_apart(i, j);
+        let sure = |i, j| self.then.differs(i, j) && self.here.differs(i, j);
         let pairs = swapped(&self.then.values, &self.here.values).into_iter();
         pairs.map(|(i, j)| (self.names[i], self.names[j], sure(i, j))).collect()
     }
@@ -99,7 +99,7 @@ impl Orders<'_> {
         let names =
             |order: &Order| order.first().into_iter().map(|variant| self.names[variant]).collect::<Vec<_>>();
         let change =
-            |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "told_apart": sure});
+            |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": sure});
         json!({
             "variants": self.names,
             "first_then": names(&self.then),
@@ -155,6 +155,6 @@ pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Tabl
 }
 
 /// What the signs in [`table`] mean.
-pub const LEGEND: &str = "? marks a first place that was not told apart from all others, a = b equal figures; changes \
-                          in brackets are between variants that were not told apart. τ is Kendall's: 1 is the same order, \
+pub const LEGEND: &str = "? marks a first place without a significant lead over all others, a = b equal figures. A change in \
+                          brackets is between variants that do not differ significantly. τ is Kendall's: 1 is the same order, \
                           -1 the opposite one.";

@@ -144,14 +144,14 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
     for one in paired {
         let Ratio { value, low, high, .. } = one.ratio;
         let verdict = match one.ratio.separated() {
-            false => "not told apart".to_string(),
+            false => "no significant difference".to_string(),
             true if value > 1.0 => format!("{} costs more", one.b),
             true => format!("{} costs less", one.b),
         };
         table.rows.push(vec![
             one.metric.into(),
             format!("{} over {}", one.b, one.a).into(),
-            Cell::two(three(value), number::interval(low, high)),
+            Cell::two(number::beside(value, &[1.0]), number::interval(low, high)),
             verdict.into(),
         ]);
     }
@@ -169,7 +169,7 @@ impl Paired<'_> {
             "b": self.b,
             "ratio_b_to_a": {"value": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high},
             "samples": self.ratio.rounds,
-            "told_apart": self.ratio.separated(),
+            "significantly_different": self.ratio.separated(),
         })
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
         let answer = page.json["answer"].to_string();
         assert!(
-            answer.contains("In all, of 18 figures") && answer.contains("jfs over xfs, of 3 figures"),
+            answer.contains("Of all 18 figures") && answer.contains("jfs over xfs, 3 figures"),
             "{answer}"
         );
         assert_eq!(

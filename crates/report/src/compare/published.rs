@@ -157,15 +157,15 @@ impl Known<'_> {
             ..Compared::default()
         };
         if analysis.provisional() {
-            let words = "PROVISIONAL: this run has too few rounds to tell anything apart.";
+            let words = "PROVISIONAL: this run has too few rounds for a verdict.";
             compared.answer.parts.push(Part::Loud(words.into()));
         }
         let mut words = conclusions(rows, total);
         words.extend(self.left_out());
         compared.say(words);
         compared.answer.text(
-            "Only the order of the filesystems is compared, and only of those in both: machine, kernel and often \
-             the size of the work differ. The author gave no spread, so any of his differences may be chance.",
+            "This compares only the order of the filesystems that both have, because machine, kernel and often the size of \
+             the work differ. The author gave no spread, so any published difference may be chance.",
         );
         let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
         compared.data.table(order::table(["first then".into(), "first here".into()], all));
@@ -184,7 +184,7 @@ impl Known<'_> {
             .map(|(_, variant)| variant.name.as_str())
             .collect();
         let only = |names: Vec<&str>, where_: &str| {
-            (!names.is_empty()).then(|| format!("Not compared, for only {where_}: {}.", names.join(", ")))
+            (!names.is_empty()).then(|| format!("Not compared, only {where_}: {}.", names.join(", ")))
         };
         [only(then, "published"), only(here, "in this run")].into_iter().flatten().collect()
     }
@@ -244,13 +244,13 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> V
     let more = if sure.len() > NAMED { "; …" } else { "" };
     let named = sure.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
     items.push(match sure.len() {
-        0 => "No two filesystems changed places in a way that is told apart here.".into(),
-        1 => format!("One change of place is told apart here: {named}."),
-        some => format!("{some} changes of place are told apart here: {named}{more}."),
+        0 => "No two filesystems that differ significantly here changed places.".into(),
+        1 => format!("One change of place is significant here: {named}."),
+        some => format!("{some} changes of place are significant here: {named}{more}."),
     });
     if open > 0 {
         items.push(format!(
-            "{} more of filesystems that are not told apart here: that may be chance.",
+            "{} more between filesystems that do not differ significantly here: they may be chance.",
             if open == 1 { "One".into() } else { open.to_string() }
         ));
     }

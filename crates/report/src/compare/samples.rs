@@ -3,7 +3,8 @@
 use super::Compared;
 use super::answer::{Answer, Figure, estimate};
 use super::picture::Picture;
-use crate::difference::{Finding, percent};
+use crate::difference::Finding;
+use crate::number::percent;
 use crate::document::{Cell, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
@@ -205,7 +206,7 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     let mut items = vec![];
     if !lacking.is_empty() {
         items.push(format!(
-            "Not compared, for only {letter} has values: {} ({}).",
+            "Not compared, only {letter} has values: {} ({}).",
             plural(lacking.len(), "row"),
             told(&lacking)
         ));
@@ -240,7 +241,7 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
         Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
-    let ratio = row.ratio.map_or("–".to_string(), |ratio| three(ratio.value));
+    let ratio = row.ratio.map_or("–".to_string(), |ratio| number::beside(ratio.value, &[1.0]));
     let interval = row.ratio.map_or("–".to_string(), |ratio| number::interval(ratio.low, ratio.high));
     vec![
         row.label().into(),

@@ -108,14 +108,14 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         fields.insert("rounds".into(), json!(result.rounds));
         fields.insert(median.into(), json!(result.median));
         fields.insert("ratio_to_best".into(), result.ratio.as_ref().map_or(Value::Null, ratio));
-        fields.insert("letters".into(), json!(result.letters));
+        fields.insert("groups".into(), json!(result.letters));
         fields.insert("excluded_pairs".into(), json!(result.excluded));
         Value::Object(fields)
     };
     json!({
         "best": comparison.best().map(name),
         "winner": comparison.winner().map(name),
-        "not_told_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
+        "not_significantly_different_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
         "too_few_rounds": comparison.thin().into_iter().map(name).collect::<Vec<_>>(),
         "provisional": comparison.provisional(),
         "variants": comparison.variants.iter().enumerate().map(variant).collect::<Vec<_>>(),

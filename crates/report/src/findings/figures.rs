@@ -1,6 +1,6 @@
 //! Figures as a reader finds them in the table.
 
-use crate::number::three;
+use crate::number::{percent, signed, three};
 use fsarena_stats::ratio::Ratio;
 use std::collections::BTreeSet;
 
@@ -43,13 +43,6 @@ pub fn less(share: f64) -> String {
     percent(1.0 - share)
 }
 
-/// A share: `3%`, `0.8%`.
-pub fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    let near_an_end = percent < 1.0 || (99.0..100.0).contains(&percent);
-    if near_an_end { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
-}
-
 /// How much more than the whole: `20%`, `23 times as much`.
 pub fn more(ratio: f64) -> String {
     if ratio < 2.0 {
@@ -66,7 +59,7 @@ pub fn range(low: String, high: String) -> String {
 
 /// The interval of a ratio that has one: ` (−42% to −38% over 8 rounds)`.
 pub fn interval(ratio: &Ratio) -> String {
-    let change = |ratio: f64| format!("{:+.0}%", 100.0 * (ratio - 1.0)).replace('-', "−");
+    let change = |ratio: f64| signed(ratio - 1.0, &[0.0]);
     match ratio.rounds {
         1 => String::new(),
         rounds => format!(" ({} over {rounds} rounds)", range(change(ratio.low), change(ratio.high))),
@@ -104,8 +97,8 @@ mod tests {
     fn sizes_and_shares() {
         assert_eq!([512, 1536, 4096, 1 << 20].map(size), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
         assert_eq!(
-            [less(0.6), less(0.008), percent(0.0077), percent(1.47)],
-            ["40%", "99.2%", "0.8%", "147%"]
+            [less(0.6), less(0.008)],
+            ["40%", "99.2%"]
         );
         assert_eq!([more(1.07), more(23.45)], ["7% more", "23.4 times as much"]);
     }

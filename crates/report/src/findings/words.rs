@@ -1,6 +1,7 @@
 //! A finding in words that a reader can check against the table.
 
-use super::figures::{extent, interval, iops, less, megabytes, more, percent, range, size, threads};
+use super::figures::{extent, interval, iops, less, megabytes, more, range, size, threads};
+use crate::number::percent;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part};
 use fsarena_stats::matrix::rule::{Flag, Rule};
@@ -233,8 +234,7 @@ impl Speaker<'_> {
     fn behind(&self, part: &Part, place: &str) -> String {
         let worst = part.worst();
         format!(
-            "It has {} of the throughput of the nearest other variant that breaks no rule there{place}. {}: {} \
-             IOPS{}{}.",
+            "{} of the throughput of the next variant{place}. {}: {} IOPS{}{}.",
             range(percent(worst.ratio.value), percent(part.least().ratio.value)),
             self.worst("Least", part),
             self.iops(worst.at),

@@ -1,6 +1,6 @@
 //! What a curve says, in sentences.
 
-use crate::number::three;
+use crate::number::{percent, three};
 use fsarena_stats::scaling::Scaling;
 use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::scaling::laws::Law;
@@ -20,7 +20,7 @@ pub fn law(one: &Scaling) -> String {
         None => "–".into(),
         Some(choice) => match choice.winner() {
             Some(fit) => formula(&fit.law),
-            None => format!("not decided: {}", names(choice)),
+            None => format!("inconclusive: {}", names(choice)),
         },
     }
 }
@@ -30,7 +30,7 @@ pub fn law_name(one: &Scaling) -> String {
     match &one.choice {
         None => "too few numbers for a law".into(),
         Some(choice) => {
-            let sure = if choice.winner().is_some() { "" } else { ", not decided" };
+            let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
             format!("{}{sure}", choice.fits[0].law.name())
         }
     }
@@ -42,7 +42,7 @@ fn law_sentence(one: &Scaling) -> String {
     };
     let Some(fit) = choice.winner() else {
         return format!(
-            "Which law throughput follows is not decided between the {}: AICc differs by less than {DECISIVE}. The \
+            "It is inconclusive which law throughput follows, the {}: AICc differs by less than {DECISIVE}. The \
              best is {}, R² {}.",
             names(choice),
             formula(&choice.fits[0].law),
@@ -128,8 +128,8 @@ fn saturation(one: &Scaling) -> String {
         }
         (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
         (Some(from), None) => format!(
-            "Whether it saturates is not decided: from {from} clients on it may be, and up to {last} nothing shows \
-             that {gains}."
+            "Saturation is inconclusive: it may begin at {from} clients, and up to {last} clients nothing shows that \
+             {gains}."
         ),
         (None, None) => format!("It is not saturated up to {last} clients: twice as many bring over 5%."),
     }
@@ -145,11 +145,10 @@ pub fn peak_range(one: &Scaling) -> String {
 
 /// `33%`, with its interval where there is one.
 pub fn left(one: &Scaling) -> String {
-    let percent = |value: f64| three(100.0 * value);
     match &one.peak.at_end {
         None => "all: the peak is at the end".into(),
-        Some(left) if left.rounds < 2 => format!("{}%", percent(left.value)),
-        Some(left) => format!("{}% ({}–{}%)", percent(left.value), percent(left.low), percent(left.high)),
+        Some(left) if left.rounds < 2 => percent(left.value),
+        Some(left) => format!("{} ({}–{})", percent(left.value), percent(left.low), percent(left.high)),
     }
 }
 
@@ -189,7 +188,7 @@ mod tests {
             [
                 "2 numbers of clients are too few to tell laws apart.",
                 "No number of clients was measured together with its double, so that nothing is said of saturation.",
-                "It peaks at 3 clients with 100; at 10 clients 33.0% of that is left."
+                "It peaks at 3 clients with 100; at 10 clients 33% of that is left."
             ]
         );
     }

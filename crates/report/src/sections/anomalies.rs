@@ -20,7 +20,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     let mut document = Document::default();
     let Ok(matrix) = matrix_of_run(&report.record) else { return document };
     let analysis = analyse(&matrix, None);
-    document.heading(3, "What is in the way");
+    document.heading(3, "Anomalies");
     document.text(in_the_way(&matrix, &analysis));
     let findings = told(&matrix, &analysis);
     let rest = findings.len().saturating_sub(MOST);
@@ -42,7 +42,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     document
 }
 
-/// `In the way: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
+/// `Filesystems with anomalies: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
 fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
     let of_variant =
         |variant: usize| analysis.findings.iter().filter(|finding| finding.variant == variant).count();
@@ -57,8 +57,8 @@ fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
         })
         .collect();
     let who = match named.is_empty() {
-        true => "No filesystem is seen to be in the way.".to_string(),
-        false => format!("In the way: {}.", named.join(", ")),
+        true => "No filesystem limits the load.".to_string(),
+        false => format!("Filesystems with anomalies: {}.", named.join(", ")),
     };
     format!("{who} {}", summary(matrix, analysis))
 }
@@ -85,12 +85,12 @@ mod tests {
             in_the_way(&matrix, &analyse(&matrix, None))
         };
         assert!(
-            told(20.0).starts_with("In the way: xfs (1 finding). 1 finding in 2 cells of xfs"),
+            told(20.0).starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
             "{}",
             told(20.0)
         );
         assert!(
-            told(185.0).starts_with("No filesystem is seen to be in the way. No anomaly in"),
+            told(185.0).starts_with("No filesystem limits the load. No anomaly in"),
             "{}",
             told(185.0)
         );

@@ -2,12 +2,13 @@
 
 mod best;
 
-use super::{Detail, Section, either, label};
+use super::{Detail, Section, either};
 use crate::document::{Chapter, Document, Part};
 use crate::matrix;
-use crate::number::{self, plural, three};
+use crate::number::{self, plural};
 use crate::report::Report;
 use fsarena_core::event::Outcome;
+use fsarena_core::metric::label as label_of;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
@@ -28,7 +29,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
             document.list(worked(&report.record));
             break;
         }
-        document.heading(3, format!("By {}", analysis.metric.id));
+        document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
         if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
             document.parts.push(Part::Loud(provisional(analysis)));
         }
@@ -48,17 +49,16 @@ fn legend(report: &Report) -> String {
         return String::new();
     };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
-    let metrics: Vec<String> = metrics.map(|metric| format!("{}, {}", metric.id, metric.help)).collect();
+    let metrics: Vec<String> = metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help)).collect();
     let brackets = match first.provisional() {
-        true => "stand the extremes seen: no interval is exact yet",
+        true => "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval",
         false => {
-            "stands the 95% interval of that; where it holds 1, or variants share a letter, nothing is decided between them"
+            "is its 95% confidence interval; an interval that contains 1 means no significant difference"
         }
     };
     format!(
-        "How to read this: a variant is one of what is compared, here {}, by {}. A figure is a ratio to the best variant, \
-         measured within rounds, in each of which every variant runs once: 1.20 is 1.20 times as much. In brackets \
-         {brackets}.",
+        "How to read this: the variants are {}, compared by {}. Every round runs each variant once, and a figure is the \
+         ratio to the best variant within rounds: 1.20 is 1.20 times as much. In brackets {brackets}.",
         named(&report.record),
         metrics.join("; and by "),
     )
@@ -77,18 +77,18 @@ fn named(record: &RunRecord) -> String {
 pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let with_data = analysis.tasks.iter().map(|task| task.comparison.order.len()).max().unwrap_or(0);
     if with_data < 2 {
-        return vec!["Only one variant has data: there is nothing to compare.".into()];
+        return vec!["Only one variant has data. A comparison requires two.".into()];
     }
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!(
-            "{} is a circumstance: neither more nor less of it is better.",
-            analysis.metric.id
+            "{} describes the run: neither more nor less is better.",
+            label_of(&analysis.metric.id)
         )];
     }
     if all_zero(analysis) {
         return vec![format!(
-            "By {} the variants cannot be compared: too few of its values are above zero, and zero has no ratio.",
-            analysis.metric.id
+            "{} cannot be compared: too few values are above zero, and a ratio requires values above zero.",
+            label_of(&analysis.metric.id)
         )];
     }
     let mut sentences = Vec::new();
@@ -119,10 +119,10 @@ fn worked(record: &RunRecord) -> Vec<String> {
     let sentence =
         |what: &str, names: &[&str]| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
     let told = [
-        sentence("Mounted, did all its work, and unmounted", &good),
+        sentence("Completed all tasks", &good),
         sentence("Failed", &bad),
         sentence("Did not run", &open),
-        Some("These times rank nothing: a system call of User Mode Linux costs more than most of what follows it.".into()),
+        Some("These times do not rank the variants: in User Mode Linux a system call costs more than most filesystem work.".into()),
     ];
     told.into_iter().flatten().collect()
 }
@@ -140,7 +140,7 @@ fn provisional(analysis: &Analysis) -> String {
     let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
     let rounds = ratios.map(|ratio| ratio.rounds).max().unwrap_or(0);
     format!(
-        "PROVISIONAL: {} to compare, and a verdict needs {FIRST_LOOK}. Nothing below is decided.",
+        "PROVISIONAL: {} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive.",
         plural(rounds, "round")
     )
 }
@@ -149,9 +149,9 @@ fn provisional(analysis: &Analysis) -> String {
 fn was_best(metric: &MetricInfo) -> String {
     match (metric.id.as_str(), metric.direction) {
         ("elapsed" | "elapsed_ns", _) => "was fastest".into(),
-        ("durable" | "durable_ns", _) => "was fastest until its data was on the device".into(),
-        (id, Direction::Higher) => format!("had the highest {id}"),
-        (id, _) => format!("had the lowest {id}"),
+        ("durable" | "durable_ns", _) => "was fastest to have its data synced".into(),
+        (id, Direction::Higher) => format!("had the highest {}", label_of(id)),
+        (id, _) => format!("had the lowest {}", label_of(id)),
     }
 }
 
@@ -163,7 +163,7 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
         tasks => format!("Over all {tasks} tasks"),
     };
     let Some(best) = main.best().map(|best| names[best]) else {
-        return vec![format!("{tasks} there is no answer: in no round did a variant do them all.")];
+        return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];
     };
     let others = |keep: &dyn Fn(usize) -> bool| -> Vec<String> {
         let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
@@ -174,13 +174,13 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     if provisional {
         let rest = others(&|_| true).join(", ");
         let several = main.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
-        let seen = if several { " and with the extremes seen" } else { "" };
-        return vec![format!("{tasks} {best} leads so far. By the {what}, over {best}{seen}: {rest}.")];
+        let seen = if several { " with the range of the rounds" } else { "" };
+        return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{seen}: {rest}.")];
     }
     let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
     let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
     if !behind.is_empty() {
-        sentences.push(format!("Behind {best} by the {what}: {}.", behind.join(", ")));
+        sentences.push(format!("Ratio of the {what} to {best}: {}.", behind.join(", ")));
     }
     let thin = main
         .thin()
@@ -188,7 +188,7 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
         .map(|variant| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round")));
     let thin: Vec<String> = thin.collect();
     if !thin.is_empty() {
-        sentences.push(format!("Not judged over all, for too few whole rounds: {}.", thin.join(", ")));
+        sentences.push(format!("Too few complete rounds for a verdict: {}.", thin.join(", ")));
     }
     if overall.total.is_some() {
         sentences.push(weighted(names, main, &overall.geometric.comparison));
@@ -214,7 +214,7 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
         let next = main.order[1];
         let lead = main.variants[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
         return format!(
-            "{tasks} {best} {was_best}: its {what} is {lead} of that of {}, the next.",
+            "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {}.",
             names[next]
         );
     }
@@ -223,97 +223,84 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
         .into_iter()
         .map(|variant| format!("{} ({what} {})", names[variant], of_best(main, variant)))
         .collect();
-    format!("{tasks} it is not decided what {was_best}: {best} or {}.", either(&tied))
+    format!("{tasks}: inconclusive which variant {was_best}, {best} or {}.", either(&tied))
 }
 
 /// What becomes of the answer where long tasks do not weigh more.
 fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
-    const EQUAL: &str = "Where every task counts the same (geometric mean)";
+    const EQUAL: &str = "With equal weight for every task (geometric mean)";
     match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => {
-            format!("{EQUAL}, {} wins too.", names[winner])
+            format!("{EQUAL}, {} is also best.", names[winner])
         }
-        (_, Some(winner)) => format!("{EQUAL}, {} wins.", names[winner]),
+        (_, Some(winner)) => format!("{EQUAL}, {} is best.", names[winner]),
         (Some(best), None) => {
             let tied: Vec<String> =
                 geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
-            format!("{EQUAL}, it is not decided: {} or {}.", names[best], either(&tied))
+            format!("{EQUAL}, inconclusive: {} or {}.", names[best], either(&tied))
         }
-        (None, None) => format!("{EQUAL}, there is no answer."),
+        (None, None) => format!("{EQUAL}, inconclusive."),
     }
 }
 
 /// `1.12 [1.10–1.14]`, the ratio to the best.
 fn of_best(comparison: &Comparison, variant: usize) -> String {
-    comparison.variants[variant].ratio.map_or("without a common round".to_string(), interval)
+    comparison.variants[variant].ratio.map_or("no common round".to_string(), interval)
 }
 
 /// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
 pub fn interval(ratio: Ratio) -> String {
     if ratio.rounds < 2 {
-        return three(ratio.value);
+        return number::beside(ratio.value, &[1.0]);
     }
-    format!("{} [{}]", three(ratio.value), number::interval(ratio.low, ratio.high))
+    number::ratio(ratio.value, ratio.low, ratio.high)
 }
 
-/// Who won which tasks.
+/// The tasks in which each variant was best.
 fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    let in_tables = matrix::fits(analysis);
-    let winners: Vec<usize> = analysis.tasks().filter_map(|task| task.comparison.winner()).collect();
+    let all = plural(analysis.tasks().count(), "task");
+    let won = |variant: usize| analysis.tasks().filter(move |task| task.comparison.winner() == Some(variant));
     let mut variants: Vec<(usize, usize)> = (0..names.len())
-        .map(|variant| (winners.iter().filter(|w| **w == variant).count(), variant))
-        .filter(|(n, _)| *n > 0)
+        .map(|variant| (won(variant).count(), variant))
+        .filter(|(count, _)| *count > 0)
         .collect();
-    variants.sort_by_key(|(tasks, variant)| (std::cmp::Reverse(*tasks), *variant));
-    variants
-        .iter()
-        .map(|(count, variant)| {
-            let tasks: Vec<String> = analysis
-                .tasks()
-                .filter(|task| task.comparison.winner() == Some(*variant))
-                .map(|task| task.task.number.clone().unwrap_or_else(|| task.task.title.clone()))
-                .collect();
-            match in_tables {
-                true => format!("{} won {}.", names[*variant], plural(*count, "task")),
-                false => format!("{} won {}: {}.", names[*variant], plural(*count, "task"), tasks.join(", ")),
-            }
-        })
-        .collect()
+    variants.sort_by_key(|(count, variant)| (std::cmp::Reverse(*count), *variant));
+    let sentence = |(count, variant): (usize, usize)| {
+        let tasks: Vec<String> = won(variant).map(name).collect();
+        let tasks = if matrix::fits(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
+        format!("{} is best in {count} of {all}{tasks}.", names[variant])
+    };
+    variants.into_iter().map(sentence).collect()
 }
 
-/// Inconclusive tasks that are worth a name and their candidates each; of more, nobody reads them.
-const FEW: usize = 6;
-
-/// The tasks that nobody won.
+/// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<&TaskAnalysis> =
-        analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
+    let open: Vec<&TaskAnalysis> = analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
     if open.is_empty() {
         return None;
     }
-    let tasks = plural(open.len(), "task");
+    let count = format!("No clear winner in {} of {}", open.len(), plural(analysis.tasks().count(), "task"));
     if matrix::fits(analysis) {
-        return Some(format!("Not decided: {tasks}; the tables show them."));
-    }
-    if open.len() > FEW {
-        let short = |task: &&TaskAnalysis| task.task.number.clone().unwrap_or(task.task.title.clone());
-        let short: Vec<String> = open.iter().map(short).collect();
-        let between = "each time between the variants that share the letter of the best";
-        return Some(format!("Not decided, {tasks}, {between}: {}.", short.join(", ")));
+        return Some(format!("{count}; the tables show them."));
     }
     let open: Vec<String> = open.iter().map(|task| candidates(names, task)).collect();
-    Some(format!("Not decided, {tasks}: {}.", open.join("; ")))
+    Some(format!("{count}: {}.", open.join(", ")))
 }
 
-/// An inconclusive task, and between whom it is open.
+/// `untar (ext4 ≈ xfs)`.
 fn candidates(names: &[&str], task: &TaskAnalysis) -> String {
     let comparison = &task.comparison;
     let candidates = comparison.best().into_iter().chain(comparison.tied());
-    let candidates: Vec<String> = candidates.map(|variant| names[variant].to_string()).collect();
+    let candidates: Vec<&str> = candidates.map(|variant| names[variant]).collect();
     match candidates.len() {
-        0 | 1 => format!("{} (too few rounds)", label(&task.task)),
-        _ => format!("{} ({})", label(&task.task), either(&candidates)),
+        0 | 1 => format!("{} (too few rounds)", name(task)),
+        _ => format!("{} ({})", name(task), candidates.join(" ≈ ")),
     }
+}
+
+/// A task by its short name.
+fn name(task: &TaskAnalysis) -> String {
+    task.task.id.to_string()
 }
 
 /// The verdict as it would be with the dropped rounds.
@@ -323,13 +310,13 @@ fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
     let dropped = plural(analysis.dropped.len(), "round");
     let name = |winner: Option<usize>| {
         winner
-            .map_or("nothing would be decided".to_string(), |variant| format!("{} would win", names[variant]))
+            .map_or("inconclusive".to_string(), |variant| names[variant].to_string())
     };
     Some(if all.winner() == overall.main().comparison.winner() {
-        format!("{dropped} dropped; with nothing dropped the verdict over all would be the same.")
+        format!("{dropped} dropped. The verdict is the same with all rounds.")
     } else {
         format!(
-            "{dropped} dropped; with nothing dropped the verdict over all would differ: {}.",
+            "{dropped} dropped. With all rounds the verdict would differ: {}.",
             name(all.winner())
         )
     })

@@ -2,7 +2,7 @@
 
 use super::{Detail, Section};
 use crate::document::{Cell, Chapter, Document, Part, Table};
-use crate::number::three;
+use crate::number::percent;
 use crate::report::Report;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
@@ -136,7 +136,7 @@ fn shares(record: &RunRecord) -> Vec<(String, String)> {
     let other = total.saturating_sub(parts.values().sum());
     let show = |name: &str, ns: u64| {
         let seconds = crate::number::with_unit(ns as f64, fsarena_core::sample::Unit::Nanoseconds);
-        (name.to_string(), format!("{}% ({seconds})", three(100.0 * ns as f64 / total as f64)))
+        (name.to_string(), format!("{} ({seconds})", percent(ns as f64 / total as f64)))
     };
     let mut rows: Vec<_> = parts.iter().map(|(name, ns)| show(name, *ns)).collect();
     rows.push(show("other", other));

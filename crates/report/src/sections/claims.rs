@@ -3,7 +3,7 @@
 use super::{Detail, Section};
 use crate::document::source::Source;
 use crate::document::{Cell, Chapter, Document, Table};
-use crate::number::{plural, three};
+use crate::number::{beside, percent, plural, signed, three};
 use crate::report::Report;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::claim::Relation;
@@ -21,7 +21,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     if report.claims.is_empty() {
         return document;
     }
-    let header = ["claim", "verdict", "left over right, 95% interval"].map(String::from).to_vec();
+    let header = ["claim", "verdict", "left divided by right, 95% interval"].map(String::from).to_vec();
     let mut table = Table::words(header);
     for judged in &report.claims {
         let verdict = Cell::from(judged.outcome().name());
@@ -35,7 +35,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     document.table(table);
     let stopped = &report.record.status.why;
     document
-        .list(as_family(&report.claims).into_iter().chain([format!("Why it stopped: {stopped}.")]).collect());
+        .list(as_family(&report.claims).into_iter().chain([format!("The run stopped because: {stopped}.")]).collect());
     document
 }
 
@@ -74,16 +74,16 @@ pub fn told(judged: &Judged) -> Vec<String> {
     let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.rounds, "round"))];
     lines.extend(left_open(verdict));
     if verdict.negligible {
-        lines.push("a real difference, but smaller than the margin".into());
+        lines.push("a significant difference, but smaller than the margin".into());
     }
     if verdict.shapes_differ {
-        lines.push("the sign test disagrees: shapes differ, not only places".into());
+        lines.push("the sign test disagrees: the distributions differ in shape".into());
     }
     if judged.excluded > 0 {
         lines.push(format!("{} without a ratio: a value is zero", plural(judged.excluded, "round")));
     }
     if let Some(outcome) = judged.with_drops.filter(|outcome| *outcome != judged.outcome()) {
-        lines.push(format!("with the dropped rounds it would be {}", outcome.name()));
+        lines.push(format!("with all rounds: {}", outcome.name()));
     }
     lines
 }
@@ -94,38 +94,32 @@ fn left_open(verdict: &Verdict) -> Option<String> {
         return None;
     }
     Some(if verdict.provisional {
-        format!("provisional: a verdict needs {FIRST_LOOK} rounds")
+        format!("provisional: a verdict requires {FIRST_LOOK} rounds")
     } else {
         match verdict.excludes() {
-            most if most < 1.0 => format!("excluded: a difference of more than {}", size(most)),
-            most => format!("excluded: a factor of more than {}", three(1.0 + most)),
+            most if most < 1.0 => format!("95% sure that the difference is at most {}", percent(most)),
+            most => format!("95% sure that the factor is at most {}", three(1.0 + most)),
         }
     })
 }
 
 /// The effect of a verdict with its interval.
 pub fn effect(verdict: &Verdict) -> String {
-    let (value, interval) = lines(verdict.effect, verdict.interval);
+    let (value, interval) = lines(verdict.effect, verdict.interval, &verdict.edges);
     format!("{value} [{interval}]")
 }
 
-/// `−4.9%` and `−5.4% to −4.3%`; where a factor of two is in it `3.10×` and `3.02–3.19`: nobody reads +3850%.
-pub fn lines(effect: f64, (low, high): (f64, f64)) -> (String, String) {
+/// `−4.9%` and `−5.4% to −4.3%`; where a factor of two is in it `3.10×` and `3.02–3.19`: nobody reads +3850%. Each stands
+/// on its side of no difference and of these edges, so that it agrees with the verdict beside it.
+pub fn lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
+    let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
     if high >= 1.0 {
-        let [value, low, high] = [effect, low, high].map(|effect| three(1.0 + effect));
+        let edges: Vec<f64> = edges.iter().map(|edge| 1.0 + edge).collect();
+        let [value, low, high] = [effect, low, high].map(|effect| beside(1.0 + effect, &edges));
         return (format!("{value}×"), format!("{low}–{high}"));
     }
-    (percent(effect), format!("{} to {}", percent(low), percent(high)))
-}
-
-/// `−4.9%`, with its sign.
-pub fn percent(fraction: f64) -> String {
-    let sign = if fraction < 0.0 { "−" } else { "+" };
-    format!("{sign}{}", size(fraction.abs()))
-}
-
-fn size(fraction: f64) -> String {
-    format!("{}%", three(100.0 * fraction))
+    let [value, low, high] = [effect, low, high].map(|effect| signed(effect, &edges));
+    (value, format!("{low} to {high}"))
 }
 
 /// What holds of many claims together.
@@ -144,14 +138,14 @@ fn as_family(claims: &[Judged]) -> Option<String> {
         decided.iter().filter(|at| !kept.contains(at)).map(|at| claims[*at].claim.text.as_str()).collect();
     let rest = match lost.len() {
         0 => String::new(),
-        n if n > 6 => format!(" The other {n} stand each by itself only."),
-        _ => format!(" By itself only: {}.", lost.join("; ")),
+        n if n > 6 => format!(" The other {n} hold only when each is judged alone."),
+        _ => format!(" Only when judged alone: {}.", lost.join("; ")),
     };
     Some(format!(
-        "Of {}, {} of the {} held or refuted ones stand as a family too (e-BH at 5%: of those, no more than one in \
-         twenty is expected to be wrong).{rest}",
-        plural(claims.len(), "claim"),
+        "{} of the {} verdicts on {} also hold together (e-BH at 5%: at most one in twenty of them is expected to be \
+         wrong).{rest}",
         kept.len(),
-        decided.len()
+        decided.len(),
+        plural(claims.len(), "claim")
     ))
 }

@@ -1,9 +1,9 @@
 //! What the author of the study concluded: held then, held here.
 
-use super::claims::{effect, percent};
+use super::claims::effect;
 use super::{Detail, Section};
 use crate::document::{Cell, Chapter, Document, Table};
-use crate::number::plural;
+use crate::number::{plural, signed};
 use crate::report::Report;
 use fsarena_stats::conclusion::{Answer, Checked};
 use fsarena_stats::verdict::Outcome;
@@ -19,7 +19,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
     if checked.is_empty() {
         return document;
     }
-    document.heading(3, "Held then, held here");
+    document.heading(3, "The author's conclusions, then and here");
     document.text(summary(checked, full));
     document.list(surprises(checked));
     if full {
@@ -38,7 +38,7 @@ pub fn add_then(document: &mut Document, concluded: &[(String, Answer)]) {
     if concluded.is_empty() {
         return;
     }
-    document.heading(2, "What the author concluded, on these figures");
+    document.heading(2, "The author's conclusions, on these figures");
     let mut table = Table::words(["the author's conclusion", "on these figures"].map(String::from).to_vec());
     table.rows = concluded.iter().map(|(says, then)| vec![says.as_str().into(), said(then).into()]).collect();
     document.table(table);
@@ -60,29 +60,25 @@ pub fn json(answer: &Answer) -> Value {
     })
 }
 
+/// `29 of 32 checkable conclusions hold on the published figures; 3 of 16 hold here, 4 are refuted, 9 are inconclusive.`
 fn summary(checked: &[Checked], table: bool) -> String {
-    let count = |of: &dyn Fn(&Checked) -> bool| checked.iter().filter(|one| of(one)).count();
-    let held = |answer: &Answer| answer.outcome == Some(Outcome::Held);
-    format!(
-        "Of the author's {} {} can be checked on the figures published then, and {} there; {} can be checked here{}.",
-        plural(checked.len(), "conclusion"),
-        count(&|one| one.then.outcome.is_some()),
-        holding(count(&|one| held(&one.then))),
-        match count(&|one| one.here.outcome.is_some()) {
-            0 => "none".to_string(),
-            some => some.to_string(),
-        },
-        match count(&|one| one.here.outcome.is_some()) {
-            0 if table => ", and the table says why".to_string(),
-            0 => " (`fsarena report --format md` says why)".to_string(),
-            _ => format!(", and {}", holding(count(&|one| held(&one.here)))),
-        },
-    )
-}
-
-/// `1 holds`, `3 hold`.
-fn holding(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "holds" } else { "hold" })
+    let of = |answers: &dyn Fn(&Checked) -> Option<Outcome>| {
+        let found: Vec<Outcome> = checked.iter().filter_map(answers).collect();
+        (found.iter().filter(|outcome| **outcome == Outcome::Held).count(), found.len(), found)
+    };
+    let (held, all, _) = of(&|one| one.then.outcome);
+    let then = format!("{held} of {all} checkable conclusions hold on the published figures");
+    let (held, all, here) = of(&|one| one.here.outcome);
+    let count = |outcome: Outcome| here.iter().filter(|found| **found == outcome).count();
+    match all {
+        0 if table => format!("{then}; none can be checked here, for the reasons in the table."),
+        0 => format!("{then}; none can be checked here (`fsarena report --format md` lists the reasons)."),
+        _ => format!(
+            "{then}; {held} of {all} hold here, {} refuted, {} inconclusive.",
+            count(Outcome::Refuted),
+            count(Outcome::Inconclusive)
+        ),
+    }
 }
 
 /// What the data then did not show, and what is otherwise now.
@@ -94,8 +90,8 @@ fn surprises(checked: &[Checked]) -> Vec<String> {
     };
     let is = |answer: &Answer, outcome| answer.outcome == Some(outcome);
     [
-        listed("Refuted by the author's own figures", &|one| is(&one.then, Outcome::Refuted)),
-        listed("Held then, refuted here", &|one| {
+        listed("Refuted by the published figures", &|one| is(&one.then, Outcome::Refuted)),
+        listed("Held on the published figures, refuted here", &|one| {
             is(&one.then, Outcome::Held) && is(&one.here, Outcome::Refuted)
         }),
     ]
@@ -117,8 +113,8 @@ fn here(answer: &Answer) -> Cell {
         [one] => format!("{}, {}", effect(one), plural(rounds, "round")),
         several => format!(
             "{} to {} in {} comparisons, {}",
-            percent(effects().fold(f64::INFINITY, f64::min)),
-            percent(effects().fold(f64::NEG_INFINITY, f64::max)),
+            signed(effects().fold(f64::INFINITY, f64::min), &[0.0]),
+            signed(effects().fold(f64::NEG_INFINITY, f64::max), &[0.0]),
             several.len(),
             plural(rounds, "round")
         ),

@@ -1,10 +1,9 @@
-//! What it would take to decide what was not decided.
+//! How many rounds it takes to decide inconclusive comparisons.
 
 use super::{Detail, Section};
 use crate::charts::Seen;
-use crate::difference::percent;
+use crate::number::percent;
 use crate::document::{Chapter, Document, Table, source};
-use crate::number::three;
 use crate::paired;
 use crate::report::Report;
 use fsarena_stats::power::{rounds_for, spread};
@@ -24,32 +23,32 @@ fn parts(report: &Report, detail: Detail) -> Document {
     let all = paired::of(&Seen::of(report));
     let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
     let so_far = match open.iter().any(|(ratio, _)| ratio.provisional) {
-        true => "so far, extremes seen where there are under 8 rounds, else 95% interval",
+        true => "so far, range of the rounds if fewer than 8, else 95% interval",
         false => "so far, 95% interval",
     };
     let header =
-        ["not decided", so_far, "spread of a round", &format!("rounds that find {}", percent(margin))];
+        ["inconclusive", so_far, "spread of a round", &format!("rounds that find {}", percent(margin))];
     let mut table = Table::figures(header.map(String::from).to_vec());
     for (ratio, series) in open {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
         let rounds = match sigma {
-            None => "at least 3 rounds to tell".to_string(),
+            None => "requires 3 rounds".to_string(),
             Some(sigma) => rounds_for(sigma, margin).map_or("over 400".into(), |rounds| rounds.to_string()),
         };
         let cells = vec![
             series.label.into(),
             crate::sections::answer::interval(ratio).into(),
-            sigma.map_or("–".into(), |sigma| format!("{}%", three(100.0 * sigma))).into(),
+            sigma.map_or("–".into(), percent).into(),
             rounds.into(),
         ];
         table.rows.push(source::row(series.source.as_ref(), cells));
     }
     if !table.rows.is_empty() {
-        document.heading(3, "What would decide the rest");
+        document.heading(3, "Rounds needed for the rest");
         document.table(table);
         document.text(format!(
-            "So many rounds find a difference of {}, the one that matters here, in four of five runs, with the spread \
-             seen so far.",
+            "With the spread so far, that number of rounds finds a difference of {}, the margin of this run, in four of \
+             five runs.",
             percent(margin)
         ));
     }

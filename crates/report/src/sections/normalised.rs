@@ -7,6 +7,7 @@ use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::three;
 use crate::report::Report;
 use fsarena_core::factor::SCHEDULER;
+use fsarena_core::metric::label as label_of;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::TaskAnalysis;
 use fsarena_stats::best::without;
@@ -22,22 +23,22 @@ fn parts(report: &Report, _: Detail) -> Document {
     else {
         return document;
     };
-    document.heading(3, format!("Normalised, by {}", analysis.metric.id));
+    document.heading(3, format!("Normalised, by {}", label_of(&analysis.metric.id)));
     for task in analysis.tasks() {
         let values = crossed.values(task);
         let name = label(&task.task);
         let number = report.record.task(&task.task.id);
         let shares = to_best_of_rows(&values, analysis.metric.direction);
-        document.text(format!("{name}: to each filesystem's best scheduler."));
+        document.text(format!("{name}: relative to the best scheduler of each filesystem."));
         document.table(crossed.table(&shares, &sources(&crossed.at, &shares, number)));
         let shares = to_best_of_rows(&transposed(&values), analysis.metric.direction);
         let sources = sources(&transposed(&crossed.at), &shares, number);
-        document.text(format!("{name}: to the best filesystem under each scheduler."));
+        document.text(format!("{name}: relative to the best filesystem under each scheduler."));
         document.table(crossed.table(&transposed(&shares), &transposed(&sources)));
     }
     document.text(
         "Shares of medians; 1.00 is the best of its row in the first table of each pair and of its column in the \
-         second. What is the best of several by chance is not told from what is: the answer has the intervals.",
+         second. These shares have no intervals: a best share may be chance. The answer has the intervals.",
     );
     document
 }

@@ -2,12 +2,14 @@
 
 use super::claims::lines;
 use super::{Detail, Section};
-use crate::difference::{Finding, percent};
+use crate::difference::Finding;
+use crate::number::percent;
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::exporters::ratio_json;
-use crate::number::{plural, three};
+use crate::number::plural;
 use crate::report::Report;
+use fsarena_core::metric::label;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::analyse;
@@ -56,8 +58,9 @@ impl Row {
 }
 
 /// The difference of B over A, and its interval.
-fn difference(row: &Row) -> (String, String) {
-    lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0))
+fn difference(row: &Row, margin: f64) -> (String, String) {
+    let edges = [margin, -margin / (1.0 + margin)];
+    lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
 /// Two variants.
@@ -71,12 +74,12 @@ fn parts(report: &Report, _: Detail) -> Document {
     if rows.is_empty() {
         return document;
     }
-    document.heading(3, format!("B, {}, against A, {}", b.name, a.name));
+    document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
     document.list(whole.map(|row| in_words(row, report.margin)).collect());
     let margin = percent(report.margin);
     let rounds = format!("rounds for {margin}");
-    let header = ["what", "B − A", "verdict", "σ", &rounds];
+    let header = ["task and metric", "B − A", "verdict", "σ", &rounds];
     let mut table = Table::figures(header.map(String::from).to_vec());
     let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
@@ -85,41 +88,41 @@ fn parts(report: &Report, _: Detail) -> Document {
     table.rows = rows.iter().enumerate().map(cells).collect();
     document.table(table);
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
-        true => "the extremes seen where there are under 8 rounds, else 95% intervals",
-        false => "their 95% intervals",
+        true => "the range of the rounds if fewer than 8, else 95% intervals",
+        false => "95% intervals",
     };
     document.text(format!(
-        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio \
-         within rounds; with it a difference of {margin} is found in four of five runs of so many rounds. {}",
+        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio within \
+         rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
     document
 }
 
 fn in_words(row: &Row, margin: f64) -> String {
-    let (value, interval) = difference(row);
+    let (value, interval) = difference(row, margin);
     let told = format!("{value} [{interval}]{}", row.left_out());
     let up = row.ratio.value > 1.0;
     let costs = match row.metric.direction {
-        Direction::Lower if up => "it costs more",
-        Direction::Lower => "it costs less",
-        Direction::Higher if up => "it does more",
-        Direction::Higher => "it does less",
-        Direction::Neutral if up => "it has more",
-        Direction::Neutral => "it has less",
+        Direction::Lower if up => "B costs more",
+        Direction::Lower => "B costs less",
+        Direction::Higher if up => "B does more",
+        Direction::Higher => "B does less",
+        Direction::Neutral if up => "B has more",
+        Direction::Neutral => "B has less",
     };
     let margin = percent(margin);
     let found = match row.finding {
         Finding::Different => format!("{costs}: {told}"),
-        Finding::Negligible => format!("{costs}, but by less than the {margin} that matters: {told}"),
-        Finding::Equivalent => format!("the same within {margin}: {told}"),
+        Finding::Negligible => format!("{costs}, but by less than the margin of {margin}: {told}"),
+        Finding::Equivalent => format!("equivalent within {margin}: {told}"),
         Finding::Inconclusive => {
             let rounds = row.rounds.map_or("over 400 rounds".into(), |rounds| plural(rounds, "round"));
-            format!("not decided: {told}; with this spread {rounds} would find {margin}")
+            format!("inconclusive: {told}; with this spread, {margin} requires {rounds}")
         }
-        Finding::Provisional => format!("provisional, under 8 rounds: {told}"),
+        Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
     };
-    format!("By {}: {found}.", row.metric.id)
+    format!("By {}: {found}.", label(&row.metric.id))
 }
 
 /// Both variants, B first, in the task of the row or in all of them.
@@ -129,7 +132,7 @@ fn made_of(record: &RunRecord, row: &Row) -> Option<Source> {
 
 fn answer(row: &Row) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
-    format!("Cheapest to ask: {} of {}{rounds}.", row.metric.id, row.task)
+    format!("Least noisy: {} of {}{rounds}.", label(&row.metric.id), row.task)
 }
 
 /// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
@@ -144,10 +147,10 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
         (_, None) => "over 400".to_string(),
         (_, Some(rounds)) => rounds.to_string(),
     };
-    let sigma = Cell::from(row.sigma.map_or("–".to_string(), |sigma| format!("{}%", three(100.0 * sigma))));
-    let (difference, interval) = difference(row);
+    let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent));
+    let (difference, interval) = difference(row, margin);
     vec![
-        format!("{} {}", row.task, row.metric.id).into(),
+        format!("{} {}", row.task, label(&row.metric.id)).into(),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin).into(),
         if cheapest { sigma.strong() } else { sigma },
@@ -277,16 +280,16 @@ mod tests {
             (-4..5).map(|at| (middle + task * f64::from(at)).ln()).collect()
         };
         let more = told("elapsed", around(1.1, 0.001), 0);
-        assert!(more.starts_with("By elapsed: it costs more: +10.0% [+9."), "{more}");
+        assert!(more.starts_with("By elapsed: B costs more: +10% [+9."), "{more}");
         let less = told("elapsed", around(0.9, 0.001), 1);
-        assert!(less.starts_with("By elapsed: it costs less: −10.0%"), "{less}");
+        assert!(less.starts_with("By elapsed: B costs less: −10%"), "{less}");
         assert!(less.ends_with("; 1 of 10 rounds left out: a value is zero."), "{less}");
-        assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: the same within 1%: "));
+        assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: equivalent within 1%: "));
         let open = told("elapsed", around(1.0, 0.05), 0);
-        assert!(open.starts_with("By elapsed: not decided: ") && open.ends_with("would find 1%."), "{open}");
-        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, under 8 rounds: "));
+        assert!(open.starts_with("By elapsed: inconclusive: ") && open.contains("1% requires "), "{open}");
+        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, fewer than 8 rounds: "));
         // Nobody reads +900%.
         let tenfold = told("elapsed", around(10.0, 0.1), 0);
-        assert!(tenfold.contains("it costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");
+        assert!(tenfold.contains("B costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");
     }
 }

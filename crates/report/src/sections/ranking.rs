@@ -5,10 +5,11 @@ use super::{Detail, Section};
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::exporters::ratio_json;
-use crate::number::{plural, three};
+use crate::number::{percent, plural, three};
 use crate::ranking::{Ranked, Ranking};
 use crate::report::Report;
 use crate::sections::answer::interval;
+use fsarena_core::metric::label;
 use serde_json::{Value, json};
 
 /// The ranking of all variants.
@@ -22,8 +23,8 @@ fn parts(report: &Report, detail: Detail) -> Document {
     else {
         return document;
     };
-    document.heading(3, format!("Ranking, by {}", ranking.metric));
-    let header = ["variant", "to the best", "letters", "rank", "without one task", "best again"];
+    document.heading(3, format!("Ranking, by {}", label(&ranking.metric)));
+    let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
     let mut table = Table::figures(header.map(String::from).to_vec());
     table.rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked)).collect();
     document.table(table);
@@ -52,7 +53,7 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
         letters.into(),
         ranks.into(),
         ranked.without_one.map_or("–".to_string(), range).into(),
-        ranked.probability_best.map_or("–".to_string(), |p| format!("{}%", three(100.0 * p))).into(),
+        ranked.probability_best.map_or("–".to_string(), percent).into(),
     ];
     // What is said of a variant is said of it beside the best.
     let made_of = Source::of(None, std::iter::once(ranked.variant).chain(ranking.comparison.best()));
@@ -61,12 +62,12 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
 
 fn legend(ranking: &Ranking) -> String {
     format!(
-        "The composite is the geometric mean over {} tasks, {}. Ranks hold for all variants at once (95%, {}). \
-         Without one task: the ratio when any single task is left out. Best again: how often the variant is first \
-         in rounds drawn again from these; it says nothing of how much is gained.",
+        "The figure is the geometric mean over {} tasks, {}. Variants in the same group do not differ significantly. Ranks \
+         hold for all variants at once (95%, {}). Without one task: the ratio when any single task is left out. Best \
+         again: how often the variant is first when rounds are resampled.",
         ranking.weights.len(),
         weighing(ranking),
-        plural(ranking.rounds, "whole round"),
+        plural(ranking.rounds, "complete round"),
     )
 }
 
@@ -78,7 +79,7 @@ pub fn json(report: &Report) -> Value {
         json!({
             "variant": report.record.variants[ranked.variant].name,
             "ratio_to_best": result.ratio.as_ref().map(ratio_json),
-            "letters": result.letters,
+            "groups": result.letters,
             "ranks": ranked.ranks.map(|(first, last)| json!({"first": first, "last": last})),
             "without_one_task": ranked.without_one.map(|(low, high)| json!({"low": low, "high": high})),
             "probability_best": ranked.probability_best,

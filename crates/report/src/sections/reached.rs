@@ -1,6 +1,6 @@
-//! Whether what was asked of the filesystem reached the device: cache, device or mixed, task by task.
+//! The data path of each task: page cache, device or mixed.
 
-use super::{Detail, Section, label};
+use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::matrix;
 use crate::number::plural;
@@ -37,11 +37,11 @@ fn parts(report: &Report, _: Detail) -> Document {
     if lines.is_empty() {
         return document;
     }
-    document.heading(3, "Did it reach the device?");
+    document.heading(3, "Data path");
     document.text(
-        "Bytes that the device moved until the data was durable, over bytes that the task asked to read and write \
-         (medians): cache is under a tenth, device from nine tenths on. Other disks count as asked for, metadata as \
-         moved.",
+        "Bytes that the device moved until the data was synced, divided by bytes that the task read and wrote (medians): \
+         cache is under a tenth, device is nine tenths or more. Bytes of other disks count as read and written, and \
+         metadata counts as moved.",
     );
     document.list(lines);
     document
@@ -59,12 +59,9 @@ fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str])
         .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), variants.join(", ")))
 }
 
-/// The number of a task, or its name.
+/// A task by its short name.
 fn short(task: &TaskMedians) -> String {
-    match &task.task.number {
-        Some(number) => number.clone(),
-        None => label(&task.task),
-    }
+    task.task.id.to_string()
 }
 
 fn reaches(task: &TaskMedians) -> Vec<Option<Reach>> {

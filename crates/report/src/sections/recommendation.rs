@@ -1,11 +1,12 @@
 //! What to take, where the data can carry a recommendation.
 
 use super::answer::interval;
-use super::{Detail, Section, either};
+use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::number::plural;
 use crate::ranking::{Ranked, Ranking};
 use crate::report::Report;
+use fsarena_core::metric::label;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
@@ -18,14 +19,14 @@ fn parts(report: &Report, _: Detail) -> Document {
     document
 }
 
-/// `every task weighing the same`, `untar weighing 3, the others 1`.
+/// `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
 pub fn weighing(ranking: &Ranking) -> String {
     if ranking.even() {
-        return "every task weighing the same".into();
+        return "equal weight for every task".into();
     }
     let special = ranking.weights.iter().filter(|(_, weight)| *weight != 1.0);
-    let special: Vec<String> = special.map(|(task, weight)| format!("{task} weighing {weight}")).collect();
-    format!("{} and every other task 1", special.join(", "))
+    let special: Vec<String> = special.map(|(task, weight)| format!("{task} with weight {weight}")).collect();
+    format!("{} and every other task with weight 1", special.join(", "))
 }
 
 /// What to take, or why nothing is recommended.
@@ -35,19 +36,19 @@ pub fn recommendation(report: &Report, ranking: &Ranking) -> String {
     let (best, next) = (&ranking.variants[0], &ranking.variants[1]);
     let Some(ranks) = best.ranks else {
         return refuse(format!(
-            "{}, and a verdict needs {FIRST_LOOK}.",
-            plural(ranking.rounds, "whole round")
+            "{}, and a verdict requires {FIRST_LOOK}.",
+            plural(ranking.rounds, "complete round")
         ));
     };
     if ranks != (1, 1) {
         let first =
             ranking.variants.iter().filter(|ranked| ranked.ranks.is_some_and(|(first, _)| first == 1));
         let names: Vec<String> = first.map(|ranked| name(ranked.variant).to_string()).collect();
-        return refuse(format!("{} may each be first; these rounds do not tell them apart.", either(&names)));
+        return refuse(format!("no significant difference at the top ({}).", names.join(" ≈ ")));
     }
     if let Some((other, lead)) = not_separated(ranking) {
         return refuse(format!(
-            "{} is first by the ranks, but the interval of {} holds 1: {}.",
+            "{} ranks first, but does not differ significantly from {}: {}.",
             name(best.variant),
             name(other),
             interval(lead)
@@ -56,20 +57,20 @@ pub fn recommendation(report: &Report, ranking: &Ranking) -> String {
     if let Some(other) = ranking.overtaken_by() {
         let (best, other) = (name(best.variant), name(other));
         return refuse(format!(
-            "{best} is first, but it hangs on a single task: without that, {other} is ahead."
+            "{best} is first, but only because of a single task: without it, {other} is ahead."
         ));
     }
     if let Some(other) = winner_by_sum(report).filter(|other| *other != best.variant && ranking.even()) {
         return refuse(format!(
-            "{} is first with every task weighing the same, {} by the sum of all; say what matters with --weight.",
+            "{} is first with equal weight for every task, {} by the total time. Choose with --weight.",
             name(best.variant),
             name(other)
         ));
     }
     let ratio = ranking.comparison.variants[next.variant].ratio.map_or(String::new(), interval);
     format!(
-        "Recommended by {}, {}: {}. The next, {}, is at {ratio} of it, and no single task decides that.",
-        ranking.metric,
+        "Recommended by {}, with {}: {}. The next variant, {}, has {ratio} times its figure; no single task changes that.",
+        label(&ranking.metric),
         weighing(ranking),
         name(best.variant),
         name(next.variant)
@@ -94,7 +95,7 @@ mod tests {
     use fsarena_stats::comparison::compare;
 
     #[test]
-    fn what_is_not_told_apart_is_not_recommended() {
+    fn a_variant_without_a_significant_lead_is_not_recommended() {
         let ranking = |second: f64| {
             let values = |share: f64, wobble: f64| -> Vec<f64> {
                 (0..9).map(|round| share * (1.0 + wobble * f64::from(round % 3 - 1))).collect()

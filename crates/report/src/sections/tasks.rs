@@ -1,18 +1,22 @@
-//! The tables of tasks: each variant's ratio to the best, its interval and letters.
+//! The tables of tasks: each variant's ratio to the best, and its interval.
 
 use super::{Detail, Section, label};
 use crate::document::source::Source;
 use crate::document::{Cell, Chapter, Document, Table};
-use crate::number::{self, plural, three, with_unit};
+use crate::number::{self, plural, with_unit};
 use crate::report::Report;
 use crate::{matrix, typical};
 use fsarena_core::cell::TaskInfo;
+use fsarena_core::metric;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::composite::{Composite, sums};
 use fsarena_stats::simulate::parallel;
+
+/// What marks a variant that does not differ significantly from the best.
+pub const ALIKE: &str = "≈";
 
 /// The tables of tasks.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
@@ -33,9 +37,9 @@ fn parts(report: &Report, detail: Detail) -> Document {
 /// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
 fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
     let record = &report.record;
-    document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
+    document.heading(3, format!("{}: {}", metric::label(&analysis.metric.id), analysis.metric.help));
     if analysis.tasks.is_empty() {
-        document.text(format!("No task has a value of {}.", analysis.metric.id));
+        document.text(format!("No task has a value of {}.", metric::label(&analysis.metric.id)));
         return;
     }
     if matrix::fits(analysis) {
@@ -90,7 +94,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         table.rows.push(titled("TOTAL".into(), &sums(&tasks), None));
     }
     if !table.rows.is_empty() {
-        document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
+        document.heading(4, format!("{}: medians over rounds", metric::label(&analysis.metric.id)));
         document.table(table);
         document.text(typical::words(report));
     }
@@ -117,21 +121,25 @@ fn row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) 
     std::iter::once(title.into()).chain((0..comparison.variants.len()).map(figure)).collect()
 }
 
-/// `1.12 b` over `1.10–1.14`; for the best `1.00 a` over its median.
+/// `1.12` over `1.10–1.14`, with a mark where it does not differ significantly from the best; for the best `1.00` over its
+/// median.
 fn cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
-    let letters = if comparison.provisional() { "?" } else { &result.letters };
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
-        let shown = Cell::two(format!("1.00 {letters}"), absolute(result.median, unit));
-        return shown.letters(letters).strong();
+        let mark = if comparison.provisional() { "?" } else { "" };
+        return Cell::two("1.00", absolute(result.median, unit)).mark(mark).strong();
     }
     match result.ratio {
         Some(ratio) => {
-            let letters = if ratio.provisional { "?" } else { letters };
+            let mark = match comparison.provisional() || ratio.provisional {
+                true => "?",
+                false if comparison.tied().contains(&variant) => ALIKE,
+                false => "",
+            };
             let interval = number::interval(ratio.low, ratio.high);
             // One round has no extremes.
             let interval = if ratio.rounds > 1 { interval } else { String::new() };
-            Cell::two(format!("{} {letters}", three(ratio.value)), interval).letters(letters)
+            Cell::two(number::beside(ratio.value, &[1.0]), interval).mark(mark)
         }
         None => absolute(result.median, unit).into(),
     }
@@ -164,14 +172,14 @@ fn legend(analysis: &Analysis) -> String {
                  the best shows its median.";
     if analysis.provisional() {
         return format!(
-            "{first} Below it the extremes that were seen. ? marks what is provisional: under 8 rounds there is \
-             no exact interval."
+            "{first} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
+             interval."
         );
     }
     format!(
-        "{first} Below it the 95% interval; ? marks variants with under 8 rounds. Variants that share a letter were not \
-         told apart, which does not make them equal. Intervals hold for each pair and task, and are not \
-         corrected for how many there are."
+        "{first} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
+         which does not make them equal; ? marks variants with fewer than 8 rounds. Intervals hold for each pair and \
+         task, and are not corrected for their number."
     )
 }
 
@@ -183,7 +191,7 @@ fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         composite.iter().flat_map(|c| c.left_out.iter().enumerate()).filter(|(_, n)| **n > 0)
     {
         let (rounds, name) = (plural(*rounds, "round"), &record.variants[variant].name);
-        items.push(format!("{rounds} of {name} left out of the composite: not every task has a value"));
+        items.push(format!("{rounds} of {name} left out of the total: not every task has a value"));
     }
     let zeros: usize = analysis
         .tasks
@@ -192,7 +200,7 @@ fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         .map(|variant| variant.excluded)
         .sum();
     if zeros > 0 {
-        items.push(format!("{} left out of ratios: a value of zero has none", plural(zeros, "pair")));
+        items.push(format!("{} left out of ratios: a value is zero", plural(zeros, "pair")));
     }
     items
 }

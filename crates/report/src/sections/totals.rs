@@ -6,7 +6,7 @@ use crate::document::source::Source;
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::report::Report;
 use crate::typical;
-use fsarena_core::metric::{Lookup, reading};
+use fsarena_core::metric::{Lookup, label, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::grid::{by_round, dropped, rounds};
@@ -47,7 +47,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
     let record = &report.record;
     let mut table = Table::figures(header(record, "over all tasks"));
     for Total { id, unit, values } in of(record, &SHOWN) {
-        let mut row: Vec<Cell> = vec![id.into()];
+        let mut row: Vec<Cell> = vec![label(id).into()];
         let figure = |(variant, rounds): (usize, &Vec<f64>)| {
             typical::cell(rounds, unit).made_of(Source::of(None, [variant]))
         };
@@ -55,9 +55,9 @@ fn parts(report: &Report, detail: Detail) -> Document {
         table.rows.push(row);
     }
     if !table.rows.is_empty() {
-        document.heading(3, "What it cost");
+        document.heading(3, "Cost of all tasks");
         document.text(
-            "Medians over rounds of the sum over all tasks; of peak_memory_bytes, the largest of any task.",
+            "Medians over rounds of the sum over all tasks. peak_memory_bytes is the largest of any task.",
         );
         document.table(table);
         document.text(typical::words(report));

@@ -8,6 +8,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::metric::reading;
+use fsarena_core::number;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
@@ -122,16 +123,12 @@ fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
         Some(Line {
             filesystem: name.clone(),
             tasks: of.len(),
-            median: percent(median(&of.iter().map(|one| one.percent).collect::<Vec<_>>())?),
-            worst: percent(worst.percent),
+            median: number::percent(median(&of.iter().map(|one| one.percent).collect::<Vec<_>>())? / 100.0),
+            worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
         })
     };
     names.into_iter().filter_map(line).collect()
-}
-
-fn percent(value: f64) -> String {
-    format!("{value:.4}%")
 }
 
 fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
@@ -141,7 +138,7 @@ fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
     format!(
         "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED}%); \
          {same} tasks took the very same number each time.\n",
-        percent(all),
+        number::percent(all / 100.0),
         spreads.len(),
     )
 }

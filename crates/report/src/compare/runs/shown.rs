@@ -10,7 +10,7 @@ use crate::difference::Finding;
 use crate::document::{Cell, Document, Part, Table};
 use crate::error::Error;
 use crate::exporters::ratio_json;
-use crate::number::{self, plural, three};
+use crate::number::{self, plural};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::ratio::Ratio;
@@ -65,9 +65,9 @@ pub fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
     tables(&mut compared.data, pairs, &letters);
     circumstances::add(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
-        "These are different runs: no round pairs their values, so whatever else changed between them (load, \
-         temperature, free space) is in these ratios, and the intervals know only the spread inside each run. To \
-         compare two settings with certainty, make them variants of one run.",
+        "These are different runs without common rounds: whatever else changed between them (load, temperature, free \
+         space) is in these ratios, and the intervals contain only the spread inside each run. To compare two settings \
+         with certainty, make them variants of one run.",
     );
     compared
 }
@@ -106,8 +106,7 @@ fn which(sides: &[&Side], letters: &[String], metric: &MetricInfo) -> String {
         Direction::Neutral => "neither more nor less of it is better",
     };
     format!(
-        "{}. For {}, {better}. A figure is one task on one variant. These are different runs, not blocked together: \
-         whatever else changed between them is in the ratios.",
+        "{}. For {}, {better}. A figure is one task on one variant.",
         named.join(", "),
         metric.id
     )
@@ -224,7 +223,7 @@ fn ratio_cell(ratio: &Ratio) -> Cell {
     } else {
         ""
     };
-    Cell::two(format!("{}{mark}", three(ratio.value)), number::interval(ratio.low, ratio.high))
+    Cell::two(format!("{}{mark}", number::beside(ratio.value, &[1.0])), number::interval(ratio.low, ratio.high))
 }
 
 fn as_json(pairs: &[Pair], metric: &MetricInfo) -> Value {

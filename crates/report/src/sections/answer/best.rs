@@ -1,15 +1,16 @@
 //! The best level of what varies beside the filesystem, for each filesystem.
 
 use fsarena_core::factor;
+use fsarena_core::metric::label;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::best::{self, Best};
 
-const OPEN: &str = " (by the estimate, not decided)";
+const OPEN: &str = " (by the estimate, inconclusive)";
 
 /// Where more than the filesystem varies, a study asks which level of it is best for which filesystem:
-/// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, not decided).`
+/// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, inconclusive).`
 pub fn of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let several = |id: &str| record.plan.factors.get(id).is_some_and(|levels| levels.len() > 1);
     if !several(factor::FS) || analysis.metric.direction == Direction::Neutral {
@@ -25,7 +26,7 @@ pub fn of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         };
         let named: Vec<String> = bests.iter().map(one).collect();
         let open = if all_open { OPEN } else { "" };
-        format!("Best {id} by {}: {}{open}.", analysis.metric.id, named.join(", "))
+        format!("Best {id} by {}: {}{open}.", label(&analysis.metric.id), named.join(", "))
     };
     record.plan.factors.keys().filter(|id| *id != factor::FS && several(id)).map(sentence).collect()
 }

@@ -6,6 +6,7 @@
 //! So a residual counts only where the cell is a pit, below what its neighbours along either axis make
 //! one expect; saturation makes no pits.
 
+use crate::comparison::median;
 use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{PIT, RESIDUAL};
@@ -29,8 +30,8 @@ pub fn apply(screen: &mut Screen) {
         };
         let log = |at: At| Some(((at.size, at.threads), screen.matrix.iops(at)?.ln()));
         let residuals = polish(&screen.matrix.places().filter(own).filter_map(log).collect());
-        let sizes = residuals.values().map(|r| r.abs()).collect();
-        let Some(mad) = median(sizes).filter(|_| residuals.len() >= TABLE) else { continue };
+        let sizes: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
+        let Some(mad) = median(&sizes).filter(|_| residuals.len() >= TABLE) else { continue };
         for ((size, threads), residual) in &residuals {
             let at = At { variant, mode, size: *size, threads: *threads };
             let Some(tests) = pit(screen, at) else { continue };
@@ -82,18 +83,11 @@ fn sweep(residuals: &mut BTreeMap<Place, f64>, line: impl Fn(&Place) -> usize) -
         lines.entry(line(place)).or_default().push(*value);
     }
     let middles: BTreeMap<usize, f64> =
-        lines.into_iter().filter_map(|(at, values)| Some((at, median(values)?))).collect();
+        lines.into_iter().filter_map(|(at, values)| Some((at, median(&values)?))).collect();
     for (place, value) in residuals.iter_mut() {
         *value -= middles[&line(place)];
     }
     middles.values().map(|middle| middle.abs()).sum()
-}
-
-/// The median; the mean of the middle two of an even number.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    (n > 0).then(|| (values[(n - 1) / 2] + values[n / 2]) / 2.0)
 }
 
 #[cfg(test)]
@@ -113,8 +107,8 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(vec![]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 }

@@ -212,7 +212,7 @@ fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
 }
 
 fn percent(value: f64) -> String {
-    format!("{}%", fsarena_report::number::three(value))
+    fsarena_core::number::percent(value / 100.0)
 }
 
 impl Row for Noise {
