@@ -147,13 +147,13 @@ mod tests {
             said(600.0, 0.01),
             "smallest detectable difference in 10 minutes: 0.98%; 1% requires 10 minutes"
         );
-        assert_eq!(said(100.0, 0.01), "100 seconds allows 3 rounds, and a verdict requires 8: allow 4 minutes");
+        assert_eq!(
+            said(100.0, 0.01),
+            "100 seconds allows 3 rounds, and a verdict requires 8: allow 4 minutes"
+        );
         let loud = pilot.map(|d| 100.0 * d);
         let text = forecast(&loud, 30.0, 600.0, 0.01).unwrap().to_string();
-        assert!(
-            text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"),
-            "{text}"
-        );
+        assert!(text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"), "{text}");
         assert!(said(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);

@@ -1,8 +1,8 @@
 //! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
 
 use crate::difference::Finding;
-use crate::number::percent;
 use crate::number;
+use crate::number::percent;
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
 use fsarena_stats::ratio::Ratio;
@@ -269,10 +269,7 @@ mod tests {
         let other = Figure { side: 1, ..figure("cp", Finding::Different, 3.0) };
         let said = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(said[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{said:?}");
-        assert!(
-            said[1].starts_with("B, 1 figure: ") && said[2].starts_with("C, 1 figure: "),
-            "{said:?}"
-        );
+        assert!(said[1].starts_with("B, 1 figure: ") && said[2].starts_with("C, 1 figure: "), "{said:?}");
         assert!(said[3].contains("cp, xfs (C): 3.00 ["), "{said:?}");
     }
 

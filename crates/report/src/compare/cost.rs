@@ -159,9 +159,10 @@ pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
         Table::figures(["resource", "B over A", "ratio", "by", "verdict"].map(String::from).to_vec());
     for pair in pairs {
         let (ratio, by) = match pair.answer {
-            Answer::Ratio { ratio, method, .. } => {
-                (Cell::two(number::beside(ratio.value, &[1.0]), number::interval(ratio.low, ratio.high)), words(method))
-            }
+            Answer::Ratio { ratio, method, .. } => (
+                Cell::two(number::beside(ratio.value, &[1.0]), number::interval(ratio.low, ratio.high)),
+                words(method),
+            ),
             Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
         };
         table.rows.push(vec![

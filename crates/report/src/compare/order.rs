@@ -98,8 +98,7 @@ impl Orders<'_> {
     pub fn json(&self) -> Value {
         let names =
             |order: &Order| order.first().into_iter().map(|variant| self.names[variant]).collect::<Vec<_>>();
-        let change =
-            |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": sure});
+        let change = |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": sure});
         json!({
             "variants": self.names,
             "first_then": names(&self.then),

@@ -96,10 +96,7 @@ mod tests {
     #[test]
     fn sizes_and_shares() {
         assert_eq!([512, 1536, 4096, 1 << 20].map(size), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
-        assert_eq!(
-            [less(0.6), less(0.008)],
-            ["40%", "99.2%"]
-        );
+        assert_eq!([less(0.6), less(0.008)], ["40%", "99.2%"]);
         assert_eq!([more(1.07), more(23.45)], ["7% more", "23.4 times as much"]);
     }
 

@@ -85,14 +85,11 @@ mod tests {
             in_the_way(&matrix, &analyse(&matrix, None))
         };
         assert!(
-            told(20.0).starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
+            told(20.0)
+                .starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
             "{}",
             told(20.0)
         );
-        assert!(
-            told(185.0).starts_with("No filesystem limits the load. No anomaly in"),
-            "{}",
-            told(185.0)
-        );
+        assert!(told(185.0).starts_with("No filesystem limits the load. No anomaly in"), "{}", told(185.0));
     }
 }

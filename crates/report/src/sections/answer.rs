@@ -49,9 +49,12 @@ fn legend(report: &Report) -> String {
         return String::new();
     };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
-    let metrics: Vec<String> = metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help)).collect();
+    let metrics: Vec<String> =
+        metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help)).collect();
     let brackets = match first.provisional() {
-        true => "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval",
+        true => {
+            "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
+        }
         false => {
             "is its 95% confidence interval; an interval that contains 1 means no significant difference"
         }
@@ -275,7 +278,8 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
 
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<&TaskAnalysis> = analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
+    let open: Vec<&TaskAnalysis> =
+        analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
     if open.is_empty() {
         return None;
     }
@@ -309,15 +313,11 @@ fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
     let all = overall.without_drops.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
     let name = |winner: Option<usize>| {
-        winner
-            .map_or("inconclusive".to_string(), |variant| names[variant].to_string())
+        winner.map_or("inconclusive".to_string(), |variant| names[variant].to_string())
     };
     Some(if all.winner() == overall.main().comparison.winner() {
         format!("{dropped} dropped. The verdict is the same with all rounds.")
     } else {
-        format!(
-            "{dropped} dropped. With all rounds the verdict would differ: {}.",
-            name(all.winner())
-        )
+        format!("{dropped} dropped. With all rounds the verdict would differ: {}.", name(all.winner()))
     })
 }

@@ -34,8 +34,12 @@ fn parts(report: &Report, _: Detail) -> Document {
     }
     document.table(table);
     let stopped = &report.record.status.why;
-    document
-        .list(as_family(&report.claims).into_iter().chain([format!("The run stopped because: {stopped}.")]).collect());
+    document.list(
+        as_family(&report.claims)
+            .into_iter()
+            .chain([format!("The run stopped because: {stopped}.")])
+            .collect(),
+    );
     document
 }
 

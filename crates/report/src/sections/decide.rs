@@ -2,8 +2,8 @@
 
 use super::{Detail, Section};
 use crate::charts::Seen;
-use crate::number::percent;
 use crate::document::{Chapter, Document, Table, source};
+use crate::number::percent;
 use crate::paired;
 use crate::report::Report;
 use fsarena_stats::power::{rounds_for, spread};

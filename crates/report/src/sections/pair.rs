@@ -3,10 +3,10 @@
 use super::claims::lines;
 use super::{Detail, Section};
 use crate::difference::Finding;
-use crate::number::percent;
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::exporters::ratio_json;
+use crate::number::percent;
 use crate::number::plural;
 use crate::report::Report;
 use fsarena_core::metric::label;
@@ -287,7 +287,9 @@ mod tests {
         assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: equivalent within 1%: "));
         let open = told("elapsed", around(1.0, 0.05), 0);
         assert!(open.starts_with("By elapsed: inconclusive: ") && open.contains("1% requires "), "{open}");
-        assert!(told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, fewer than 8 rounds: "));
+        assert!(
+            told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, fewer than 8 rounds: ")
+        );
         // Nobody reads +900%.
         let tenfold = told("elapsed", around(10.0, 0.1), 0);
         assert!(tenfold.contains("B costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");

@@ -319,12 +319,17 @@ fn a_run_in_user_mode_linux_ranks_nothing() {
     record.plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Uml));
     for format in ["term", "md", "html"] {
         let text = export(record.clone(), format, &[]);
-        assert!(
-            text.contains("Completed all tasks: ext2, ext3, ext4, xfs, btrfs."),
-            "{text}"
-        );
+        assert!(text.contains("Completed all tasks: ext2, ext3, ext4, xfs, btrfs."), "{text}");
         assert!(text.contains("do not rank") && text.contains("Touch 313 files"), "{text}");
-        let ranking = ["was fastest", "Recommended", "GEOMETRIC", "TOTAL", "is best in", "The author's conclusions", "<figure"];
+        let ranking = [
+            "was fastest",
+            "Recommended",
+            "GEOMETRIC",
+            "TOTAL",
+            "is best in",
+            "The author's conclusions",
+            "<figure",
+        ];
         assert!(!ranking.iter().any(|word| text.contains(word)), "{text}");
     }
     let json: serde_json::Value = serde_json::from_str(&export(record.clone(), "json", &[])).unwrap();

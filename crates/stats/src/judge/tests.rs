@@ -131,7 +131,10 @@ fn what_cannot_be_judged_says_why() {
     for (text, why) in [
         ("one.elapsed: a < z", "Unknown variant `z`. Available: a, b, c"),
         ("three.elapsed: a < b", "Unknown task `three`. Available: one, two, composite"),
-        ("one.iops_of_sorts: a < b", "Unknown metric `iops_of_sorts`. Did you mean `iops`? List them: fsarena list metrics"),
+        (
+            "one.iops_of_sorts: a < b",
+            "Unknown metric `iops_of_sorts`. Did you mean `iops`? List them: fsarena list metrics",
+        ),
         ("two.elapsed: a < b", "several tasks have elapsed; name one of two[bs=4], two[bs=8]"),
         ("only_once[bs=4]: a < b", "no task of the run has a value of only_once"),
         ("one.neutral: best is a", "neither more nor less of neutral is better"),

@@ -105,11 +105,7 @@ fn which(sides: &[&Side], letters: &[String], metric: &MetricInfo) -> String {
         Direction::Higher => "higher is better",
         Direction::Neutral => "neither more nor less of it is better",
     };
-    format!(
-        "{}. For {}, {better}. A figure is one task on one variant.",
-        named.join(", "),
-        metric.id
-    )
+    format!("{}. For {}, {better}. A figure is one task on one variant.", named.join(", "), metric.id)
 }
 
 /// Every ratio of every pair.
@@ -223,7 +219,10 @@ fn ratio_cell(ratio: &Ratio) -> Cell {
     } else {
         ""
     };
-    Cell::two(format!("{}{mark}", number::beside(ratio.value, &[1.0])), number::interval(ratio.low, ratio.high))
+    Cell::two(
+        format!("{}{mark}", number::beside(ratio.value, &[1.0])),
+        number::interval(ratio.low, ratio.high),
+    )
 }
 
 fn as_json(pairs: &[Pair], metric: &MetricInfo) -> Value {
