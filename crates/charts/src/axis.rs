@@ -32,10 +32,11 @@ impl Axis {
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
-    /// Between two values, linear.
+    /// Between two values, linear. Where `say` returns nothing, there is no tick.
     pub fn linear(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
         let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };
         let ticks = multiples(nice((high - low) / TICKS), low, high).into_iter().map(|at| (at, say(at)));
+        let ticks = ticks.filter(|(_, label)| !label.is_empty());
         Axis { label: label.into(), range: (low, high), log: false, ticks: ticks.collect(), grid: true }
     }
 
@@ -138,15 +139,11 @@ impl Axis {
         Axis { label: label.into(), range: (0.0, names.len() as f64), log: false, ticks, grid: false }
     }
 
-    /// The coordinate that is drawn.
-    pub fn place(&self, value: f64) -> f64 {
-        let value = value.clamp(self.range.0, self.range.1);
-        if self.log { value.log10() } else { value }
-    }
-
-    /// Whether a value is on it.
-    pub fn holds(&self, value: f64) -> bool {
-        (self.range.0..=self.range.1).contains(&value)
+    /// How far along the axis a value lies, from 0 to 1. A value beyond an end of the axis lies at that end.
+    pub fn share(&self, value: f64) -> f64 {
+        let place = |value: f64| if self.log { value.log10() } else { value };
+        let (from, to) = (place(self.range.0), place(self.range.1));
+        (place(value.clamp(self.range.0, self.range.1)) - from) / (to - from)
     }
 }
 
@@ -215,10 +212,11 @@ mod tests {
         let axis = Axis::log("IOPS", 80.0, 120_000.0, |at| at.to_string());
         assert!(axis.label.ends_with("(log scale)") && axis.log);
         assert_eq!(words(&axis), ["100", "1000", "10000", "100000"]);
-        assert_eq!(axis.place(100.0), 2.0);
+        assert_eq!((axis.share(80.0), axis.share(120_000.0)), (0.0, 1.0));
+        assert!((axis.share(96_000f64.sqrt() * 10.0) - 0.5).abs() < 1e-9, "equal distances are equal ratios");
         let narrow = Axis::log("time", 4.4, 7.6, |at| at.to_string());
         assert_eq!(words(&narrow), ["5", "6", "7"]);
-        assert_eq!(axis.place(1.0), 80f64.log10(), "what is off the axis is at its end");
+        assert_eq!(axis.share(1.0), 0.0, "what is off the axis is at its end");
         assert_eq!(words(&Axis::log("x", 1.0, 9.0, |at| at.to_string())), ["1", "2", "5"]);
     }
 

@@ -1,24 +1,21 @@
-//! What a chart is: panels of marks between two axes.
+//! Charts: panels of marks between two axes, as plain data, drawn as SVG and PNG.
 //!
-//! Whoever shows something says what is to be seen, as plain data; `draw` draws all of it, with `plotters`. [`svg`] makes a
-//! document of that, and [`png`] paints the same document.
+//! A [`Chart`] says what is to be seen. [`svg`] draws every chart, and [`png`] paints what it drew. Nothing here knows of
+//! runs or reports: a new kind of chart is made where its data is, of panels and marks.
 
 pub mod axis;
 pub mod colour;
-mod draw;
 pub mod png;
 pub mod svg;
+mod text;
 
 pub use axis::Axis;
 pub use colour::Colour;
 
-/// A chart that could not be drawn.
+/// A chart that could not be painted as PNG.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The renderer refused.
-    #[error("a chart could not be drawn: {0}")]
-    Chart(String),
-}
+#[error("a chart could not be drawn: {0}")]
+pub struct Error(String);
 
 /// A chart: one picture.
 #[derive(Debug, Clone, PartialEq)]

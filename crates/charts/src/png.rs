@@ -1,14 +1,10 @@
 //! A chart as PNG, painted from its SVG by resvg, with a font that fsarena brings along: a server may have none.
 
-use super::{Chart, svg};
-use crate::Error;
+use crate::text::{BOLD, REGULAR};
+use crate::{Chart, Error, svg};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 use std::sync::{Arc, LazyLock};
-
-/// DejaVu Sans: Latin, Greek, and signs of mathematics.
-const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf");
-const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// Pixels for each CSS pixel.
 const SCALE: f32 = 2.0;
@@ -28,13 +24,13 @@ static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
 /// # Errors
 /// Where the renderer refuses.
 pub fn file(chart: &Chart) -> Result<Vec<u8>, Error> {
-    let text = svg::plain(chart)?;
+    let text = svg::plain(chart);
     let options = Options { fontdb: FONTS.clone(), font_family: "DejaVu Sans".into(), ..Options::default() };
-    let tree = Tree::from_str(&text, &options).map_err(|error| Error::Chart(error.to_string()))?;
+    let tree = Tree::from_str(&text, &options).map_err(|error| Error(error.to_string()))?;
     let size =
-        tree.size().to_int_size().scale_by(SCALE).ok_or_else(|| Error::Chart("it has no size".into()))?;
+        tree.size().to_int_size().scale_by(SCALE).ok_or_else(|| Error("it has no size".into()))?;
     let mut pixels =
-        Pixmap::new(size.width(), size.height()).ok_or_else(|| Error::Chart("it is too large".into()))?;
+        Pixmap::new(size.width(), size.height()).ok_or_else(|| Error("it is too large".into()))?;
     resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| Error::Chart(error.to_string()))
+    pixels.encode_png().map_err(|error| Error(error.to_string()))
 }

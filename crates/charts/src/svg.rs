@@ -1,70 +1,57 @@
 //! A chart as SVG: inside a page, or as a file of its own.
 
-use super::Chart;
-use super::colour::{Colour, theme};
-use super::draw::{FINE, draw};
-use crate::Error;
-use fsarena_core::safe;
+mod layout;
+mod legend;
+mod marks;
+mod panel;
+mod pen;
 
-/// What the renderer says of every element although it is so anyway. Text cannot look like this: its quotes are
-/// escaped.
-const IDLE: [&str; 5] =
-    [" opacity=\"1\"", " stroke=\"none\"", " font-family=\"sans-serif\"", " stroke-width=\"1\"", "\n"];
+use crate::Chart;
+use crate::colour::{Colour, theme};
+use fsarena_core::safe;
+use pen::Pen;
+use quick_xml::escape::escape;
 
 /// The chart as an element of a page whose style sheet has [`dark`] rules.
-///
-/// # Errors
-/// Where the renderer refuses.
-pub fn inline(chart: &Chart) -> Result<String, Error> {
+pub fn inline(chart: &Chart) -> String {
     // The page has the words of a chart below it, and its figures in tables: a reader would hear them twice.
-    element(chart, &panels(chart), "", 0)
+    element(chart, &panels(chart), "", 0.0)
 }
 
 /// The chart as a file. On a dark page it is dark.
-///
-/// # Errors
-/// Where the renderer refuses.
-pub fn file(chart: &Chart) -> Result<String, Error> {
+pub fn file(chart: &Chart) -> String {
     let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark());
-    let text = element(chart, &chart.about, &format!("{dark}{}", paper()), MARGIN)?;
-    Ok(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n"))
+    let text = element(chart, &chart.about, &format!("{dark}{}", paper()), MARGIN);
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n")
 }
 
 /// The chart without any style sheet, on white: what is painted as PNG.
-///
-/// # Errors
-/// Where the renderer refuses.
-pub(crate) fn plain(chart: &Chart) -> Result<String, Error> {
+pub(crate) fn plain(chart: &Chart) -> String {
     element(chart, &chart.about, &paper(), MARGIN)
 }
 
 /// Room around a chart that stands alone, in CSS pixels.
-const MARGIN: u32 = 14;
+const MARGIN: f64 = 14.0;
 
 /// The page under a chart that stands alone.
 fn paper() -> String {
-    let out = MARGIN * FINE;
-    format!(
-        "<rect x=\"-{out}\" y=\"-{out}\" width=\"200%\" height=\"200%\" fill=\"{}\"/>",
-        theme::PAPER.hex()
-    )
+    let fill = theme::PAPER.hex();
+    format!("<rect x=\"-{MARGIN}\" y=\"-{MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>")
 }
 
-fn element(chart: &Chart, about: &str, before: &str, margin: u32) -> Result<String, Error> {
-    let (mut body, (width, height)) = draw(chart)?;
-    for idle in IDLE {
-        body = body.replace(idle, "");
-    }
-    let (width, height) = (width + 2 * margin, height + 2 * margin);
-    let from = -((margin * FINE) as i32);
-    let (id, title, about) = (&chart.id, escaped(&chart.title), escaped(about));
-    Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{from} {from} {} {}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\" aria-labelledby=\"{id}-title {id}-about\" font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\
-         <title id=\"{id}-title\">{title}</title><desc id=\"{id}-about\">{about}</desc>{before}{body}</svg>",
-        width * FINE,
-        height * FINE,
-    ))
+fn element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
+    let mut pen = Pen::default();
+    let height = layout::draw(&mut pen, chart).ceil() + 2.0 * margin;
+    let width = layout::WIDTH + 2.0 * margin;
+    let (title, about) = (safe::line(&chart.title), safe::line(about));
+    let (id, title, about, body) = (&chart.id, escape(title), escape(about), pen.into_text());
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{from} {from} {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-about\" \
+         font-family=\"system-ui, 'DejaVu Sans', sans-serif\"><title id=\"{id}-title\">{title}</title>\
+         <desc id=\"{id}-about\">{about}</desc>{before}{body}</svg>",
+        from = -margin,
+    )
 }
 
 /// What a chart is of, in a line: its panels, or its axes where it has one.
@@ -91,22 +78,6 @@ pub fn dark() -> String {
     theme::TURNED.into_iter().chain(Colour::turned()).filter(|(from, to)| from != to).map(rule).collect()
 }
 
-/// Text between tags or in an attribute.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in safe::line(text).chars() {
-        match c {
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '&' => safe.push_str("&amp;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +102,7 @@ mod tests {
     #[test]
     fn text_is_text_and_never_markup() {
         let hostile = "<script>alert('1')</script>&\"\u{1b}[2J\u{202e}";
-        for svg in [inline(&chart(hostile)).unwrap(), file(&chart(hostile)).unwrap()] {
+        for svg in [inline(&chart(hostile)), file(&chart(hostile))] {
             assert!(
                 !svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'),
                 "{svg}"
@@ -150,15 +121,15 @@ mod tests {
     fn a_page_does_not_say_its_caption_twice() {
         let mut chart = chart("untar");
         chart.about = "What is to be seen.".into();
-        assert!(file(&chart).unwrap().contains("What is to be seen."));
-        let inline = inline(&chart).unwrap();
+        assert!(file(&chart).contains("What is to be seen."));
+        let inline = inline(&chart);
         assert!(!inline.contains("What is to be seen.") && inline.contains("<title"), "{inline}");
         assert!(inline.contains("Panels: untar. Shown: untar."), "{inline}");
     }
 
     #[test]
     fn a_file_is_dark_on_dark_pages_and_a_page_has_its_own_sheet() {
-        assert!(file(&chart("x")).unwrap().contains("prefers-color-scheme"));
-        assert!(!inline(&chart("x")).unwrap().contains("<style"));
+        assert!(file(&chart("x")).contains("prefers-color-scheme"));
+        assert!(!inline(&chart("x")).contains("<style"));
     }
 }

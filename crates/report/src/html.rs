@@ -192,7 +192,7 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
                 continue;
             }
             Part::Heading(_, text) => name = text,
-            Part::Chart(chart) => drawn = svg::inline(chart)?,
+            Part::Chart(chart) => drawn = svg::inline(chart),
             _ => {}
         }
         let section = sections.last_mut().expect("there is one from the start");

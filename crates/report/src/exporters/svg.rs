@@ -33,7 +33,7 @@ impl Exporter for Svg {
     }
 
     fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
-        write_charts(report, path, self.id(), |chart| svg::file(chart).map(String::into_bytes))
+        write_charts(report, path, self.id(), |chart| Ok(svg::file(chart).into_bytes()))
     }
 }
 

@@ -150,7 +150,7 @@ mod tests {
         let hostile = Asked { variant: "<script>".into(), ..asked(Some("ext4")) };
         let chart = chart_of(history(&hostile, points(&TASK)));
         assert_eq!(chart.panels.len(), 2);
-        let svg = svg::inline(&chart).unwrap();
+        let svg = svg::inline(&chart);
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
     }
 
@@ -165,7 +165,7 @@ mod tests {
             };
             let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
             assert!(
-                panel.y.place(panel.y.range.1) > panel.y.place(highest),
+                panel.y.share(panel.y.range.1) > panel.y.share(highest),
                 "words stand above all intervals"
             );
             for mark in &panel.marks {
@@ -199,6 +199,6 @@ mod tests {
         assert_eq!(history.json["changes"][0]["run"], "run-08");
         let chart = chart_of(history);
         assert_eq!(chart.panels.len(), 1);
-        assert!(svg::inline(&chart).unwrap().contains("confirmed"));
+        assert!(svg::inline(&chart).contains("confirmed"));
     }
 }

@@ -177,7 +177,7 @@ pub fn says_what_is_wider(window: &Window, page: &Path) {
     assert_eq!(window.ask(silent), json!([]), "{shown}: wider without a hint");
     let small = "const svg = document.querySelector('figure:not([hidden]) svg');
                  const scale = svg.getBoundingClientRect().width / svg.width.baseVal.value;
-                 return Math.min(...[...svg.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) / 4 * scale))";
+                 return Math.min(...[...svg.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) * scale))";
     assert!(window.ask(small).as_f64() >= Some(8.9), "{shown}: {} px", window.ask(small));
     let whole = "const box = document.querySelector('figure:not([hidden]) .picture');
                  box.previousElementSibling.querySelector('button').click();

@@ -1,0 +1,102 @@
+//! Text of a chart: its width in DejaVu Sans, and what of it fits into a given width.
+
+use skrifa::instance::{LocationRef, Size};
+use skrifa::{FontRef, MetadataProvider};
+
+/// DejaVu Sans: Latin, Greek, and signs of mathematics. PNG files are painted with it; readers of SVG files may have
+/// another font, and most are narrower.
+pub const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf");
+/// The same in bold.
+pub const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
+
+/// Size and weight of text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Font {
+    /// Height of the font in CSS pixels.
+    pub size: f64,
+    /// Whether it is bold.
+    pub bold: bool,
+}
+
+impl Font {
+    /// The regular font in a size.
+    pub const fn regular(size: f64) -> Font {
+        Font { size, bold: false }
+    }
+
+    /// The bold font in a size.
+    pub const fn bold(size: f64) -> Font {
+        Font { size, bold: true }
+    }
+
+    /// Width of `text` in CSS pixels. A character that the font lacks counts as a square.
+    pub fn width(self, text: &str) -> f64 {
+        let font = FontRef::new(if self.bold { BOLD } else { REGULAR }).expect("the font that is built in");
+        let (glyphs, widths) =
+            (font.charmap(), font.glyph_metrics(Size::new(self.size as f32), LocationRef::default()));
+        let width = |c| f64::from(glyphs.map(c).and_then(|glyph| widths.advance_width(glyph)).unwrap_or(self.size as f32));
+        text.chars().map(width).sum()
+    }
+
+    /// `text`, or its beginning and end if it is wider than `room`.
+    pub fn fit(self, text: &str, room: f64) -> String {
+        if self.width(text) <= room {
+            return text.to_string();
+        }
+        let chars: Vec<char> = text.chars().collect();
+        // No character of the font is narrower than a quarter of its height.
+        let most = chars.len().min((4.0 * room / self.size) as usize);
+        let shortened = |kept: usize| {
+            let (start, end) = (kept.div_ceil(2), chars.len() - kept / 2);
+            chars[..start].iter().chain(&['…']).chain(&chars[end..]).collect::<String>()
+        };
+        (0..most).rev().map(shortened).find(|text| self.width(text) <= room).unwrap_or_else(|| "…".into())
+    }
+
+    /// `text` as one or two lines, each no wider than `room`; no line for empty text.
+    pub fn lines(self, text: &str, room: f64) -> Vec<String> {
+        let mut lines: Vec<String> = vec![];
+        for word in text.split_whitespace() {
+            let last = lines.len() == 2;
+            match lines.last_mut() {
+                Some(line) if last || self.width(&format!("{line} {word}")) <= room => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.into()),
+            }
+        }
+        lines.into_iter().map(|line| self.fit(&line, room)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FONT: Font = Font::regular(10.0);
+
+    #[test]
+    fn width_is_that_of_the_letters() {
+        assert!(FONT.width("iii") < FONT.width("WWW"));
+        assert!(Font::bold(10.0).width("word") > FONT.width("word"));
+        assert_eq!(FONT.width("漢字"), 20.0, "characters that the font lacks are squares");
+    }
+
+    #[test]
+    fn long_text_loses_its_middle() {
+        assert_eq!(FONT.fit("short", 100.0), "short");
+        let fitted = FONT.fit("xfs over ext4: serve", 60.0);
+        assert!(fitted.starts_with("xfs") && fitted.ends_with("rve") && fitted.contains('…'), "{fitted}");
+        assert!(FONT.width(&fitted) <= 60.0, "{fitted}");
+        assert_eq!(FONT.fit("anything", 0.0), "…");
+    }
+
+    #[test]
+    fn titles_have_two_lines_at_most() {
+        let lines = FONT.lines("cold cache of a file server in another room", 70.0);
+        assert_eq!((lines.len(), lines[0].as_str()), (2, "cold cache of"));
+        assert!(lines.iter().all(|line| FONT.width(line) <= 70.0), "{lines:?}");
+        assert_eq!(FONT.lines("", 70.0), Vec::<String>::new());
+    }
+}
