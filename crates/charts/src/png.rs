@@ -27,8 +27,7 @@ pub fn file(chart: &Chart) -> Result<Vec<u8>, Error> {
     let text = svg::plain(chart);
     let options = Options { fontdb: FONTS.clone(), font_family: "DejaVu Sans".into(), ..Options::default() };
     let tree = Tree::from_str(&text, &options).map_err(|error| Error(error.to_string()))?;
-    let size =
-        tree.size().to_int_size().scale_by(SCALE).ok_or_else(|| Error("it has no size".into()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE).ok_or_else(|| Error("it has no size".into()))?;
     let mut pixels =
         Pixmap::new(size.width(), size.height()).ok_or_else(|| Error("it is too large".into()))?;
     resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());

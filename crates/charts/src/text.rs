@@ -34,7 +34,9 @@ impl Font {
         let font = FontRef::new(if self.bold { BOLD } else { REGULAR }).expect("the font that is built in");
         let (glyphs, widths) =
             (font.charmap(), font.glyph_metrics(Size::new(self.size as f32), LocationRef::default()));
-        let width = |c| f64::from(glyphs.map(c).and_then(|glyph| widths.advance_width(glyph)).unwrap_or(self.size as f32));
+        let width = |c| {
+            f64::from(glyphs.map(c).and_then(|glyph| widths.advance_width(glyph)).unwrap_or(self.size as f32))
+        };
         text.chars().map(width).sum()
     }
 

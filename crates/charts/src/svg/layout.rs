@@ -1,8 +1,8 @@
 //! Where the parts of a chart stand: its title, its legend, and its panels row by row.
 
+use super::legend;
 use super::panel::{Plot, foot};
 use super::pen::Pen;
-use super::legend;
 use crate::colour::theme;
 use crate::text::Font;
 use crate::{Anchor, Axis, Chart, Mark, Panel};
@@ -27,7 +27,12 @@ const LINE: f64 = 15.0;
 
 /// Draws a chart. Returns its height in CSS pixels.
 pub fn draw(pen: &mut Pen, chart: &Chart) -> f64 {
-    pen.text((0.0, 3.0 + TITLE.size / 2.0), &TITLE.fit(&safe::line(&chart.title), WIDTH), (TITLE, theme::INK), Anchor::Start);
+    pen.text(
+        (0.0, 3.0 + TITLE.size / 2.0),
+        &TITLE.fit(&safe::line(&chart.title), WIDTH),
+        (TITLE, theme::INK),
+        Anchor::Start,
+    );
     let mut top = TITLE.size + 12.0;
     for row in legend::rows(&chart.legend) {
         row.into_iter().for_each(|(left, key)| legend::draw(pen, key, (left, top + legend::ROW / 2.0)));
@@ -56,8 +61,10 @@ struct Columns {
 impl Columns {
     /// Draws a row of panels. Returns its height.
     fn draw(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
-        let titles: Vec<Vec<String>> =
-            panels.iter().map(|panel| PANEL.lines(&safe::line(&panel.title), self.width - self.labels)).collect();
+        let titles: Vec<Vec<String>> = panels
+            .iter()
+            .map(|panel| PANEL.lines(&safe::line(&panel.title), self.width - self.labels))
+            .collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0) as f64;
         // The plots of a row stand in line. A second line of a title takes nothing from them.
         let head = if lines == 0.0 { 4.0 } else { LINE * lines + 6.0 };
