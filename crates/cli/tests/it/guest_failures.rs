@@ -66,7 +66,7 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
     [&hangs, &panics].iter().for_each(|kernel| kernel::with_built_in(kernel, "ext4"));
     let kernels = ["--kernel", text(&hangs), "--kernel", text(&panics)];
     let args = ["--on", "qemu", "--fs", "ext4", "--guest-timeout", "5s"];
-    let (_, said) = seen(&nobody, 1, &[&args[..], &kernels].concat());
+    let (_, said) = seen(&nobody, 4, &[&args[..], &kernels].concat());
     assert!(said.contains("has said nothing for 5 s since it was started"), "{said}");
     assert!(said.contains("its kernel panicked") && said.contains("stand-in without ext4"), "{said}");
 }
@@ -99,7 +99,7 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     assert!(said.contains("6.66.0 has no jfs"), "{said}");
     // And one that dies of it.
     kernel::user_mode(&own, "reiser4", "echo 'Kernel panic - not syncing: reiser4'; exit 1");
-    let (_, said) = seen(&nobody, 1, &[&args[..], &["reiser4"]].concat());
+    let (_, said) = seen(&nobody, 4, &[&args[..], &["reiser4"]].concat());
     assert!(said.contains("its kernel panicked") && said.contains("not syncing: reiser4"), "{said}");
     if !has(&[QEMU]) {
         return;
