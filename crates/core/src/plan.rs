@@ -187,9 +187,9 @@ pub struct DevicePlan {
     /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all variants
     /// find the same rounds allocated below them.
     pub discard: bool,
-    /// The filesystem of the second device ("other disk").
+    /// The filesystem of the second device ("source disk").
     pub other_fs: String,
-    /// The directory used as the other disk, where variants are directories.
+    /// The directory used as the source disk, where variants are directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
 }

@@ -31,7 +31,7 @@ pub struct Machine<'a> {
     pub test: &'a [PathBuf],
     /// The image of the journal's disk, where there is one.
     pub journal: Option<&'a Path>,
-    /// The image of the other disk.
+    /// The image of the source disk.
     pub other: &'a Path,
     /// Its memory in mebibytes.
     pub memory_mib: u64,

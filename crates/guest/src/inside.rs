@@ -31,7 +31,7 @@ pub struct Booted {
     pub disks: Vec<PathBuf>,
     /// The disk of the journal, where there is one.
     pub journal: Option<PathBuf>,
-    /// The other disk.
+    /// The source disk.
     pub other: PathBuf,
 }
 

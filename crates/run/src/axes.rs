@@ -3,6 +3,7 @@
 //! A new axis is one file here, its definition of the same name in `fsarena_core::factor`, and its line in
 //! [`AXES`]. What it changes goes into the undo journal before it is changed.
 
+mod axis;
 mod clients;
 mod cpu_speed;
 mod cpus;
@@ -14,29 +15,16 @@ mod memory;
 mod raid;
 mod scheduler;
 
+pub use axis::{Axis, Conditions, Confine};
+
 use crate::executor::Fatal;
+use axis::{Asked, Stage};
 use fsarena_core::cell::Variant;
-use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::{self, Armed};
-use std::path::PathBuf;
-
-/// What one factor changes.
-#[derive(Clone, Copy)]
-pub struct Axis {
-    /// The factor.
-    pub factor: &'static str,
-    /// Whether it makes sense where the variants are directories as they are.
-    pub of_directories: bool,
-    /// Says before anything is made why this machine, this plan or this filesystem cannot have the variant's level.
-    pub check: fn(&Asked) -> Result<(), Fatal>,
-    /// Brings the level about for one cell; nothing where the devices themselves are the level.
-    pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
-}
+use fsarena_sys::undo;
 
 /// Every axis, in the order in which they are brought about.
 pub const AXES: &[Axis] = &[
@@ -52,114 +40,21 @@ pub const AXES: &[Axis] = &[
     clients::AXIS,
 ];
 
-/// A variant that is asked for.
-pub struct Asked<'a> {
-    /// The machine.
-    pub kernel: &'a Kernel,
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The variant.
-    pub variant: &'a Variant,
-}
-
-/// One cell that is about to begin.
-pub struct Stage<'a> {
-    /// The machine.
-    pub kernel: &'a Kernel,
-    /// Where everything is noted before it is done.
-    pub journal: &'a undo::Journal,
-    /// The variant.
-    pub variant: &'a Variant,
-    /// All devices of its filesystem.
-    pub devices: &'a [&'a BlockDevice],
-    /// What has been brought about.
-    pub done: &'a mut Conditions,
-}
-
-/// What holds while a cell runs. Dropping it undoes it.
-#[derive(Debug, Default)]
-pub struct Conditions {
-    /// Where the measuring process runs.
-    pub confine: Confine,
-    /// What a reader should know of how it was done.
-    pub notes: Vec<Note>,
-    armed: Vec<Armed>,
-}
-
-/// Where a process and all that it starts is confined to.
-#[derive(Debug, Clone, Default)]
-pub struct Confine {
-    groups: Vec<PathBuf>,
-    cpus: Option<Vec<usize>>,
-}
-
-impl Confine {
-    /// Puts a process there. It has started nothing yet.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn enter(&self, pid: i32) -> Result<(), fsarena_sys::Error> {
-        self.groups.iter().try_for_each(|group| cgroup::enter(group, pid))?;
-        let Some(cpus) = &self.cpus else { return Ok(()) };
-        let mut set = rustix::thread::CpuSet::new();
-        cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-        rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set).map_err(|error| {
-            let why = format!("it cannot be bound to CPUs {cpus:?}: {}", std::io::Error::from(error));
-            fsarena_sys::Error::Unfit { what: format!("process {pid}").into(), why }
-        })
+/// Brings about every level of a variant. What an error leaves is undone.
+///
+/// # Errors
+/// Where the machine does not take a level.
+pub fn set_up(
+    kernel: &Kernel,
+    journal: &undo::Journal,
+    variant: &Variant,
+    devices: &[&BlockDevice],
+) -> Result<Conditions, fsarena_sys::Error> {
+    let mut done = Conditions::default();
+    for axis in AXES.iter().filter(|axis| !variant.level(axis.factor).is_empty()) {
+        (axis.set_up)(&mut Stage { kernel, journal, variant, devices, done: &mut done })?;
     }
-
-    /// Whether the kernel has killed a process there because the memory of its group was used up.
-    pub fn ran_out_of_memory(&self) -> bool {
-        self.groups.iter().any(|group| cgroup::kills(group) > 0)
-    }
-}
-
-impl Conditions {
-    /// Brings about every level of a variant. What an error leaves is undone.
-    ///
-    /// # Errors
-    /// Where the machine does not take a level.
-    pub fn set_up(
-        kernel: &Kernel,
-        journal: &undo::Journal,
-        variant: &Variant,
-        devices: &[&BlockDevice],
-    ) -> Result<Conditions, fsarena_sys::Error> {
-        let mut done = Conditions::default();
-        for axis in AXES.iter().filter(|axis| !variant.level(axis.factor).is_empty()) {
-            (axis.set_up)(&mut Stage { kernel, journal, variant, devices, done: &mut done })?;
-        }
-        Ok(done)
-    }
-
-    /// Undoes it all, the last first.
-    ///
-    /// # Errors
-    /// Where something cannot be undone; it stays in the journal.
-    pub fn undo(mut self) -> Result<(), fsarena_sys::Error> {
-        while let Some(armed) = self.armed.pop() {
-            armed.undo()?;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, armed: Armed) {
-        self.armed.push(armed);
-    }
-
-    /// Has the measuring process run in a group.
-    fn join(&mut self, group: Group) {
-        self.confine.groups.push(group.path().to_path_buf());
-        self.keep(group.into_armed());
-    }
-}
-
-impl Drop for Conditions {
-    fn drop(&mut self) {
-        // The last first, as by `undo`; a vector drops its first first.
-        while self.armed.pop().is_some() {}
-    }
+    Ok(done)
 }
 
 /// Checks every level of every variant against this machine.
@@ -185,26 +80,6 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), F
             }
         }
     }
-    Ok(())
-}
-
-/// A level that the plan cannot have.
-fn wrong(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Plan(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
-}
-
-/// A level that this machine lacks.
-fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Missing(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
-}
-
-/// A level that was found wrong although it had been checked: the store was changed by hand.
-fn unfit(what: &str) -> impl FnOnce(String) -> fsarena_sys::Error {
-    move |why| fsarena_sys::Error::Unfit { what: what.into(), why }
-}
-
-/// Nothing to do for a cell.
-fn nothing(_: &mut Stage) -> Result<(), fsarena_sys::Error> {
     Ok(())
 }
 

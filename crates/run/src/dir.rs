@@ -1,6 +1,6 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
-use crate::axes::Conditions;
+use crate::axes;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell, remove};
 use crate::protocol::{Profiling, Request};
@@ -84,7 +84,7 @@ impl Executor for Directories {
             other: self.other.path().to_path_buf(),
             profiling: self.profiling,
         };
-        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
+        let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
         }
@@ -135,7 +135,7 @@ fn notes(kernel: &Kernel, dir: &Path, other: &Path) -> Vec<Note> {
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     if device_of(dir).is_some() && device_of(dir) == device_of(other) {
         let text =
-            "the other disk is a directory of the same filesystem: copies to and from it stay on one device";
+            "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
         notes.push(Note::new(NoteKind::Fairness, text).fix("--other DIR with a directory on another device"));
     }
     notes

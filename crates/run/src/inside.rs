@@ -1,7 +1,7 @@
 //! What fsarena does where it is the first process of a guest: it boots, then it is the agent.
 
 use crate::agent;
-use crate::axes::Conditions;
+use crate::axes::{self, Conditions};
 use crate::bench::{self, Moment};
 use crate::failed::Failed;
 use crate::protocol::{Guest, Line, MountRequest};
@@ -64,7 +64,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
         std::fs::create_dir_all(dir)?;
     }
     mount::by_call(&booted.other, &request.other, &guest.other_type, "")
-        .map_err(|error| std::io::Error::other(format!("mounting the other disk: {error}")))?;
+        .map_err(|error| std::io::Error::other(format!("mounting the source disk: {error}")))?;
     request.device = numbers(&device);
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
@@ -110,7 +110,7 @@ fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> std::io::R
         .map_err(other)?;
     let journal = Journal::create(Path::new("/tmp"), "guest").map_err(other)?;
     let devices: Vec<&BlockDevice> = devices.iter().collect();
-    let conditions = Conditions::set_up(kernel, &journal, variant, &devices).map_err(other)?;
+    let conditions = axes::set_up(kernel, &journal, variant, &devices).map_err(other)?;
     conditions.confine.enter(std::process::id() as i32).map_err(other)?;
     Ok(conditions)
 }

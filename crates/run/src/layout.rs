@@ -2,7 +2,7 @@
 //! the same one share it.
 
 use fsarena_core::cell::Variant;
-use fsarena_core::factor::device::Carrier;
+use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::{Error, filesystems, lifecycle};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
     /// Something that fsarena makes.
-    Made(Carrier),
+    Made(BackingDevice),
     /// The device that the user named for erasing.
     Erased,
 }
@@ -61,7 +61,7 @@ impl Wanted {
 
     /// Whether it lies in memory.
     pub fn in_memory(&self) -> bool {
-        matches!(self.on, On::Made(Carrier::Ram | Carrier::Zram))
+        matches!(self.on, On::Made(BackingDevice::Ram | BackingDevice::Zram))
     }
 }
 
@@ -86,7 +86,7 @@ impl Layout {
         let journal = lifecycle::journal_bytes(def, &options).map(|bytes| {
             let own = options.journal.and_then(|journal| journal.on).map(On::Made);
             // One erased device cannot carry both.
-            let beside = if on == On::Erased { On::Made(Carrier::Loop) } else { on };
+            let beside = if on == On::Erased { On::Made(BackingDevice::Loop) } else { on };
             Wanted { on: own.unwrap_or(beside), role: Role::Journal, bytes }
         });
         Ok(Layout { members, journal })
@@ -100,9 +100,9 @@ impl Layout {
 
 fn of_run(backing: &Backing) -> On {
     match backing {
-        Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => On::Made(Carrier::Loop),
-        Backing::Ram => On::Made(Carrier::Ram),
-        Backing::Zram => On::Made(Carrier::Zram),
+        Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => On::Made(BackingDevice::Loop),
+        Backing::Ram => On::Made(BackingDevice::Ram),
+        Backing::Zram => On::Made(BackingDevice::Zram),
         Backing::Erase { .. } => On::Erased,
     }
 }
@@ -146,7 +146,7 @@ mod tests {
             .iter()
             .map(|w| (w.on, w.role, w.bytes >> 20))
             .collect();
-        use Carrier::{Loop, Ram, Zram};
+        use BackingDevice::{Loop, Ram, Zram};
         assert_eq!(
             all,
             [

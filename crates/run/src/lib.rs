@@ -6,8 +6,8 @@
 
 pub mod agent;
 pub mod axes;
+mod backing;
 pub mod bench;
-mod carrier;
 pub mod child;
 pub mod deciding;
 pub mod dir;
@@ -21,11 +21,11 @@ pub mod inside;
 pub mod layout;
 pub mod ledger;
 pub mod local;
-mod other;
 pub mod preflight;
 pub mod protocol;
 pub mod runner;
 pub mod scratch;
+mod source_disk;
 pub mod stopping;
 pub mod target;
 pub mod vocabulary;

@@ -1,8 +1,8 @@
 //! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
 
-use crate::axes::{Conditions, Confine};
+use crate::axes::{self, Conditions, Confine};
+use crate::backing::BackingDevices;
 use crate::bench::{self, Bench};
-use crate::carrier::Carrier;
 use crate::executor::{Executor, Fatal, Tell};
 use crate::failed::Failed;
 use crate::layout::Layout;
@@ -32,7 +32,7 @@ pub struct Local {
     facts: BTreeMap<String, VariantFacts>,
     profiling: Option<Profiling>,
     size_bytes: u64,
-    carrier: Carrier,
+    backing: BackingDevices,
 }
 
 impl Local {
@@ -56,7 +56,7 @@ impl Local {
             facts: BTreeMap::new(),
             profiling,
             size_bytes: check.size_bytes,
-            carrier: Carrier::make(kernel, plan, check, journal, run_dir, tell)?,
+            backing: BackingDevices::make(kernel, plan, check, journal, run_dir, tell)?,
         })
     }
 
@@ -107,7 +107,7 @@ impl Local {
     fn mount_request(&self, facts: &VariantFacts, devices: &Devices) -> MountRequest {
         MountRequest {
             source: devices.first().to_path_buf(),
-            target: self.carrier.target().to_path_buf(),
+            target: self.backing.target().to_path_buf(),
             fs_type: facts.def.kernel_type.to_string(),
             options: lifecycle::mount_options(facts.def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().to_path_buf()),
@@ -136,7 +136,7 @@ impl Local {
             idle: self.plan.idle.clone(),
             mount,
             root,
-            other: self.carrier.other(),
+            other: self.backing.other(),
             device: numbers(devices),
             profiling: self.profiling,
         }
@@ -157,8 +157,8 @@ impl Local {
             Err(failed) => return Ok((failed.into(), None)),
         };
         let mount = self.mount_request(&facts, devices);
-        let request = self.request(cell, devices, Some(mount), self.carrier.target().join("work"));
-        let mounted = self.journal.note(Undo::Unmount { target: self.carrier.target().to_path_buf() })?;
+        let request = self.request(cell, devices, Some(mount), self.backing.target().join("work"));
+        let mounted = self.journal.note(Undo::Unmount { target: self.backing.target().to_path_buf() })?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
@@ -170,7 +170,7 @@ impl Local {
             event => emit(event),
         });
         // The agent unmounts by itself; this is for one that could not.
-        mount::unmount(self.carrier.target(), &mut |record| emit(CellEvent::Command(record)))?;
+        mount::unmount(self.backing.target(), &mut |record| emit(CellEvent::Command(record)))?;
         mounted.forget()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
@@ -185,7 +185,7 @@ impl Local {
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Conditions, Failed> {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
-        let conditions = Conditions::set_up(&self.kernel, &self.journal, &cell.variant, &blocks)?;
+        let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &blocks)?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
         let notes = lifecycle::changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
         notes
@@ -203,7 +203,7 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 impl Executor for Local {
     fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
         let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
-        let devices = self.carrier.devices(&layout)?;
+        let devices = self.backing.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
@@ -226,6 +226,6 @@ impl Executor for Local {
     }
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
-        self.carrier.finish(tell)
+        self.backing.finish(tell)
     }
 }

@@ -16,7 +16,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::available::{Availability, find_program, survey, to_install};
+use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
@@ -35,7 +35,7 @@ pub struct Check {
     pub size_bytes: u64,
     /// The devices that the variants lie on.
     pub devices: BTreeSet<Wanted>,
-    /// Size of the other disk's image, in bytes; 0 where a directory stands for it.
+    /// Size of the source disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
     /// Programs that the run executes.
     pub programs: Vec<String>,
@@ -71,7 +71,7 @@ impl Check {
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        format!("{} tasks a cell; {what} of {size}, other disk of {other}", self.tasks)
+        format!("{} tasks a cell; {what} of {size}, source disk of {other}", self.tasks)
     }
 }
 
@@ -114,20 +114,20 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
             kernels.mounted = defs;
             images(kernel, &backing, runs, &devices, other_bytes)?;
         }
-        carrier => {
+        backing => {
             let defs = mountable(kernel, plan, variants)?;
             able::check(variants.iter().filter(|variant| !is_raw(variant)), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             programs.extend(["mount", "umount", "losetup"].map(String::from));
             other_bytes = other_size(plan, room);
             let needed = needed(&defs, room);
-            size_bytes = match carrier {
+            size_bytes = match backing {
                 Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
                 _ => image_size(plan, needed)?,
             };
             devices = layout::wanted(plan, variants, size_bytes)?;
             programs.extend(of_journals(variants, false)?);
-            images(kernel, carrier, runs, &devices, other_bytes)?;
+            images(kernel, backing, runs, &devices, other_bytes)?;
         }
     }
     all_installed(&programs)?;
@@ -257,13 +257,9 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
         return Err(Fatal::Missing(message));
     }
     if have.mkfs.is_none() {
-        return Err(no_mkfs(have.def));
+        return Err(able::no_mkfs(have.def));
     }
     Ok(())
-}
-
-fn no_mkfs(def: &FsDef) -> Fatal {
-    Fatal::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
 fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {

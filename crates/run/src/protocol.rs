@@ -17,7 +17,7 @@ pub struct Request {
     pub mount: Option<MountRequest>,
     /// The directory to work in: below the mount point where there is one.
     pub root: PathBuf,
-    /// The directory on the other disk, with the inputs that all cells share.
+    /// The directory on the source disk, with the inputs that all cells share.
     pub other: PathBuf,
     /// Major and minor number of the device under test, where there is one.
     pub device: Option<(u32, u32)>,
@@ -64,7 +64,7 @@ pub struct MountRequest {
 pub struct Guest {
     /// The cell to run.
     pub request: Request,
-    /// The kernel's name of the other disk's filesystem, which is mounted on the request's `other`.
+    /// The kernel's name of the source disk's filesystem, which is mounted on the request's `other`.
     pub other_type: String,
 }
 

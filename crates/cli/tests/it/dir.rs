@@ -29,7 +29,7 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     assert_eq!(report["plan"]["factors"]["dir"][0], dir.to_str().unwrap());
     let (csv, _) = nobody.expect(0, &["report", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 1 + 21, "{csv}");
-    // Nothing is left of the other disk either.
+    // Nothing is left of the source disk either.
     let run = std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path();
     let all = everything(&run).into_keys();
     let names = all.map(|path| path.strip_prefix(&run).unwrap().display().to_string());

@@ -3,7 +3,7 @@
 use crate::common::{Place, root};
 use serde_json::Value;
 
-/// Two variants that share no program with the other disk, which is ext4. Nothing waits for quiet.
+/// Two variants that share no program with the source disk, which is ext4. Nothing waits for quiet.
 const PLAN: &str = r#"
 name = "order"
 scale = "tiny"
@@ -115,7 +115,7 @@ fn each_variant_is_made_mounted_worked_on_and_unmounted_once_a_round() {
     let seen: Vec<Argv> = seen(&place).into_iter().filter(|argv| !asks_for_version(argv)).collect();
     let mut commands = Commands(seen.into_iter());
 
-    // The other disk is made once, before all.
+    // The source disk is made once, before all.
     commands.next("losetup", &["--find", "/other.img"]);
     let other = commands.next("mkfs.ext4", &["-F"]).pop().unwrap();
     commands.next("mount", &["ext4", &other, "/mnt/other"]);
@@ -124,7 +124,7 @@ fn each_variant_is_made_mounted_worked_on_and_unmounted_once_a_round() {
     let mut device = None;
     for (round, variant) in order(&place) {
         let made = commands.next(&format!("mkfs.{variant}"), &["-F"]).pop().unwrap();
-        // One device for all variants, and not that of the other disk.
+        // One device for all variants, and not that of the source disk.
         assert_eq!(*device.get_or_insert(made.clone()), made, "round {round}");
         assert_ne!(made, other);
         commands.next("mount", &[&variant, &made, "/mnt/test"]);

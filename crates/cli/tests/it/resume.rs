@@ -6,7 +6,7 @@ use crate::common::{Place, root, text};
 use rustix::process::Signal;
 use std::sync::OnceLock;
 
-/// Two variants whose mkfs is not that of the other disk, two rounds.
+/// Two variants whose mkfs is not that of the source disk, two rounds.
 const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--rounds", "2"];
 
 /// Round, place in the round, variant and task of every row, in the order of the run.

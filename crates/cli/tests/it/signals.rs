@@ -34,7 +34,7 @@ fn every_signal(finished: u32, phase: fn(&Place) -> (Running, Release)) {
     }
 }
 
-/// Starts two rounds of one variant. The other disk is ext4, so that its mkfs is told from that of the variant.
+/// Starts two rounds of one variant. The source disk is ext4, so that its mkfs is told from that of the variant.
 fn start(place: &Place, args: &[&str]) -> Running {
     let all = [&["run", "plan.toml", "--fs", "ext2", "--rounds", "2"], args].concat();
     Running::start(place, place.fsarena(&all))

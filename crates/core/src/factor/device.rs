@@ -14,7 +14,7 @@ pub const DEF: FactorDef = FactorDef {
 
 /// A device that fsarena makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Carrier {
+pub enum BackingDevice {
     /// A loop image on disk.
     Loop,
     /// A loop image in memory (tmpfs).
@@ -23,13 +23,13 @@ pub enum Carrier {
     Zram,
 }
 
-impl Carrier {
+impl BackingDevice {
     /// The level.
     pub fn name(self) -> &'static str {
         match self {
-            Carrier::Loop => "loop",
-            Carrier::Ram => "ram",
-            Carrier::Zram => "zram",
+            BackingDevice::Loop => "loop",
+            BackingDevice::Ram => "ram",
+            BackingDevice::Zram => "zram",
         }
     }
 }
@@ -38,10 +38,10 @@ impl Carrier {
 ///
 /// # Errors
 /// What would be right.
-pub fn parse(level: &str) -> Result<Option<Carrier>, String> {
-    let known = [Carrier::Loop, Carrier::Ram, Carrier::Zram];
+pub fn parse(level: &str) -> Result<Option<BackingDevice>, String> {
+    let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {
         "" => Ok(None),
-        level => Ok(Some(names::find("device", level, known, |carrier| carrier.name())?)),
+        level => Ok(Some(names::find("device", level, known, |device| device.name())?)),
     }
 }

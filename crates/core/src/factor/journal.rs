@@ -1,6 +1,6 @@
 //! Where the journal or log lies: inside the filesystem, or on a device of its own.
 
-use super::device::Carrier;
+use super::device::BackingDevice;
 use super::{FactorDef, JOURNAL, bytes};
 
 /// The factor.
@@ -8,7 +8,7 @@ pub const DEF: FactorDef = FactorDef {
     id: JOURNAL,
     default: "",
     example: "external, external:256MiB, external@ram",
-    help: "where the journal or log lies: empty inside, `external` on a device of its own, of a size (`external:256MiB`), on another carrier (`external@ram`)",
+    help: "where the journal or log lies: empty inside, `external` on a device of its own, of a size (`external:256MiB`), on another device (`external@ram`)",
     check: |level| parse(level).map(drop),
 };
 
@@ -18,7 +18,7 @@ pub struct External {
     /// Its size in bytes; what the filesystem takes by default where nothing is said.
     pub bytes: Option<u64>,
     /// What carries it; what carries the filesystem where nothing is said.
-    pub on: Option<Carrier>,
+    pub on: Option<BackingDevice>,
 }
 
 /// The meaning of a level. None is inside.
@@ -52,7 +52,7 @@ mod tests {
     fn size_and_carrier_may_be_said() {
         assert_eq!(parse(""), Ok(None));
         assert_eq!(parse("external"), Ok(Some(External { bytes: None, on: None })));
-        let both = External { bytes: Some(64 << 20), on: Some(Carrier::Ram) };
+        let both = External { bytes: Some(64 << 20), on: Some(BackingDevice::Ram) };
         assert_eq!(parse("external:64MiB@ram"), Ok(Some(both)));
         for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
             assert!(parse(wrong).is_err(), "{wrong}");

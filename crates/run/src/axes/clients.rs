@@ -1,6 +1,6 @@
 //! The number of clients, which is a setting of the workload: the cell has it already.
 
-use super::{Asked, Axis, nothing, wrong};
+use super::axis::{Asked, Axis, nothing, wrong};
 use crate::executor::Fatal;
 use fsarena_core::factor::{self, clients};
 

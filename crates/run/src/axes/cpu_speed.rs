@@ -1,6 +1,6 @@
 //! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
 
-use super::{Asked, Axis, Stage, lacking, unfit, wrong};
+use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use crate::executor::Fatal;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::cpu_speed::{self, Speed};

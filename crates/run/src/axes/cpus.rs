@@ -1,6 +1,6 @@
 //! The CPUs that the load may run on, by affinity: it goes with the process, so there is nothing to undo.
 
-use super::{Asked, Axis, Stage, lacking, unfit, wrong};
+use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use crate::executor::Fatal;
 use fsarena_core::factor::{self, cpus};
 use fsarena_sys::Error;

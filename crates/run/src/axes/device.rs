@@ -1,8 +1,8 @@
 //! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
-use super::{Asked, Axis, lacking, nothing};
+use super::axis::{Asked, Axis, lacking, nothing};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, device::Carrier};
+use fsarena_core::factor::{self, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
 
@@ -12,7 +12,7 @@ pub const AXIS: Axis = Axis { factor: factor::DEVICE, of_directories: false, che
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
-        level == Some(Carrier::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
+        level == Some(BackingDevice::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
     match zram && !zram::offered(asked.kernel) {
         true => Err(lacking(
             asked,

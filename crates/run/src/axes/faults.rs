@@ -1,6 +1,6 @@
 //! A device that misbehaves: set up inside guests, whose kernel nobody else uses.
 
-use super::{Asked, Axis, lacking, nothing};
+use super::axis::{Asked, Axis, lacking, nothing};
 use crate::executor::Fatal;
 use fsarena_core::factor;
 

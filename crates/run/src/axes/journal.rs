@@ -1,6 +1,6 @@
 //! The journal or log on a device of its own, made once a run.
 
-use super::{Asked, Axis, nothing};
+use super::axis::{Asked, Axis, nothing};
 use crate::executor::Fatal;
 use fsarena_core::factor;
 use fsarena_fs::{filesystems, lifecycle};

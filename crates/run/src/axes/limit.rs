@@ -4,7 +4,7 @@
 //! kernel's own threads write back. It is of one device, so nobody else notices. In version 2 the measuring process
 //! gets a group of its own, and writeback counts for whom it is done.
 
-use super::{Asked, Axis, Stage, lacking, unfit};
+use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Fatal;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, limit};

@@ -1,6 +1,6 @@
 //! The memory that the load may use, by a control group.
 
-use super::{Asked, Axis, Stage, lacking, unfit};
+use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Fatal;
 use fsarena_core::factor::{self, memory};
 use fsarena_sys::Error;

@@ -1,6 +1,6 @@
 //! Several devices under one filesystem, made once a run.
 
-use super::{Asked, Axis, lacking, nothing, wrong};
+use super::axis::{Asked, Axis, lacking, nothing, wrong};
 use crate::executor::Fatal;
 use fsarena_core::factor;
 use fsarena_core::plan::Backing;

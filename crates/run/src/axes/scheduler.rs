@@ -1,8 +1,8 @@
 //! The I/O scheduler of every device of the variant.
 
-use super::{Asked, Axis, Stage, lacking};
+use super::axis::{Asked, Axis, Stage, lacking};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, device::Carrier};
+use fsarena_core::factor::{self, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
@@ -16,12 +16,12 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     if level.is_empty() {
         return Ok(());
     }
-    let carrier = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
-    let offered = match (carrier, &asked.plan.device.backing) {
+    let backing = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
+    let offered = match (backing, &asked.plan.device.backing) {
         (None, Backing::Erase { path, .. }) => {
             BlockDevice::open(asked.kernel, path).ok().and_then(|device| device.schedulers())
         }
-        (Some(Carrier::Zram), _) | (None, Backing::Zram) => of_any(asked.kernel, "zram"),
+        (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => of_any(asked.kernel, "zram"),
         _ => of_any(asked.kernel, "loop"),
     };
     match offered {

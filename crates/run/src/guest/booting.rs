@@ -28,7 +28,7 @@ use std::time::{Instant, SystemTime};
 
 /// Where the guest mounts the filesystem under test.
 const TARGET: &str = "/mnt/test";
-/// Where it mounts the other disk.
+/// Where it mounts the source disk.
 const OTHER: &str = "/mnt/other";
 /// What a kernel takes beside its initramfs before it can even complain, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
@@ -48,7 +48,7 @@ impl Guests {
         let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
         let options = &formatted.facts.options;
         let stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        let test = self.images.carriers(&formatted.image, &layout, stack.array)?;
+        let test = self.images.backing_devices(&formatted.image, &layout, stack.array)?;
         let further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let machine = Machine {
             emulator: self.guest.emulator,

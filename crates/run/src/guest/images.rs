@@ -1,4 +1,4 @@
-//! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the other disk.
+//! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the source disk.
 
 use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, Role, Wanted};
@@ -75,7 +75,7 @@ impl Images {
         self.further.get(layout.journal.as_ref()?)
     }
 
-    /// The image of the other disk.
+    /// The image of the source disk.
     pub fn other(&self) -> &Path {
         self.other.path()
     }
@@ -94,7 +94,7 @@ impl Images {
     ///
     /// # Errors
     /// Where it cannot be spread.
-    pub fn carriers(
+    pub fn backing_devices(
         &self,
         image: &Path,
         layout: &Layout,
@@ -121,12 +121,12 @@ impl Images {
     }
 }
 
-/// The other disk: its inputs are made in a directory, which mkfs then copies into the image.
+/// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
     inputs(plan, dir)?;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
     let variant =
-        Variant { name: "other disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
+        Variant { name: "source disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
     let mut options = lifecycle::options(def, &variant)?;
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.

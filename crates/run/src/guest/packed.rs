@@ -30,7 +30,7 @@ pub struct Asked<'a> {
 /// Packs what the cells of a run want.
 pub struct Packer {
     emulator: Emulator,
-    /// The filesystem of the other disk.
+    /// The filesystem of the source disk.
     other: &'static FsDef,
     /// All filesystems of the run, by their names.
     mounted: Vec<&'static FsDef>,

@@ -3,6 +3,7 @@
 use crate::executor::Fatal;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
+use fsarena_fs::available::to_install;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems;
 use fsarena_load::demands::{Demands, name_bytes};
@@ -22,6 +23,11 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
         }
     }
     Ok(())
+}
+
+/// That a filesystem cannot be made here, and what to install.
+pub fn no_mkfs(def: &FsDef) -> Fatal {
+    Fatal::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
 /// Why a filesystem cannot hold a tree. None where it can.

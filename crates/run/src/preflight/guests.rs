@@ -1,5 +1,6 @@
 //! What guests need: an emulator, kernels that have the filesystems, and the programs that make them.
 
+use super::able;
 use crate::executor::Fatal;
 use crate::layout::Layout;
 use fsarena_core::cell::Variant;
@@ -19,7 +20,7 @@ use fsarena_guest::orders::{Array, Stack};
 use fsarena_guest::trial;
 use std::collections::BTreeMap;
 
-/// Filesystems of an other disk that their mkfs can fill from a directory, without mounting it.
+/// Filesystems of an source disk that their mkfs can fill from a directory, without mounting it.
 const FILLABLE: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 /// The emulator that is taken where nobody chooses one: QEMU, unless only User Mode Linux is here.
@@ -36,7 +37,7 @@ pub struct Kernels {
     pub by_level: BTreeMap<String, GuestKernel>,
     /// Commands that it took to find them.
     pub commands: Vec<CommandRecord>,
-    /// The filesystems that they mount: those of all variants, and that of the other disk.
+    /// The filesystems that they mount: those of all variants, and that of the source disk.
     pub mounted: Vec<&'static FsDef>,
 }
 
@@ -120,7 +121,7 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
 }
 
-/// The definitions of all variants' filesystems and of the other disk's, each of which can be made here, and which
+/// The definitions of all variants' filesystems and of the source disk's, each of which can be made here, and which
 /// every kernel that is to mount it has.
 pub fn mountable(
     plan: &Plan,
@@ -130,7 +131,7 @@ pub fn mountable(
 ) -> Result<Vec<&'static FsDef>, Fatal> {
     if !FILLABLE.contains(&plan.device.other_fs.as_str()) {
         return Err(Fatal::Plan(format!(
-            "other_fs = {}: for a guest the other disk is made without mounting it, as {}",
+            "other_fs = {}: for a guest the source disk is made without mounting it, as {}",
             plan.device.other_fs,
             FILLABLE.join(", ")
         )));
@@ -146,7 +147,7 @@ pub fn mountable(
             return Err(lacks(emulator, kernel, def));
         }
         if find_program(&path, def.mkfs).is_none() {
-            return Err(super::no_mkfs(def));
+            return Err(able::no_mkfs(def));
         }
         if !defs.iter().any(|known| known.id == def.id) {
             defs.push(def);
@@ -198,7 +199,7 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
     ];
     if let Some((axis, _)) = not_in_guests.into_iter().find(|(_, asked)| *asked) {
         return Err(Fatal::Plan(format!(
-            "variant {}: the disks of a guest are image files, so no other carrier can be had in it, which `{axis}` asks for; \
+            "variant {}: the disks of a guest are image files, so `{axis}` cannot name another backing device; \
              leave it out, or take `--on loop`",
             variant.name
         )));

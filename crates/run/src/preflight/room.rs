@@ -3,7 +3,7 @@
 use crate::executor::Fatal;
 use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
-use fsarena_core::factor::device::Carrier;
+use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
@@ -15,9 +15,9 @@ use std::path::Path;
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
 const SIZE_TASK: u64 = 256 << 20;
-/// The same for the other disk.
+/// The same for the source disk.
 const OTHER_TASK: u64 = 64 << 20;
-/// Files on the other disk: archives, and copies of them.
+/// Files on the source disk: archives, and copies of them.
 const OTHER_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM: &str = "/dev/shm";
@@ -59,21 +59,23 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
 /// compressed in memory has room there uncompressed.
 pub fn images(
     kernel: &Kernel,
-    carrier: &Backing,
+    backing: &Backing,
     runs: &Path,
     devices: &BTreeSet<Wanted>,
     other: u64,
 ) -> Result<(), Fatal> {
-    let sum =
-        |on: Carrier| devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|w| w.bytes).sum::<u64>();
-    let other_in_memory = matches!(carrier, Backing::Ram | Backing::Zram);
+    let sum = |on: BackingDevice| {
+        devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|w| w.bytes).sum::<u64>()
+    };
+    let other_in_memory = matches!(backing, Backing::Ram | Backing::Zram);
     let (beside, below) = if other_in_memory { (other, 0) } else { (0, other) };
-    let on_disk = match carrier {
+    let on_disk = match backing {
         Backing::Loop { path: Some(dir) } => dir.as_path(),
         _ => existing(runs),
     };
-    let zram = sum(Carrier::Zram);
-    for (dir, needed) in [(on_disk, sum(Carrier::Loop) + below), (Path::new(RAM), sum(Carrier::Ram) + beside)]
+    let zram = sum(BackingDevice::Zram);
+    for (dir, needed) in
+        [(on_disk, sum(BackingDevice::Loop) + below), (Path::new(RAM), sum(BackingDevice::Ram) + beside)]
     {
         if needed > 0 {
             image_dir(kernel, dir)?;

@@ -1,6 +1,7 @@
 //! A study of several stages: each is a run, and the later ones go on with what an earlier one found best.
 
-use super::{Args, once};
+use super::flags::Args;
+use super::once::once;
 use crate::failure::{Failure, Outcome};
 use crate::running::resolved;
 use fsarena_core::exit::ExitCode;

@@ -1,11 +1,11 @@
-//! What carries the filesystems: the device under test, the other disk, and the directories they are in.
+//! The backing devices: those under test, the source disk, and the directories that their images are in.
 
 use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, On, Wanted};
-use crate::other::OtherDisk;
 use crate::preflight::{Check, RAM};
+use crate::source_disk::SourceDisk;
 use fsarena_core::event::{Event, Note, NoteKind};
-use fsarena_core::factor::device::Carrier as Made;
+use fsarena_core::factor::device::BackingDevice as Made;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
@@ -18,16 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Everything that is made once a run and that its cells share.
-pub struct Carrier {
-    // Dropped in this order: the other disk, the devices, then the directories all were in.
-    other: OtherDisk,
+pub struct BackingDevices {
+    // Dropped in this order: the source disk, the devices, then the directories all were in.
+    other: SourceDisk,
     devices: BTreeMap<Wanted, ScratchDevice>,
     target: PathBuf,
     /// The innermost first.
     directories: Vec<MadeDir>,
 }
 
-impl Carrier {
+impl BackingDevices {
     /// Makes the devices and the inputs of all cells.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Carrier {
         journal: &Journal,
         run_dir: &Path,
         tell: Tell,
-    ) -> Result<Carrier, Fatal> {
+    ) -> Result<BackingDevices, Fatal> {
         let places = Places { plan, run_dir };
         let mounts = run_dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
@@ -47,14 +47,14 @@ impl Carrier {
         for dir in places.needed(check).into_iter().chain([mounts, target.clone(), other.clone()]) {
             directories.insert(0, MadeDir::make(journal, &dir)?);
         }
-        let other = OtherDisk::make(plan, check, journal, &places.of_other(), &other, tell)?;
+        let other = SourceDisk::make(plan, check, journal, &places.of_other(), &other, tell)?;
         let mut devices = BTreeMap::new();
         for wanted in &check.devices {
             let device = device(kernel, plan, wanted, journal, &places, tell)?;
             describe_device(&device, plan, wanted, tell)?;
             devices.insert(*wanted, device);
         }
-        Ok(Carrier { other, devices, target, directories })
+        Ok(BackingDevices { other, devices, target, directories })
     }
 
     /// The devices of a variant.
@@ -76,7 +76,7 @@ impl Carrier {
         &self.target
     }
 
-    /// Where the other disk is mounted.
+    /// Where the source disk is mounted.
     pub fn other(&self) -> PathBuf {
         self.other.root()
     }
@@ -118,7 +118,7 @@ impl Places<'_> {
         Path::new(RAM).join(format!("fsarena-{}", self.id()))
     }
 
-    /// Where the other disk's image lies: in memory if the run as a whole does.
+    /// Where the source disk's image lies: in memory if the run as a whole does.
     fn of_other(&self) -> PathBuf {
         match self.plan.device.backing {
             Backing::Ram | Backing::Zram => self.in_memory(),
@@ -126,15 +126,15 @@ impl Places<'_> {
         }
     }
 
-    fn of(&self, carrier: Made) -> PathBuf {
-        if carrier == Made::Loop { self.on_disk() } else { self.in_memory() }
+    fn of(&self, made: Made) -> PathBuf {
+        if made == Made::Loop { self.on_disk() } else { self.in_memory() }
     }
 
     /// Every directory that a run puts images into.
     fn needed(&self, check: &Check) -> BTreeSet<PathBuf> {
         let of_device = |wanted: &Wanted| match wanted.on {
             On::Made(Made::Zram) | On::Erased => None,
-            On::Made(carrier) => Some(self.of(carrier)),
+            On::Made(made) => Some(self.of(made)),
         };
         check.devices.iter().filter_map(of_device).chain([self.of_other()]).collect()
     }
@@ -149,11 +149,11 @@ fn device(
     places: &Places,
     tell: Tell,
 ) -> Result<ScratchDevice, Fatal> {
-    let carrier = match (wanted.on, &plan.device.backing) {
+    let made = match (wanted.on, &plan.device.backing) {
         (On::Made(Made::Zram), _) => {
             return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
         }
-        (On::Made(carrier), _) => carrier,
+        (On::Made(made), _) => made,
         (On::Erased, Backing::Erase { path, signature }) => {
             let written = WrittenLog::open(&undo::state_dir());
             return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
@@ -161,7 +161,7 @@ fn device(
         (On::Erased, _) => return Err(Fatal::Plan("nobody named a device to erase".into())),
     };
     let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
-    let image = image::create(journal, &places.of(carrier).join(wanted.image()), wanted.bytes, true)?;
+    let image = image::create(journal, &places.of(made).join(wanted.image()), wanted.bytes, true)?;
     let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
     if plan.device.direct_io && !device.direct_io() {
         let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
@@ -173,22 +173,22 @@ fn device(
 
 /// What a reader must know of the device to repeat the run.
 fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: Tell) -> Result<(), Fatal> {
-    let Some(round) = device.device() else { return Ok(()) };
+    let Some(block) = device.device() else { return Ok(()) };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [
         Some(device.path().display().to_string()),
-        fact("size", round.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
-        fact("scheduler", round.scheduler()),
-        fact("logical block size", round.logical_block_size().map(|size| size.to_string())),
-        fact("rotational", round.rotational().map(|yes| yes.to_string())),
-        fact("write cache", round.write_cache()),
-        fact("model", round.model()),
+        fact("size", block.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
+        fact("scheduler", block.scheduler()),
+        fact("logical block size", block.logical_block_size().map(|size| size.to_string())),
+        fact("rotational", block.rotational().map(|yes| yes.to_string())),
+        fact("write cache", block.write_cache()),
+        fact("model", block.model()),
         match wanted.on {
             On::Erased => None,
             On::Made(Made::Zram) => Some("zram, compressed memory".into()),
-            On::Made(carrier) => Some(format!(
+            On::Made(made) => Some(format!(
                 "{} image, direct I/O {}, discard {}",
-                carrier.name(),
+                made.name(),
                 plan.device.direct_io,
                 plan.device.discard
             )),

@@ -1,4 +1,4 @@
-//! The other disk: a second device, made once a run, that tasks copy from and to.
+//! The source disk: a second device, made once a run, that tasks copy from and to.
 
 use crate::executor::{Fatal, Tell, logged};
 use crate::preflight::Check;
@@ -15,13 +15,13 @@ use fsarena_sys::{image, loopdev, mount};
 use std::path::{Path, PathBuf};
 
 /// A mounted second device with the inputs that all cells share.
-pub struct OtherDisk {
+pub struct SourceDisk {
     // Dropped in this order: unmounted first, then detached and removed.
     mounted: Mounted,
     device: ScratchDevice,
 }
 
-impl OtherDisk {
+impl SourceDisk {
     /// Makes the image, the filesystem, and the inputs of every workload.
     ///
     /// # Errors
@@ -33,14 +33,14 @@ impl OtherDisk {
         images: &Path,
         target: &Path,
         tell: Tell,
-    ) -> Result<OtherDisk, Fatal> {
+    ) -> Result<SourceDisk, Fatal> {
         let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
         let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
         let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
         let device = ScratchDevice::from_loop(device, image)?;
         let variant = Variant {
-            name: "other disk".into(),
+            name: "source disk".into(),
             levels: [(factor::FS.to_string(), def.id.to_string())].into(),
         };
         let options = lifecycle::options(def, &variant)?;
@@ -48,7 +48,7 @@ impl OtherDisk {
         let mounted = logged(tell, |log| {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
         })??;
-        let other = OtherDisk { mounted, device };
+        let other = SourceDisk { mounted, device };
         work::inputs(plan, &other.root())?;
         Ok(other)
     }

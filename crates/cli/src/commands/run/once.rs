@@ -1,0 +1,48 @@
+//! One run from its first event to its report.
+
+use super::dry;
+use super::flags::Args;
+use crate::commands::report;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::exit::ExitCode;
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Request, check, execute};
+use fsarena_store::RunDir;
+
+/// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
+pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
+    if args.dry_run {
+        let (variants, check) = check(&request)?;
+        return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
+    }
+    let mut progress = Progress::new(args.quiet);
+    if let Some(text) = args.guest_by_itself(&request.plan) {
+        progress.say(&text);
+        request.remarks.push(Note::new(NoteKind::Remark, text));
+    }
+    let ended = execute(request, &mut [&mut progress]);
+    let (run, cut_short) = match &ended {
+        Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
+        Err(error) => (error.run.clone(), !matches!(*error.cause, Fatal::EveryVariant(_))),
+    };
+    let Some(run) = run else {
+        ended?;
+        return Ok((ExitCode::Done, None));
+    };
+    let record = fsarena_store::read(&run)?;
+    let measured = !record.samples.is_empty();
+    let answered = if measured {
+        let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
+        report::answer(record, &options, &args.export, &run)
+    } else {
+        Ok(ExitCode::Done)
+    };
+    if cut_short && (measured || ended.is_ok()) {
+        progress.say(&format!("what was measured is kept; resume with: fsarena run --resume {}", run.id()));
+    }
+    // What ended the run matters more than a report that could not be written.
+    ended?;
+    Ok((answered?, Some(run)))
+}
