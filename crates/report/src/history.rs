@@ -25,7 +25,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// The most runs that are followed: the last.
 pub const MOST: usize = 200;
 
-/// What is followed.
+/// What the history follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Asked {
     /// The study or plan.
@@ -55,7 +55,7 @@ pub struct Point {
     pub ratio: Option<Ratio>,
     /// The median over rounds of all tasks together.
     pub median: f64,
-    /// What is typical of these rounds, with its interval; none of one round.
+    /// The typical value of these rounds, with its interval; None for one round.
     pub typical: Option<Ratio>,
     /// How the run's report draws the variant.
     pub look: (Colour, Shape),

@@ -13,7 +13,7 @@ use fsarena_stats::scaling::laws::Law;
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
-/// What is said of several series, each a curve of throughput over clients. With `tables` the document shows the
+/// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the
 /// figures too; the JSON always has them.
 pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
@@ -41,7 +41,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
 pub(crate) fn grounds(rounds: usize) -> String {
     match rounds {
         0 | 1 => {
-            "There is one value a point, so nothing is known of chance and there are no intervals.".into()
+            "There is only one value per point, so intervals are unknown.".into()
         }
         rounds => format!(
             "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \

@@ -13,7 +13,7 @@ const NAMED: usize = 3;
 /// One ratio of a comparison.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// What was measured: a task, a resource.
+    /// The task or the resource.
     pub what: String,
     /// On what; empty where that says nothing.
     pub variant: String,
@@ -122,7 +122,7 @@ impl Answer<'_> {
         }
         let [better, worse] = self.terms;
         let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
-        // What may be expected is said even where there is none of it.
+        // Always print these counts, even if they are zero: readers expect them.
         let all = [
             (Class::Better, better.to_string(), true),
             (Class::Worse, worse.to_string(), true),

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A comparison for people and for programs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Compared {
-    /// What is compared with what.
+    /// The two sides.
     pub title: String,
     /// What stands below that on a page.
     pub facts: Vec<String>,

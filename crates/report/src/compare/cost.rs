@@ -31,7 +31,7 @@ pub struct Service {
     pub name: String,
     /// Requests a second, window by window.
     pub load: Vec<f64>,
-    /// What was spent a second, by resource and window; NaN where it was not read.
+    /// Consumption per second, by resource and window; NaN without a reading.
     pub spent: Vec<Vec<f64>>,
 }
 
@@ -47,7 +47,7 @@ impl Service {
 
 /// One comparison of two services on one resource.
 pub struct Pair<'a> {
-    /// What was spent.
+    /// The resource.
     pub resource: &'a Resource,
     /// The one.
     pub a: &'a str,

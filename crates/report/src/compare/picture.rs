@@ -8,12 +8,12 @@ use fsarena_charts::{Anchor, Axis, Chart, Colour, Dash, Key, Mark, Panel, Shape,
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;
-/// Intervals that reach beyond so many times the largest ratio, on the logarithm, end there.
+/// The picture cuts intervals at this multiple of the largest ratio, on the logarithm.
 const REACH: f64 = 1.6;
 /// Half a factor that an axis shows at least.
 const LEAST: f64 = 0.02;
 
-/// What is drawn.
+/// The ratios to draw.
 pub struct Picture<'a> {
     /// The ratios.
     pub figures: &'a [Figure],
@@ -28,7 +28,7 @@ pub struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The chart. None where there is no ratio.
+    /// The chart. None without a ratio.
     pub fn chart(&self) -> Option<Chart> {
         let figures: Vec<&Figure> = self.figures.iter().filter(|figure| drawn(figure).is_some()).collect();
         if figures.is_empty() {
@@ -72,7 +72,7 @@ impl Picture<'_> {
         about
     }
 
-    /// The panel of a figure: that of its variant, or that of its side where there is no variant.
+    /// The panel of a figure: that of its variant, or that of its side if it has no variant.
     fn group<'f>(&'f self, figure: &'f Figure) -> &'f str {
         if figure.variant.is_empty() {
             self.sides.get(figure.side).map_or("", String::as_str)
@@ -198,7 +198,7 @@ fn range(figures: &[&Figure]) -> (f64, f64) {
     (low.max(-limit), high.min(limit))
 }
 
-/// Changes as ratios: 1 is no difference.
+/// Changes as ratios: 1 means equal.
 fn axis(label: &str, (low, high): (f64, f64)) -> Axis {
     let mut axis = Axis::changes(label, low, high);
     for (at, words) in &mut axis.ticks {

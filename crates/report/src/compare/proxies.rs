@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// conclusions held against the samples alone.
 ///
 /// # Errors
-/// Where the figures are no samples of services, or the study has a fault.
+/// If the figures are not samples of services, or the study has a fault.
 pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     if published.derived.is_empty() {
         return Err(Error::Watch {
@@ -78,7 +78,7 @@ fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.table(table);
 }
 
-/// The samples that are no averages of others.
+/// The samples, without the averages of others.
 fn without_summaries(published: &Published) -> Published {
     let mut alone = published.clone();
     alone.rows.retain(|row| !row.sample.contains("average"));

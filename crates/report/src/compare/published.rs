@@ -125,7 +125,7 @@ fn drawn(
     pairs.iter().filter(|pair| *pair != best).filter_map(figure).collect()
 }
 
-/// What is compared.
+/// The two sides.
 struct Known<'a> {
     record: &'a RunRecord,
     published: &'a Published,
@@ -174,7 +174,7 @@ impl Known<'_> {
         compared
     }
 
-    /// What is on one side only.
+    /// Figures of one side only.
     fn left_out(&self) -> Vec<String> {
         let known = |name: &&str| !self.pairs.iter().any(|(other, _)| other == name);
         let then: Vec<&str> = self.published.variants().into_iter().filter(known).collect();

@@ -15,7 +15,7 @@ use fsarena_stats::grid::has_data;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::shift;
 
-/// What is compared on one task: b over a for each common variant, and the two orders.
+/// The comparison of one task: b over a for each common variant, and the two orders.
 struct Task<'a> {
     title: String,
     ratios: Vec<Option<Ratio>>,
@@ -49,7 +49,7 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compar
 
 /// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
 /// independent samples (see [`fsarena_stats::shift`]), and where the order of the variants changed. Of several, those that
-/// cannot be compared with the first are left out, and why is said.
+/// cannot be compared with the first are left out, with the reason.
 ///
 /// # Errors
 /// Where the first does not know the metric, or every other does not either, or has no variant or no task in common with it.

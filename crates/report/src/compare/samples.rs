@@ -58,7 +58,7 @@ pub fn compare_samples(
     Ok(compared(a, b, &rows, margin))
 }
 
-/// What has the same name and metric in both. Where each file knows one name only, that is what is compared:
+/// The series with the same name and metric in both. If each file has only one name, these two are compared:
 /// `cp on ext4` against `cp on xfs`.
 fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> {
     let find = |series: &'a Series, same_name: bool| {
@@ -171,7 +171,7 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
     let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
     let figure = |row: &Row| Figure {
         what: row.label(),
-        // Each metric has a panel of its own.
+        // Each metric has its own panel.
         variant: if several { row.a.metric.clone() } else { String::new() },
         side: 0,
         ratio: row.ratio.as_ref().map(estimate),
@@ -186,7 +186,7 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
 /// The most names that are told.
 const NAMED: usize = 5;
 
-/// What one file has and is not compared: what the other lacks, and the metrics that nobody asked for.
+/// Series of one file that are not compared: the other file lacks them, or the user asked for other metrics.
 fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
     let used: Vec<&Series> = used.collect();
     let is_used = |series: &&Series| used.iter().any(|other| std::ptr::eq(*other, *series));

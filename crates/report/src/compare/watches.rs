@@ -36,7 +36,7 @@ pub fn is_watch(record: &RunRecord) -> bool {
 /// Compares watches, pair by pair, resource by resource.
 ///
 /// # Errors
-/// Where one of them is no watch, or has fewer than two windows whose requests are known.
+/// If one of them is not a watch, or has fewer than two windows with a count of requests.
 pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
     let mut compared = Compared { title: "What a request costs".into(), ..Compared::default() };
     let mut services = vec![];
@@ -100,7 +100,7 @@ fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
 fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
     let fault = |what: String| Error::Watch { run: record.id.clone(), what };
     if !is_watch(record) {
-        return Err(fault("is no watch, and a watch is compared with watches only".into()));
+        return Err(fault("is not a watch; compare watches with watches".into()));
     }
     let spoilt = dropped(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();
@@ -110,7 +110,7 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
     let elapsed = column(reading::ELAPSED).unwrap_or_default();
     let rates = |id: &str| -> Vec<f64> {
         let Some(values) = column(id) else { return vec![f64::NAN; rows.len()] };
-        // What is read in nanoseconds is spent in seconds.
+        // Readings are in nanoseconds, costs in seconds.
         let worth = if id.ends_with("_ns") { 1.0 } else { 1e9 };
         rows.iter().map(|row| worth * values[*row] / elapsed[*row]).collect()
     };
@@ -127,7 +127,7 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
     Ok(Service { name, load, spent: READINGS.iter().map(|(id, ..)| rates(id)).collect() })
 }
 
-/// What was not used, and why: never by what was measured.
+/// The windows left out, and why: never because of their values.
 fn left_out(record: &RunRecord, service: &Service) -> Option<Part> {
     let spoilt = dropped(record).len();
     let unknown = service.load.iter().filter(|load| !load.is_finite()).count();

@@ -12,7 +12,7 @@ use std::io::Write;
 pub struct Dbench;
 
 const LONGEST: &str = "all_latency_max_ns";
-/// What is told of an operation.
+/// The figures of an operation.
 const FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 impl Exporter for Dbench {

@@ -155,7 +155,7 @@ fn claims(claims: &[Judged]) -> Value {
             value["excludes_beyond_percent"] = json!(100.0 * verdict.excludes());
             value["smaller_than_margin"] = json!(verdict.negligible);
             value["shapes_differ"] = json!(verdict.shapes_differ);
-            // Infinity is no number in JSON.
+            // JSON has no infinity.
             value["e_value"] = json!(verdict.e_value.min(f64::MAX));
         }
         value

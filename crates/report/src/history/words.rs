@@ -63,7 +63,7 @@ pub fn standing(change: &Change) -> String {
     }
 }
 
-/// What is not in the history, and why; nothing where everything is.
+/// The runs left out of the history, and why.
 pub fn left_out(other_work: usize, unpaired: usize) -> String {
     let mut words = vec![];
     if other_work > 0 {

@@ -121,7 +121,7 @@ fn metric_of(head: &str) -> Metric {
         .filter(|(_, c)| *c == '_')
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
     let (name, unit) = split.map_or((head, None), |(name, unit)| (name, Some(unit)));
-    // A raw reading in another unit (`elapsed_ns`) is a column of its own, and keeps its name.
+    // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
     let known = metric::find(name).filter(|def| unit.is_none_or(|unit| unit == def.unit));
     let name = if known.is_some() { name } else { head };
     let unit_text = unit.map_or("", Unit::symbol);

@@ -23,7 +23,7 @@ impl Importer for Dbench {
     }
 
     fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        // Runs of one load are told apart by nothing; those of several by their loads.
+        // Nothing distinguishes runs of one load; runs of several loads differ in their loads.
         let loads: BTreeSet<&str> = read(text)
             .filter_map(|(_, said)| match said {
                 Ok(Said::Load(load)) => Some(load),
@@ -99,8 +99,8 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     #[test]
     fn faults_have_their_line() {
         let error = parse("a", TEXT.replace("2.500", "slow").as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(error, "a, line 9: `slow` is no latency");
+        assert_eq!(error, "a, line 9: `slow` is not a latency");
         let error = parse("a", TEXT.replace("321.5", "x").as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(error, "a, line 11: `x` is no throughput");
+        assert_eq!(error, "a, line 11: `x` is not a throughput");
     }
 }

@@ -27,7 +27,7 @@ pub enum ImportError {
     Fault {
         /// File and line.
         place: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }

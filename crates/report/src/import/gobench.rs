@@ -40,7 +40,7 @@ impl Importer for GoBench {
                     };
                     let value = value
                         .parse()
-                        .map_err(|_| Fault::at(at + 1, format!("`{value}` before {unit} is no number")))?;
+                        .map_err(|_| Fault::at(at + 1, format!("`{value}` before {unit} is not a number")))?;
                     let direction = better.get(*unit).copied().or_else(|| direction(unit));
                     // benchstat takes all for costs that no unit line says otherwise of.
                     let direction = direction.unwrap_or(Direction::Lower);
@@ -96,6 +96,6 @@ mod tests {
     fn faults_have_their_line() {
         let error = |text: &str| parse("a", text.as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error("ok\nBenchmarkX 1 2 ns/op 3\n"), "a, line 2: a value without its unit");
-        assert_eq!(error("BenchmarkX 1 many ns/op\n"), "a, line 1: `many` before ns/op is no number");
+        assert_eq!(error("BenchmarkX 1 many ns/op\n"), "a, line 1: `many` before ns/op is not a number");
     }
 }

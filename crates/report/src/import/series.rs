@@ -10,16 +10,16 @@ pub struct Samples {
     pub origin: String,
     /// The format it was in.
     pub format: &'static str,
-    /// What was measured, in the order of the file.
+    /// The series, in the order of the file.
     pub series: Vec<Series>,
 }
 
 /// One quantity, measured again and again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What was measured: a benchmark, a task, a command. Empty where the file does not say.
+    /// The benchmark, task or command. Empty if the file does not say.
     pub name: String,
-    /// What was read of it: `elapsed`, `ns/op`.
+    /// Its metric: `elapsed`, `ns/op`.
     pub metric: String,
     /// Its unit as the file has it; empty where the file does not say.
     pub unit: String,
@@ -54,7 +54,7 @@ pub struct Quantity<'a> {
 }
 
 impl Collector {
-    /// Takes a sample. One that is no finite number is no measurement, and is left out.
+    /// Takes a sample, and leaves it out if it is not a finite number.
     pub fn push(&mut self, quantity: Quantity, round: Option<&str>, value: f64) {
         if !value.is_finite() {
             return;

@@ -47,7 +47,7 @@ impl Importer for Sysbench {
                 let known = LINES.iter().find(|(known, ..)| *known == label.trim());
                 let Some((label, metric, unit, direction)) = known else { continue };
                 let value = number(label, rest).ok_or_else(|| {
-                    Fault::at(at + 1, format!("`{}` behind {label} is no number", rest.trim()))
+                    Fault::at(at + 1, format!("`{}` behind {label} is not a number", rest.trim()))
                 })?;
                 let quantity = Quantity { name: &test, metric, unit, direction: *direction };
                 into.push(quantity, None, value);
@@ -110,6 +110,6 @@ Doing random r/w test
     #[test]
     fn faults_have_their_line() {
         let error = parse("a", TEXT.replace("0.07", "fast").as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(error, "a, line 12: `fast` behind avg is no number");
+        assert_eq!(error, "a, line 12: `fast` behind avg is not a number");
     }
 }

@@ -11,7 +11,7 @@ use fsarena_stats::scaling::series::{self, Row, Series};
 use fsarena_stats::scaling::{Scaling, analyse};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is looked at where nobody says, the first that the run has.
+/// The metrics to try if the user names none: the first that the run has.
 const METRICS: [&str; 2] = ["throughput", "iops"];
 /// The parameters of a task that are a number of clients.
 const CLIENTS: [&str; 2] = [factor::CLIENTS, "threads"];
@@ -101,7 +101,7 @@ impl Curves {
         self.curves.iter().map(|curve| (curve.variant, analyse(curve.series.clone(), seed))).collect()
     }
 
-    /// What was left out, in words; nothing where nothing was.
+    /// The points left out, in words; empty if none were.
     pub fn left_out(&self) -> Option<String> {
         let values = plural(self.zeros, "value");
         (self.zeros > 0).then(|| format!("{values} of zero left out: zero has no logarithm."))
@@ -129,14 +129,14 @@ fn clients(variant: &Variant, task: &TaskId) -> Option<f64> {
     of_task.map_or(variant.level(factor::CLIENTS), String::as_str).parse().ok()
 }
 
-/// What is left of a task's name without its clients.
+/// A task's name without its clients.
 fn rest_of(task: &TaskId) -> String {
     let mut task = task.clone();
     CLIENTS.iter().for_each(|name| drop(task.params.remove(*name)));
     task.to_string()
 }
 
-/// What is left of a variant's name without its clients.
+/// A variant's name without its clients.
 fn variant_without(variant: &Variant) -> String {
     let clients = variant.level(factor::CLIENTS);
     let kept: Vec<&str> =

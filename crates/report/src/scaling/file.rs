@@ -16,7 +16,7 @@ const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "
 /// first column is the number of clients and the second the throughput.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The fault, with file and line.
 pub fn read(path: &Path) -> Result<Vec<Series>, ImportError> {
     let origin = path.display().to_string();
     let failed = |source| ImportError::Read { origin: origin.clone(), source };
@@ -108,7 +108,7 @@ impl Columns {
         let line = record.position().map_or(0, csv::Position::line) as usize;
         let number = |at: usize, what: &str| {
             let text = record.get(at).unwrap_or_default();
-            text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is no number")))
+            text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is not a number")))
         };
         let name: Vec<&str> = self.names.iter().filter_map(|at| record.get(*at)).collect();
         let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
@@ -145,7 +145,7 @@ mod tests {
         assert!(fault("1,2,3\n").contains("two columns"));
         assert!(fault("a,b\nx,2\n").contains("call it one of n, clients"));
         assert!(fault("n,foo,bar\n1,2,3\n").contains("no column is the throughput"));
-        assert_eq!(fault("n,x\n1,2\n2,many\n"), "Some(3) the throughput `many` is no number");
+        assert_eq!(fault("n,x\n1,2\n2,many\n"), "Some(3) the throughput `many` is not a number");
         assert!(fault("n,x\n1,0\n2,1\n").contains("not above 0"));
     }
 }

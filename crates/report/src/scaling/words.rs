@@ -90,7 +90,7 @@ fn share(r_squared: f64) -> String {
     format!("{r_squared:.3}")
 }
 
-/// What is to be said where no law describes the curve.
+/// The sentence for a curve that no law describes.
 pub fn misfit(one: &Scaling) -> Option<String> {
     let best: &Fit = one.choice.as_ref()?.fits.first()?;
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
@@ -187,7 +187,7 @@ mod tests {
             said(&[(3.0, 100.0), (10.0, 33.0)]),
             [
                 "2 numbers of clients are too few to tell laws apart.",
-                "No number of clients was measured together with its double, so that nothing is said of saturation.",
+                "Saturation is unknown: no number of clients was measured together with its double.",
                 "It peaks at 3 clients with 100; at 10 clients 33% of that is left."
             ]
         );

@@ -24,7 +24,7 @@ pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[
     for pair in pairs {
         let (a, b, metric) = (pair.a.record, pair.b.record, &pair.a.analysis.metric.id);
         let differences = differences(a, b);
-        // The title names the two already where there are no more, and the answer what differs.
+        // If there are only two runs, the title names them and the answer says how they differ.
         if pairs.len() > 1 {
             document.heading(3, format!("run {} beside run {}, by {metric}", b.id, a.id));
             document.list(differences.clone());
@@ -83,7 +83,7 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     items.into_iter().map(|item| format!("{letter}: {item}")).collect()
 }
 
-/// What is in one of two runs only, and so is not compared.
+/// Tasks and variants of only one of two runs, which cannot be compared.
 pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
     let variants =
         |record: &RunRecord| record.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>();
