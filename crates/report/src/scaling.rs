@@ -40,9 +40,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
 /// What the intervals stand on.
 pub(crate) fn grounds(rounds: usize) -> String {
     match rounds {
-        0 | 1 => {
-            "There is only one value per point, so intervals are unknown.".into()
-        }
+        0 | 1 => "There is only one value per point, so intervals are unknown.".into(),
         rounds => format!(
             "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
              at the end are within-round ratios with 95% intervals, the peak has that of round bootstrap.",
