@@ -32,7 +32,7 @@ impl Axis {
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
-    /// Between two values, linear. Where `say` returns nothing, there is no tick.
+    /// Between two values, linear. A value for which `say` returns nothing gets no tick.
     pub fn linear(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
         let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };
         let ticks = multiples(nice((high - low) / TICKS), low, high).into_iter().map(|at| (at, say(at)));
@@ -40,7 +40,7 @@ impl Axis {
         Axis { label: label.into(), range: (low, high), log: false, ticks: ticks.collect(), grid: true }
     }
 
-    /// Between two values above zero, logarithmic; its label says so.
+    /// Between two values above zero, logarithmic; the label of the axis says `log scale`.
     pub fn log(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let (low, high) = if high > low { (low, high) } else { (low / 2.0, low * 2.0) };
@@ -95,7 +95,7 @@ impl Axis {
         }
     }
 
-    /// Ratios by their logarithm, which is the coordinate: 0 is no difference. Ticks say the change.
+    /// Ratios by their logarithm, which is the coordinate: a change of nothing is 0. Ticks show the change.
     pub fn changes(label: impl Into<String>, low: f64, high: f64) -> Axis {
         const CHANGES: [f64; 29] = [
             -0.99, -0.95, -0.9, -0.8, -0.65, -0.5, -0.35, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, -0.002,

@@ -11,7 +11,7 @@ use fsarena_core::factor;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
-/// What is around the data.
+/// Colours of the page and of everything that is not data.
 pub mod theme {
     use super::Colour;
     /// Titles, axes, intervals.
@@ -20,7 +20,7 @@ pub mod theme {
     pub const SOFT: Colour = Colour(0x57, 0x60, 0x6a);
     /// Grid lines.
     pub const GRID: Colour = Colour(0xd8, 0xde, 0xe4);
-    /// What is not data, but a part of it: the idle wait.
+    /// The idle wait, which takes time but is not data.
     pub const SHADE: Colour = Colour(0x8c, 0x95, 0x9f);
     /// Warm-up, which is work but does not count.
     pub const WARM: Colour = Colour(0x8a, 0x6d, 0x5b);
@@ -60,7 +60,7 @@ pub const PURPLE: Colour = Colour(0xcc, 0x79, 0xa7);
 pub const ORANGE: Colour = Colour(0xc4, 0x87, 0x00);
 /// Yellow.
 pub const YELLOW: Colour = Colour(0x85, 0x75, 0x00);
-/// The bare device, which is no filesystem.
+/// The bare device.
 const RAW: Colour = Colour(0x7d, 0x85, 0x90);
 const WHITE: Colour = Colour(0xff, 0xff, 0xff);
 const BLACK: Colour = Colour(0x00, 0x00, 0x00);
@@ -106,8 +106,8 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
     colours
 }
 
-/// The how-manieth variant of its filesystem each variant is.
-pub fn shades(variants: &[Variant]) -> Vec<usize> {
+/// For each variant, how many variants of the same filesystem stand before it: the number of its shade.
+pub fn shade_numbers(variants: &[Variant]) -> Vec<usize> {
     let names: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
     (0..names.len()).map(|at| shade_of(&names, at)).collect()
 }

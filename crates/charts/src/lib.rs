@@ -24,7 +24,7 @@ pub struct Chart {
     pub id: String,
     /// What people read above it.
     pub title: String,
-    /// What is to be seen, in words: for those who do not see it, and for those who do.
+    /// A description: the caption, and the text for readers who cannot see the picture.
     pub about: String,
     /// What it is an alternative to.
     pub form: Form,
@@ -56,7 +56,7 @@ pub struct Panel {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, from back to front.
+    /// The marks, from back to front.
     pub marks: Vec<Mark>,
     /// Height of all of it, in CSS pixels.
     pub height: u32,
@@ -118,7 +118,7 @@ pub enum Mark {
         x: (f64, f64),
         /// Where.
         y: f64,
-        /// Where it ends, in words, if that is beyond the picture: an arrow at the end of the axis says so.
+        /// The end as text if it lies beyond the picture; the axis then ends in an arrow.
         beyond: Option<String>,
     },
     /// The figure of a horizontal bar: at its end where its interval leaves room, else behind the interval.
@@ -147,7 +147,7 @@ pub enum Mark {
     Words {
         /// Where.
         at: (f64, f64),
-        /// Moved by so many CSS pixels.
+        /// An offset in CSS pixels: right and down.
         shift: (i32, i32),
         /// The words.
         text: String,

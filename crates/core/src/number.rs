@@ -151,11 +151,11 @@ fn seconds(value: f64) -> Scale {
     Scale { per, symbol: symbol.into() }
 }
 
-fn scaled(value: f64, task: f64, prefixes: &[&str], unit: &str) -> Scale {
+fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
     let (mut per, mut prefix) = (1.0, 0);
     // 999.5 would be printed as 1000.
-    while value.abs() / per >= task - 0.5 && prefix + 1 < prefixes.len() {
-        per *= task;
+    while value.abs() / per >= step - 0.5 && prefix + 1 < prefixes.len() {
+        per *= step;
         prefix += 1;
     }
     Scale { per, symbol: format!("{}{unit}", prefixes[prefix]) }

@@ -1,4 +1,4 @@
-//! The course of a load: what it did in each stretch of the time of one task.
+//! Time series of a load: what it did in each stretch of the time of one task.
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 
 use crate::number::plural;
 use crate::report::Report;
-use fsarena_charts::colour::{Colour, of_variants, shades};
+use fsarena_charts::colour::{Colour, of_variants, shade_numbers};
 use fsarena_charts::{Chart, Dash, Key, Shape, Sign};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::analyse::Analysis;
@@ -14,7 +14,6 @@ use fsarena_stats::walsh::Walsh;
 
 mod bars;
 mod clients;
-mod courses;
 mod cpu;
 mod curves;
 mod heatmaps;
@@ -25,33 +24,28 @@ mod requests;
 mod schedulers;
 mod spent;
 mod strips;
+mod time_series;
 mod timeline;
 
-/// A kind of chart.
-pub trait Kind: Sync {
-    /// Its name: that of its file.
-    fn id(&self) -> &'static str;
+/// A kind of chart: the charts of it that a run has data for.
+type Kind = fn(&Seen) -> Vec<Chart>;
 
-    /// The charts of this kind that a run has data for.
-    fn charts(&self, seen: &Seen) -> Vec<Chart>;
-}
-
-/// Every kind, in the order of a report.
-pub const KINDS: &[&dyn Kind] = &[
-    &bars::Bars,
-    &raw::Raw,
-    &clients::Clients,
-    &schedulers::Schedulers,
-    &requests::Requests,
-    &heatmaps::HeatMaps,
-    &curves::Curves,
-    &strips::Strips,
-    &narrowing::Narrowing,
-    &latency::Latency,
-    &courses::Courses,
-    &timeline::Timeline,
-    &cpu::Cpu,
-    &spent::Spent,
+/// Every kind by the name of its file, in the order of a report. A new kind is a file in `charts/` and a line here.
+const KINDS: &[(&str, Kind)] = &[
+    ("bars", bars::charts),
+    ("raw", raw::charts),
+    ("clients", clients::charts),
+    ("schedulers", schedulers::charts),
+    ("requests", requests::charts),
+    ("heatmaps", heatmaps::charts),
+    ("curves", curves::charts),
+    ("strips", strips::charts),
+    ("narrowing", narrowing::charts),
+    ("latency", latency::charts),
+    ("time_series", time_series::charts),
+    ("timeline", timeline::charts),
+    ("cpu", cpu::charts),
+    ("spent", spent::charts),
 ];
 
 /// Every chart of a report. Bars side by side rank whatever the words say, so a run that can rank nothing has none.
@@ -60,7 +54,7 @@ pub fn all(report: &Report) -> Vec<Chart> {
         return vec![];
     }
     let seen = Seen::of(report);
-    KINDS.iter().flat_map(|kind| kind.charts(&seen)).collect()
+    KINDS.iter().flat_map(|(_, charts)| charts(&seen)).collect()
 }
 
 /// A report as charts see it.
@@ -77,7 +71,7 @@ impl<'a> Seen<'a> {
     /// A report and the colours of its variants.
     pub fn of(report: &'a Report) -> Seen<'a> {
         let variants = &report.record.variants;
-        let dashes = shades(variants).into_iter().map(Dash::of_shade).collect();
+        let dashes = shade_numbers(variants).into_iter().map(Dash::of_shade).collect();
         Seen { report, colours: of_variants(variants), dashes }
     }
 
@@ -197,7 +191,7 @@ mod tests {
             .filter(|path| path.is_file())
             .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        let mut ids: Vec<&str> = KINDS.iter().map(|kind| kind.id()).collect();
+        let mut ids: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
         files.sort();
         ids.sort_unstable();
         assert_eq!(files, ids);

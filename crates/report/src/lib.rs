@@ -6,7 +6,6 @@
 pub mod charts;
 pub mod commands;
 pub mod compare;
-pub mod course;
 mod difference;
 pub mod document;
 pub mod error;
@@ -27,6 +26,7 @@ pub mod report;
 mod sampled;
 pub mod scaling;
 mod sections;
+pub mod time_series;
 mod typical;
 
 pub use fsarena_core::{number, safe};

@@ -30,12 +30,12 @@ impl Pen {
         self.text
     }
 
-    /// A rectangle between two corners.
+    /// A rectangle between two corners. Its edges are sharp, so that no seam shows between neighbours.
     pub fn rectangle(&mut self, a: Point, b: Point, paint: Paint) {
         let (left, top) = (a.0.min(b.0), a.1.min(b.1));
         let (width, height) = ((a.0 - b.0).abs(), (a.1 - b.1).abs());
         self.write(format_args!(
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{paint}/>",
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" shape-rendering=\"crispEdges\"{paint}/>",
             n(left),
             n(top),
             n(width),

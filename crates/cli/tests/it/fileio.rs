@@ -47,11 +47,11 @@ fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
         let rows = shown.lines().filter(|line| line.trim().starts_with(head));
         assert_eq!(rows.filter(|row| row.split_whitespace().count() >= 5).count(), 4, "{head}\n{shown}");
     }
-    // What each load did over time: at most 61 stretches a task, as rows and as courses.
+    // What each load did over time: at most 61 stretches a task, as rows and as time series.
     let series = place.run_text("series.csv");
     let of = |task: &str| series.lines().filter(|line| line.contains(task)).count();
     assert!((2..=2 * 61).contains(&of("\"seqrd[bs=4096,threads=2]\"")), "{series}");
-    assert_eq!(report["courses"].as_array().unwrap().len(), 2 * 4 * 2 * 2);
+    assert_eq!(report["time_series"].as_array().unwrap().len(), 2 * 4 * 2 * 2);
     // The bare device is neither made nor mounted: ext4 is made for the source disk and for its own variant only.
     let log = place.run_text("command.log");
     assert_eq!(log.matches(r#"["mkfs.ext4","-F""#).count(), 2, "{log}");

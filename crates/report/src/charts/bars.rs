@@ -2,7 +2,7 @@
 
 mod words;
 
-use super::{Kind, Seen};
+use super::Seen;
 use crate::matrix;
 use crate::number::three;
 use crate::sections::label;
@@ -12,23 +12,15 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::Comparison;
 
-/// Grouped bars in per cent of the best.
-pub struct Bars;
-
 /// The most tasks that one picture holds; of more, only all together.
 pub const MOST: usize = 40;
-/// Intervals that reach beyond so many times the longest bar have an arrow there: more would make the bars short.
+/// An interval longer than this many times the longest bar ends there with an arrow: more would make the bars short.
 pub const REACH: f64 = 2.0;
 
-impl Kind for Bars {
-    fn id(&self) -> &'static str {
-        "bars"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
-        analyses.filter_map(|analysis| chart(seen, analysis)).collect()
-    }
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
+    analyses.filter_map(|analysis| chart(seen, analysis)).collect()
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
@@ -57,7 +49,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval: the \
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
-         behind it. Variants that share a letter were not told apart.{}",
+         behind it. Variants that share a letter are not significantly different.{}",
         metric.help,
         words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.grid.rounds.len()),
         words::left_out(seen, analysis, &groups, &without)
@@ -70,7 +62,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     })
 }
 
-/// What is compared: tasks, and all of them together.
+/// The comparisons: of each task, and of all tasks together.
 fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
     let mut groups: Vec<(String, &Comparison)> = vec![];
     let several = analysis.tasks().count() > 1;

@@ -1,6 +1,6 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use super::{Kind, Seen, typical};
+use super::{Seen, typical};
 use crate::number::Scale;
 use crate::scaling::curves::Curves;
 use crate::scaling::words;
@@ -11,38 +11,30 @@ use fsarena_core::record::MetricInfo;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::scaling::Scaling;
 
-/// Client curves.
-pub struct Clients;
-
 /// How much the band of saturation covers.
 const BAND: f64 = 0.35;
 
-impl Kind for Clients {
-    fn id(&self) -> &'static str {
-        "clients"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let Some(run) = Curves::shown(seen.record()) else { return vec![] };
-        let (metric, mut analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
-        // As everywhere, in the order of the run's variants.
-        analysed.sort_by_key(|(variant, _)| *variant);
-        let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
-        let curves: Vec<Curve> = (analysed.iter().enumerate())
-            .map(|(at, (variant, one))| {
-                // Several curves of a variant, of several workloads, are shades of its colour.
-                let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-                Curve {
-                    one,
-                    colour: seen.colours[*variant].shade(before),
-                    shape: Shape::of_series(variant + before),
-                    dash: if before == 0 { seen.dashes[*variant] } else { Dash::of_shade(before) },
-                }
-            })
-            .collect();
-        let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
-        together.into_iter().chain([fitted(metric, &curves, &rest)]).collect()
-    }
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let Some(run) = Curves::shown(seen.record()) else { return vec![] };
+    let (metric, mut analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
+    // As everywhere, in the order of the run's variants.
+    analysed.sort_by_key(|(variant, _)| *variant);
+    let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
+    let curves: Vec<Curve> = (analysed.iter().enumerate())
+        .map(|(at, (variant, one))| {
+            // Several curves of a variant, of several workloads, are shades of its colour.
+            let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
+            Curve {
+                one,
+                colour: seen.colours[*variant].shade(before),
+                shape: Shape::of_series(variant + before),
+                dash: if before == 0 { seen.dashes[*variant] } else { Dash::of_shade(before) },
+            }
+        })
+        .collect();
+    let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
+    together.into_iter().chain([fitted(metric, &curves, &rest)]).collect()
 }
 
 /// One curve, and how it is drawn.
@@ -76,7 +68,7 @@ impl Curve<'_> {
         self.points().into_iter().map(|(_, x)| x).chain(highs).chain(modelled).fold(0.0, f64::max)
     }
 
-    /// What was measured: points with their intervals.
+    /// The measured points with their intervals.
     fn measured(&self) -> Vec<Mark> {
         let up =
             |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour: self.colour };
@@ -86,11 +78,11 @@ impl Curve<'_> {
 
     /// The law that fits best, as points; none where the numbers of clients are too few for any.
     fn law(&self) -> Vec<(f64, f64)> {
-        const TASKS: u32 = 80;
+        const STEPS: u32 = 80;
         let fit = self.one.choice.as_ref().and_then(|choice| choice.fits.first());
         let Some((fit, first)) = fit.zip(self.one.series.n.first()) else { return vec![] };
-        let at = |task: u32| first + (self.last() - first) * f64::from(task) / f64::from(TASKS);
-        (0..=TASKS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
+        let at = |step: u32| first + (self.last() - first) * f64::from(step) / f64::from(STEPS);
+        (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
     /// Where twice the clients stop paying: the band from where they may to where they do.

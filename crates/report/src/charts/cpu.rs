@@ -1,7 +1,7 @@
 //! Who used the CPU: the process, in user and in kernel mode, and the filesystem's own threads; and time that the CPU
 //! waited for I/O.
 
-use super::{Kind, Seen, not_drawn, typical};
+use super::{Seen, not_drawn, typical};
 use crate::number::with_unit;
 use crate::sections::totals::{self, Total};
 use fsarena_charts::colour::{Colour, theme};
@@ -9,9 +9,6 @@ use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
-
-/// CPU time by who used it.
-pub struct Cpu;
 
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
 /// filesystems, so these are others.
@@ -22,49 +19,44 @@ const PARTS: [(&str, &str, f64); 4] = [
     ("iowait_ns", "CPU idle, waiting for I/O", f64::NAN),
 ];
 
-impl Kind for Cpu {
-    fn id(&self) -> &'static str {
-        "cpu"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let totals = totals::of(seen.record(), &PARTS.map(|(id, ..)| id));
+    if !totals.iter().any(|total| total.id == "system") {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let totals = totals::of(seen.record(), &PARTS.map(|(id, ..)| id));
-        if !totals.iter().any(|total| total.id == "system") {
-            return vec![];
-        }
-        let rows: Vec<(usize, Vec<Mark>, f64)> =
-            (0..seen.record().variants.len()).filter_map(|variant| bar(&totals, variant)).collect();
-        let furthest = rows.iter().map(|(_, _, end)| *end).fold(0.0, f64::max);
-        let drawn: Vec<usize> = rows.iter().map(|(variant, ..)| *variant).collect();
-        let names: Vec<String> = rows.iter().map(|(variant, ..)| seen.name(*variant).to_string()).collect();
-        let marks = rows
-            .into_iter()
-            .enumerate()
-            .flat_map(|(row, (_, marks, _))| marks.into_iter().map(move |mark| lowered(mark, row)));
-        let panel = Panel {
-            title: String::new(),
-            x: Axis::from_zero("CPU time over all tasks of a round", furthest * 1.15, Unit::Seconds),
-            marks: marks.collect(),
-            y: Axis::names(&names),
-            height: 60 + 30 * names.len() as u32,
-        };
-        let present = PARTS.iter().filter(|(id, ..)| totals.iter().any(|total| total.id == *id));
-        let legend = present.map(|(_, words, share)| Key {
-            label: words.to_string(),
-            colour: colour(*share),
-            sign: Sign::Area(1.0),
-        });
-        let about = "CPU time over all tasks, medians over rounds, until the data was on the device: of the process \
-                     itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
-                     threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
-                     95% intervals of the CPU time in all (under 8 rounds the extremes seen), none where one round has it.";
-        let about = format!("{about}{}", not_drawn(&seen.others(&drawn), "no CPU time was read"));
-        vec![Chart {
-            panels: vec![panel],
-            legend: legend.collect(),
-            ..Chart::new("cpu", "Who used the CPU", about)
-        }]
-    }
+    let rows: Vec<(usize, Vec<Mark>, f64)> =
+        (0..seen.record().variants.len()).filter_map(|variant| bar(&totals, variant)).collect();
+    let furthest = rows.iter().map(|(_, _, end)| *end).fold(0.0, f64::max);
+    let drawn: Vec<usize> = rows.iter().map(|(variant, ..)| *variant).collect();
+    let names: Vec<String> = rows.iter().map(|(variant, ..)| seen.name(*variant).to_string()).collect();
+    let marks = rows
+        .into_iter()
+        .enumerate()
+        .flat_map(|(row, (_, marks, _))| marks.into_iter().map(move |mark| lowered(mark, row)));
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::from_zero("CPU time over all tasks of a round", furthest * 1.15, Unit::Seconds),
+        marks: marks.collect(),
+        y: Axis::names(&names),
+        height: 60 + 30 * names.len() as u32,
+    };
+    let present = PARTS.iter().filter(|(id, ..)| totals.iter().any(|total| total.id == *id));
+    let legend = present.map(|(_, words, share)| Key {
+        label: words.to_string(),
+        colour: colour(*share),
+        sign: Sign::Area(1.0),
+    });
+    let about = "CPU time over all tasks, medians over rounds, until the data was on the device: of the process \
+                 itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
+                 threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
+                 95% intervals of the CPU time in all (under 8 rounds the extremes seen), none where one round has it.";
+    let about = format!("{about}{}", not_drawn(&seen.others(&drawn), "no CPU time was read"));
+    vec![Chart {
+        panels: vec![panel],
+        legend: legend.collect(),
+        ..Chart::new("cpu", "Who used the CPU", about)
+    }]
 }
 
 fn colour(share: f64) -> Colour {

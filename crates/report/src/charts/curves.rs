@@ -1,6 +1,6 @@
 //! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
 
-use super::{Kind, Seen, typical};
+use super::{Seen, typical};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use fsarena_charts::colour::Colour;
@@ -9,23 +9,15 @@ use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{At, Matrix};
 
-/// Curves of operations a second.
-pub struct Curves;
-
-impl Kind for Curves {
-    fn id(&self) -> &'static str {
-        "curves"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        match matrix_of_run(seen.record()) {
-            // One number of threads is no curve.
-            Ok(matrix) if matrix.threads.len() > 1 => {
-                let looks = looks(seen, &matrix);
-                (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &looks)).collect()
-            }
-            _ => vec![],
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    match matrix_of_run(seen.record()) {
+        // A curve takes two numbers of threads.
+        Ok(matrix) if matrix.threads.len() > 1 => {
+            let looks = looks(seen, &matrix);
+            (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &looks)).collect()
         }
+        _ => vec![],
     }
 }
 
@@ -61,7 +53,7 @@ pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
     found.iter().enumerate().map(of).collect()
 }
 
-/// What is drawn of a cell: the median over rounds, as the tables have it.
+/// The median of a cell over rounds: the value that is drawn, and that tables show.
 pub fn middle(matrix: &Matrix, at: At) -> Option<f64> {
     median(matrix.values(at))
 }
@@ -112,7 +104,7 @@ fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[Look], (low, hig
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
     Panel {
-        title: format!("{} rounds", size(matrix.sizes[at_size])),
+        title: format!("{} blocks", size(matrix.sizes[at_size])),
         x: Axis::values("threads", &threads, |count| count.to_string()),
         y: Axis::log_in("operations a second", low, high, Unit::PerSecond),
         marks,

@@ -1,7 +1,7 @@
 //! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
 use super::curves::{looks, middle};
-use super::{Kind, Seen};
+use super::Seen;
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::three;
@@ -11,21 +11,13 @@ use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use std::collections::BTreeSet;
 
-/// Heat maps of operations a second.
-pub struct HeatMaps;
-
-impl Kind for HeatMaps {
-    fn id(&self) -> &'static str {
-        "heatmaps"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
-        let anomalies: BTreeSet<At> =
-            analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
-        let variants: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.variant).collect();
-        (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &variants, &anomalies)).collect()
-    }
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
+    let anomalies: BTreeSet<At> =
+        analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
+    let variants: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.variant).collect();
+    (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &variants, &anomalies)).collect()
 }
 
 fn chart(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSet<At>) -> Chart {

@@ -1,6 +1,6 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
-use super::{Kind, Seen, not_drawn, typical};
+use super::{Seen, not_drawn, typical};
 use crate::matrix;
 use crate::sections::label;
 use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
@@ -8,9 +8,6 @@ use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid::Grid;
-
-/// Latency percentiles.
-pub struct Latency;
 
 /// The percentiles that readings have, and where they stand: −lg(1 − q).
 const PERCENTILES: [(&str, &str, f64); 4] =
@@ -28,14 +25,9 @@ const KINDS: [(&str, &str); 5] = [
 /// The most panels of a picture.
 const MOST: usize = 12;
 
-impl Kind for Latency {
-    fn id(&self) -> &'static str {
-        "latency"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        KINDS.iter().filter_map(|(prefix, words)| chart(seen, prefix, words)).collect()
-    }
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    KINDS.iter().filter_map(|(prefix, words)| chart(seen, prefix, words)).collect()
 }
 
 fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {

@@ -1,6 +1,6 @@
 //! How the interval narrowed, round by round.
 
-use super::{Kind, Seen, not_drawn};
+use super::{Seen, not_drawn};
 use crate::number::plural;
 use crate::paired::{self, Paired};
 use fsarena_charts::axis::trimmed;
@@ -9,41 +9,33 @@ use fsarena_charts::{Axis, Chart, Dash, Mark, Panel};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
-/// Intervals by round.
-pub struct Narrowing;
-
 /// The most panels.
 const MOST: usize = 12;
 /// The most looks of one panel.
 const LOOKS: usize = 60;
 
-impl Kind for Narrowing {
-    fn id(&self) -> &'static str {
-        "narrowing"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let (series, short): (Vec<Paired>, Vec<Paired>) =
+        paired::of(seen).into_iter().partition(|paired| paired.d.len() > 2);
+    let panels: Vec<Panel> = series.iter().take(MOST).map(|paired| panel(seen, paired)).collect();
+    if panels.is_empty() {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let (series, short): (Vec<Paired>, Vec<Paired>) =
-            paired::of(seen).into_iter().partition(|paired| paired.d.len() > 2);
-        let panels: Vec<Panel> = series.iter().take(MOST).map(|paired| panel(seen, paired)).collect();
-        if panels.is_empty() {
-            return vec![];
-        }
-        let about = format!(
-            "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
-             verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
-            match series.len().saturating_sub(MOST) {
-                0 => String::new(),
-                rest => format!(
-                    " The first {MOST} are drawn; {} more are in the tables.",
-                    plural(rest, "comparison")
-                ),
-            },
-            not_drawn(&paired::labels(&short), "under three rounds in which both have a value above zero"),
-        );
-        let columns = panels.len().min(2);
-        vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, round by round", about) }]
-    }
+    let about = format!(
+        "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
+         verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
+        match series.len().saturating_sub(MOST) {
+            0 => String::new(),
+            rest => format!(
+                " The first {MOST} are drawn; {} more are in the tables.",
+                plural(rest, "comparison")
+            ),
+        },
+        not_drawn(&paired::labels(&short), "under three rounds in which both have a value above zero"),
+    );
+    let columns = panels.len().min(2);
+    vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, round by round", about) }]
 }
 
 fn panel(seen: &Seen, paired: &Paired) -> Panel {

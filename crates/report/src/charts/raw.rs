@@ -1,7 +1,7 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
 use super::bars::{MOST, REACH};
-use super::{Kind, Seen, listed, not_drawn, tasks, typical};
+use super::{Seen, listed, not_drawn, tasks, typical};
 use crate::matrix;
 use crate::number::{plural, with_unit};
 use fsarena_charts::colour::theme;
@@ -12,18 +12,10 @@ use fsarena_stats::comparison::median;
 use fsarena_stats::composite::sums;
 use fsarena_stats::simulate::parallel;
 
-/// Bars in the unit of the metric.
-pub struct Raw;
-
-impl Kind for Raw {
-    fn id(&self) -> &'static str {
-        "raw"
-    }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
-        analyses.filter_map(|analysis| chart(seen, analysis)).collect()
-    }
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
+    analyses.filter_map(|analysis| chart(seen, analysis)).collect()
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
@@ -71,7 +63,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     .filter(|chart| !chart.panels.is_empty())
 }
 
-/// What has no bar or no whisker, and why.
+/// Names each missing bar and whisker, and the reason.
 fn left_out(seen: &Seen, variants: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> String {
     let all = 0..seen.record().variants.len();
     let none: Vec<String> =

@@ -1,7 +1,7 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
 use super::bars::REACH;
-use super::{Kind, Seen, not_drawn};
+use super::{Seen, not_drawn};
 use crate::number::{three, with_unit};
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
@@ -11,9 +11,6 @@ use fsarena_stats::cost::Windows;
 use fsarena_stats::cost::line::Line;
 use fsarena_stats::cost::per_request::PerRequest;
 use fsarena_stats::grid::Grid;
-
-/// Costs of a request.
-pub struct Requests;
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
@@ -33,62 +30,57 @@ impl Service {
     }
 }
 
-impl Kind for Requests {
-    fn id(&self) -> &'static str {
-        "requests"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
+    let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
+    // A panel of nothing but zeros says nothing.
+    let spends =
+        |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
+    let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
+        .map(|id| (id, services(seen, &loads, id)))
+        .filter(|(_, services)| !services.is_empty())
+        .partition(|(_, services)| spends(services));
+    if costs.is_empty() {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-        let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
-        // A panel of nothing but zeros says nothing.
-        let spends =
-            |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
-        let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
-            .map(|id| (id, services(seen, &loads, id)))
-            .filter(|(_, services)| !services.is_empty())
-            .partition(|(_, services)| spends(services));
-        if costs.is_empty() {
-            return vec![];
-        }
-        let variants = || {
-            (0..seen.record().variants.len())
-                .filter(|variant| costs.iter().any(|(_, of)| of.iter().any(|s| s.variant == *variant)))
-        };
-        let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
-        let drawn: Vec<usize> = variants().collect();
-        let rest = not_drawn(&zeros, "zero throughout")
-            + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
-        let chart = |id: &str,
-                     title: &str,
-                     about: &str,
-                     panel: fn(&Seen, &str, &[Service]) -> Panel,
-                     shapes: bool| Chart {
-            columns: if costs.len() > 1 { 2 } else { 1 },
-            panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
-            legend: seen.legend(variants(), shapes),
-            ..Chart::new(id, title, format!("{about}{rest}"))
-        };
-        vec![
-            chart(
-                "requests",
-                "What a request costs",
-                "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
-                 Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the picture \
-                 has an arrow and its end behind it. What is zero in every window has none.",
-                bars,
-                false,
-            ),
-            chart(
-                "requests-load",
-                "Spending over load",
-                "Every point is one window: requests a second, and what was spent a second. The line is the least-squares \
-                 fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a fixed overhead.",
-                scatter,
-                true,
-            ),
-        ]
-    }
+    let variants = || {
+        (0..seen.record().variants.len())
+            .filter(|variant| costs.iter().any(|(_, of)| of.iter().any(|s| s.variant == *variant)))
+    };
+    let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
+    let drawn: Vec<usize> = variants().collect();
+    let rest = not_drawn(&zeros, "zero throughout")
+        + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
+    let chart = |id: &str,
+                 title: &str,
+                 about: &str,
+                 panel: fn(&Seen, &str, &[Service]) -> Panel,
+                 shapes: bool| Chart {
+        columns: if costs.len() > 1 { 2 } else { 1 },
+        panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
+        legend: seen.legend(variants(), shapes),
+        ..Chart::new(id, title, format!("{about}{rest}"))
+    };
+    vec![
+        chart(
+            "requests",
+            "What a request costs",
+            "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
+             Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the picture \
+             has an arrow and its end behind it. What is zero in every window has none.",
+            bars,
+            false,
+        ),
+        chart(
+            "requests-load",
+            "Spending over load",
+            "Every point is one window: requests a second, and what was spent a second. The line is the least-squares \
+             fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a fixed overhead.",
+            scatter,
+            true,
+        ),
+    ]
 }
 
 fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
@@ -157,11 +149,11 @@ fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
     for service in services {
         let colour = seen.colours[service.variant];
         if let Some(line) = Line::of(service.windows()) {
-            const TASKS: u32 = 24;
-            let at = |task: u32| load * f64::from(task) / f64::from(TASKS);
-            let band = (0..=TASKS).filter_map(|task| {
-                let spent = line.interval(at(task))?;
-                Some((at(task), spent.low.max(0.0), spent.high.max(0.0)))
+            const STEPS: u32 = 24;
+            let at = |step: u32| load * f64::from(step) / f64::from(STEPS);
+            let band = (0..=STEPS).filter_map(|step| {
+                let spent = line.interval(at(step))?;
+                Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
             });
             marks.push(Mark::Band { points: band.collect(), colour });
             let dash = seen.dashes[service.variant];

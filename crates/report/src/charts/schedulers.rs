@@ -2,7 +2,7 @@
 //! cent of what it reaches under its own best one.
 
 use super::bars::{bar, limit};
-use super::{Kind, Seen, not_drawn};
+use super::{Seen, not_drawn};
 use crate::sections::label;
 use crate::sections::normalised::Crossed;
 use fsarena_charts::{Axis, Chart, Panel};
@@ -10,29 +10,21 @@ use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, compare};
 
-/// Normalised panels by scheduler.
-pub struct Schedulers;
-
-impl Kind for Schedulers {
-    fn id(&self) -> &'static str {
-        "schedulers"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let Some(analysis) = seen.report.analyses.first() else { return vec![] };
+    let Some(crossed) = Crossed::of(seen.report) else { return vec![] };
+    let (metric, grid) = (&analysis.metric, &analysis.grid);
+    if metric.direction == Direction::Neutral {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let Some(analysis) = seen.report.analyses.first() else { return vec![] };
-        let Some(crossed) = Crossed::of(seen.report) else { return vec![] };
-        let (metric, grid) = (&analysis.metric, &analysis.grid);
-        if metric.direction == Direction::Neutral {
-            return vec![];
-        }
-        let charts = analysis.tasks().filter_map(|task| {
-            let at = seen.record().task(&task.task.id)?;
-            let (name, id) = (label(&task.task), task.task.id.to_string());
-            let of = Task { seen, crossed: &crossed, metric, name, id, values: &grid.values[at] };
-            Some([of.under_each_scheduler(), of.of_each_filesystem()])
-        });
-        charts.flatten().collect()
-    }
+    let charts = analysis.tasks().filter_map(|task| {
+        let at = seen.record().task(&task.task.id)?;
+        let (name, id) = (label(&task.task), task.task.id.to_string());
+        let of = Task { seen, crossed: &crossed, metric, name, id, values: &grid.values[at] };
+        Some([of.under_each_scheduler(), of.of_each_filesystem()])
+    });
+    charts.flatten().collect()
 }
 
 /// The values of one task.
@@ -87,8 +79,8 @@ impl Task<'_> {
         let about = format!(
             "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
              rounds the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
-             beyond the picture has an arrow and its end behind it. Variants of a panel that share a letter were not told \
-             apart.{}",
+             beyond the picture has an arrow and its end behind it. Variants of a panel that share a letter are not significantly \
+             different.{}",
             self.metric.id,
             self.left_out((panels, bars), groups, &compared)
         );

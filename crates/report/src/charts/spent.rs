@@ -1,14 +1,11 @@
 //! Where the time of a run went: what was timed, and what it took to get there.
 
-use super::{Kind, Seen};
+use super::Seen;
 use crate::number::{three, with_unit};
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;
 use std::collections::BTreeMap;
-
-/// Time by what it was spent on.
-pub struct Spent;
 
 /// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the picture of the
 /// run over time: colours mean filesystems, or who used the CPU.
@@ -18,50 +15,45 @@ const PARTS: [(&str, &str, Colour); 3] = [
     ("idle", "waiting until idle", theme::SHADE),
 ];
 
-impl Kind for Spent {
-    fn id(&self) -> &'static str {
-        "spent"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let mut by_variant: BTreeMap<usize, BTreeMap<&str, f64>> = BTreeMap::new();
+    for cell in &seen.record().cells {
+        for (name, ns) in &cell.spent {
+            *by_variant.entry(cell.variant).or_default().entry(name).or_default() += *ns as f64 / 1e9;
+        }
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let mut by_variant: BTreeMap<usize, BTreeMap<&str, f64>> = BTreeMap::new();
-        for cell in &seen.record().cells {
-            for (name, ns) in &cell.spent {
-                *by_variant.entry(cell.variant).or_default().entry(name).or_default() += *ns as f64 / 1e9;
-            }
-        }
-        by_variant.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
-        if by_variant.is_empty() {
-            return vec![];
-        }
-        let most = by_variant
-            .values()
-            .filter_map(|parts| parts.get("total"))
-            .fold(0f64, |most, total| most.max(*total));
-        let names: Vec<String> = by_variant.keys().map(|variant| seen.name(*variant).to_string()).collect();
-        let panel = Panel {
-            title: String::new(),
-            x: Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds),
-            y: Axis::names(&names),
-            marks: by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
-            height: 60 + 30 * names.len() as u32,
-        };
-        let mut legend: Vec<Key> = (PARTS.iter())
-            .map(|(_, words, colour)| Key {
-                label: words.to_string(),
-                colour: *colour,
-                sign: Sign::Area(1.0),
-            })
-            .collect();
-        legend.push(Key {
-            label: "other: preparing, reading counters".into(),
-            colour: theme::PAPER,
+    by_variant.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
+    if by_variant.is_empty() {
+        return vec![];
+    }
+    let most = by_variant
+        .values()
+        .filter_map(|parts| parts.get("total"))
+        .fold(0f64, |most, total| most.max(*total));
+    let names: Vec<String> = by_variant.keys().map(|variant| seen.name(*variant).to_string()).collect();
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds),
+        y: Axis::names(&names),
+        marks: by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
+        height: 60 + 30 * names.len() as u32,
+    };
+    let mut legend: Vec<Key> = (PARTS.iter())
+        .map(|(_, words, colour)| Key {
+            label: words.to_string(),
+            colour: *colour,
             sign: Sign::Area(1.0),
-        });
-        let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
-                     until the machine was idle, and the rest. Sums are exact and have no interval.";
-        vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
-    }
+        })
+        .collect();
+    legend.push(Key {
+        label: "other: preparing, reading counters".into(),
+        colour: theme::PAPER,
+        sign: Sign::Area(1.0),
+    });
+    let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
+                 until the machine was idle, and the rest. Sums are exact and have no interval.";
+    vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
 }
 
 fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {

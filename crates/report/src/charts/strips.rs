@@ -1,69 +1,61 @@
 //! Strip plots: the difference of every round, with the estimate and its interval.
 
-use super::{Kind, Seen, not_drawn};
+use super::{Seen, not_drawn};
 use crate::paired::{self, Paired};
 use fsarena_charts::colour::{PURPLE, theme};
 use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 
-/// Strip plots of paired differences.
-pub struct Strips;
-
 /// The most dots of one strip: of more, every n-th round is shown.
 const DOTS: usize = 200;
 
-impl Kind for Strips {
-    fn id(&self) -> &'static str {
-        "strips"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let (series, short): (Vec<Paired>, Vec<Paired>) =
+        paired::of(seen).into_iter().partition(|paired| paired.d.len() > 1);
+    if series.is_empty() {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let (series, short): (Vec<Paired>, Vec<Paired>) =
-            paired::of(seen).into_iter().partition(|paired| paired.d.len() > 1);
-        if series.is_empty() {
-            return vec![];
-        }
-        let ends = series
-            .iter()
-            .flat_map(|paired| &paired.d)
-            .fold((0f64, 0f64), |(low, high), d| (low.min(*d), high.max(*d)));
-        let names: Vec<String> = series.iter().map(|paired| paired.label.clone()).collect();
-        let panel = Panel {
-            title: String::new(),
-            x: Axis::changes("difference within a round", ends.0, ends.1),
-            y: Axis::names(&names),
-            marks: std::iter::once(line_of_no_difference(series.len()))
-                .chain(series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired)))
-                .collect(),
-            height: 60 + 34 * series.len() as u32,
-        };
-        let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
-                     and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
-                     nothing was told apart.";
-        let thinned = series.iter().any(|paired| paired.d.len() > DOTS);
-        let about = format!(
-            "{about}{}{}",
-            if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
-            not_drawn(
-                &paired::labels(&short),
-                "one round in which both have a value above zero, and an interval takes two"
-            )
-        );
-        let legend = vec![
-            Key { label: "one round".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
-            Key {
-                label: "estimate and interval".into(),
-                colour: theme::INK,
-                sign: Sign::Point(Shape::Diamond),
-            },
-        ];
-        vec![Chart {
-            panels: vec![panel],
-            legend,
-            ..Chart::new("differences", "Differences, round by round", about)
-        }]
-    }
+    let ends = series
+        .iter()
+        .flat_map(|paired| &paired.d)
+        .fold((0f64, 0f64), |(low, high), d| (low.min(*d), high.max(*d)));
+    let names: Vec<String> = series.iter().map(|paired| paired.label.clone()).collect();
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::changes("difference within a round", ends.0, ends.1),
+        y: Axis::names(&names),
+        marks: std::iter::once(line_of_no_difference(series.len()))
+            .chain(series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired)))
+            .collect(),
+        height: 60 + 34 * series.len() as u32,
+    };
+    let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
+                 and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
+             there is no significant difference.";
+    let thinned = series.iter().any(|paired| paired.d.len() > DOTS);
+    let about = format!(
+        "{about}{}{}",
+        if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
+        not_drawn(
+            &paired::labels(&short),
+            "one round in which both have a value above zero, and an interval takes two"
+        )
+    );
+    let legend = vec![
+        Key { label: "one round".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
+        Key {
+            label: "estimate and interval".into(),
+            colour: theme::INK,
+            sign: Sign::Point(Shape::Diamond),
+        },
+    ];
+    vec![Chart {
+        panels: vec![panel],
+        legend,
+        ..Chart::new("differences", "Differences, round by round", about)
+    }]
 }
 
 fn line_of_no_difference(rows: usize) -> Mark {

@@ -1,6 +1,6 @@
 //! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
 
-use super::{Kind, Seen, not_drawn, over_all};
+use super::{Seen, not_drawn, over_all};
 use crate::number::ordinal;
 use crate::number::with_unit;
 use fsarena_charts::colour::{ORANGE, theme};
@@ -10,9 +10,6 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
-
-/// Every cell over time.
-pub struct Timeline;
 
 /// The most cells that are drawn one by one; of more, every n-th round.
 const MOST: usize = 1500;
@@ -35,48 +32,43 @@ struct Cell {
     warm_up: f64,
 }
 
-impl Kind for Timeline {
-    fn id(&self) -> &'static str {
-        "timeline"
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let mut cells = cells(seen);
+    if cells.len() < 3 {
+        return vec![];
     }
-
-    fn charts(&self, seen: &Seen) -> Vec<Chart> {
-        let mut cells = cells(seen);
-        if cells.len() < 3 {
-            return vec![];
-        }
-        cells.sort_by(|a, b| a.from.total_cmp(&b.from));
-        let every = cells.len().div_ceil(MOST) as u32;
-        cells.retain(|cell| cell.round % every == 0);
-        let variants: Vec<usize> = cells.iter().map(|cell| cell.variant).collect();
-        let metric = seen.report.analyses.first().map_or(String::new(), over_all);
-        let about = format!(
-            "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
-             the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
-             time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
-             began on a busy machine. A point is one measurement and has no interval.{}{}",
-            match every {
-                1 => String::new(),
-                every => format!(" Every {} round is drawn.", ordinal(every.into())),
-            },
-            not_drawn(&seen.others(&variants), "no cell with a value of every task"),
-        );
-        let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
-        let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
-        let mut legend = seen.legend(drawn, true);
-        legend.push(Key { label: "idle wait".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
-        if cells.iter().any(|cell| cell.warm_up > 0.0) {
-            legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
-        }
-        if !busy(seen.record()).is_empty() {
-            legend.push(Key {
-                label: "began on a busy machine".into(),
-                colour: ORANGE,
-                sign: Sign::Area(BUSY),
-            });
-        }
-        vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
+    cells.sort_by(|a, b| a.from.total_cmp(&b.from));
+    let every = cells.len().div_ceil(MOST) as u32;
+    cells.retain(|cell| cell.round % every == 0);
+    let variants: Vec<usize> = cells.iter().map(|cell| cell.variant).collect();
+    let metric = seen.report.analyses.first().map_or(String::new(), over_all);
+    let about = format!(
+        "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
+         the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
+         time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
+         began on a busy machine. A point is one measurement and has no interval.{}{}",
+        match every {
+            1 => String::new(),
+            every => format!(" Every {} round is drawn.", ordinal(every.into())),
+        },
+        not_drawn(&seen.others(&variants), "no cell with a value of every task"),
+    );
+    let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
+    let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
+    let mut legend = seen.legend(drawn, true);
+    legend.push(Key { label: "idle wait".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
+    if cells.iter().any(|cell| cell.warm_up > 0.0) {
+        legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
     }
+    if !busy(seen.record()).is_empty() {
+        legend.push(Key {
+            label: "began on a busy machine".into(),
+            colour: ORANGE,
+            sign: Sign::Area(BUSY),
+        });
+    }
+    vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
 
 fn cells(seen: &Seen) -> Vec<Cell> {

@@ -1,11 +1,11 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
 use super::csv::column_name;
-use crate::course::{self, Course};
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::{answer, conclusions, pair, ranking, reached};
+use crate::time_series::{self, TimeSeries};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
@@ -47,7 +47,7 @@ impl Exporter for Json {
             "ranking": ranking::json(report),
             "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
             "reached": reached::json(report),
-            "courses": courses(record),
+            "time_series": all_series(record),
             "series_left_out_count": record.series.left_out,
             "claims": claims(&report.claims),
             "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
@@ -122,15 +122,15 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
     })
 }
 
-/// The course of each load, by task and variant.
-fn courses(record: &RunRecord) -> Value {
-    let course = |course: &Course| {
-        let mut value = json!(course);
-        value["task"] = json!(record.tasks[course.task].id.to_string());
-        value["variant"] = json!(record.variants[course.variant].name);
+/// The time series of each load, by task and variant.
+fn all_series(record: &RunRecord) -> Value {
+    let series = |series: &TimeSeries| {
+        let mut value = json!(series);
+        value["task"] = json!(record.tasks[series.task].id.to_string());
+        value["variant"] = json!(record.variants[series.variant].name);
         value
     };
-    Value::Array(course::courses(record).iter().map(course).collect())
+    Value::Array(time_series::of(record).iter().map(series).collect())
 }
 
 fn claims(claims: &[Judged]) -> Value {

@@ -1,10 +1,10 @@
 //! CSV of what loads did over time, one row a stretch.
 
 use super::csv::{PLACE, varying, write_place};
-use crate::course;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
+use crate::time_series;
 use fsarena_core::series::{Latency, Point};
 use std::io::Write;
 
@@ -38,7 +38,7 @@ impl Exporter for Series {
     }
 
     fn lacks(&self, report: &Report) -> Option<String> {
-        course::left_out(&report.record.series)
+        time_series::left_out(&report.record.series)
     }
 
     fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {

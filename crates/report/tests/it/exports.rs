@@ -146,14 +146,14 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     assert!(lines.iter().any(|line| line.ends_with("0.5,0.5,0,202,4096,404,8192,10,20,30")), "{csv}");
 
     let document: serde_json::Value = serde_json::from_slice(&export(record, "json")).unwrap();
-    let course = &document["courses"][0];
+    let series = &document["time_series"][0];
     assert_eq!(
-        (&course["task"], &course["variant"], &course["rounds"]),
+        (&series["task"], &series["variant"], &series["rounds"]),
         (&"touch[clients=8]".into(), &"ext4".into(), &3.into())
     );
-    let stretch = &course["stretches"][1];
+    let stretch = &series["stretches"][1];
     assert_eq!(stretch["operations_per_s"], 402.0);
     assert_eq!(stretch["operations_range_per_s"], serde_json::json!([400.0, 404.0]));
     assert_eq!((&stretch["warm_up"], &stretch["latency_p99_ns"]), (&false.into(), &20.0.into()));
-    assert_eq!(course["stretches"][0]["warm_up"], true);
+    assert_eq!(series["stretches"][0]["warm_up"], true);
 }

@@ -1,4 +1,4 @@
-//! The course of a load over the time of a task, from the series of all rounds.
+//! Time series of a load: how a task went on a variant, from the series of all rounds.
 
 use crate::number;
 use fsarena_core::record::RunRecord;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// How a task went on one variant: over its rounds, stretch by stretch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
+pub struct TimeSeries {
     /// Index into the tasks of the record.
     #[serde(skip)]
     pub task: usize,
@@ -24,7 +24,7 @@ pub struct Course {
     pub stretches: Vec<Stretch>,
 }
 
-/// What of a series is not at hand because there is too much of it, in words; none where all of it is.
+/// Says which part of the series is left out because there is too much of it; none where all of it is at hand.
 pub fn left_out(series: &SeriesTable) -> Option<String> {
     let shown = series.points.len() as u64;
     let all = shown + series.left_out;
@@ -60,12 +60,11 @@ pub struct Stretch {
     pub latency_p999_ns: Option<f64>,
 }
 
-/// The most stretches of a course, but for one.
+/// The most stretches of a time series, but for one.
 const MOST: usize = 2 * MOST_POINTS;
 
-/// The course of every task on every variant that told one, by task and then by variant. Rounds that were dropped are left
-/// out.
-pub fn courses(record: &RunRecord) -> Vec<Course> {
+/// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
+pub fn of(record: &RunRecord) -> Vec<TimeSeries> {
     let dropped = dropped(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
     let mut seen = record.series.row.clone();
@@ -77,13 +76,13 @@ pub fn courses(record: &RunRecord) -> Vec<Course> {
             rows.entry((task, cell.variant)).or_default().push(record.series.of(row));
         }
     }
-    let course = |((task, variant), rows): ((usize, usize), Vec<&[Point]>)| Course {
+    let series = |((task, variant), rows): ((usize, usize), Vec<&[Point]>)| TimeSeries {
         task,
         variant,
         rounds: rows.len(),
         stretches: stretches(&rows),
     };
-    rows.into_iter().map(course).collect()
+    rows.into_iter().map(series).collect()
 }
 
 /// Lays the series of rounds over one another, as far as at least half of them go. Stretches are as long as those of the
@@ -182,11 +181,11 @@ mod tests {
         let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
             of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
         });
-        let course = stretches(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        assert_eq!(course.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
-        assert_eq!(course[1].operations_range_per_s, (80.0, 100.0));
-        assert_eq!(course.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!((course[2].bandwidth_bytes_per_s, course[2].latency_p99_ns), (1100.0, Some(220_000.0)));
+        let series = stretches(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!(series.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
+        assert_eq!(series[1].operations_range_per_s, (80.0, 100.0));
+        assert_eq!(series.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!((series[2].bandwidth_bytes_per_s, series[2].latency_p99_ns), (1100.0, Some(220_000.0)));
     }
 
     #[test]
@@ -195,9 +194,9 @@ mod tests {
         let long: Vec<Point> = (0..2).map(|at| point(2.0 * f64::from(at), 2.0, 200)).collect();
         let middle: Vec<Point> = (0..2).map(|at| point(f64::from(at), 1.0, 50)).collect();
         let short = vec![point(0.0, 1.0, 70)];
-        let course = stretches(&[&long, &middle, &short]);
+        let series = stretches(&[&long, &middle, &short]);
         // Two of three went on for 2 s, which is one stretch: 100, 50 and 70 a second.
-        assert_eq!((course.len(), course[0].length_s, course[0].operations_per_s), (1, 2.0, 70.0));
+        assert_eq!((series.len(), series[0].length_s, series[0].operations_per_s), (1, 2.0, 70.0));
         assert!(stretches(&[&[]]).is_empty());
         let hostile = [point(0.0, 1e-12, 1), point(0.0, 1e-12, 1), point(9e8, 1e-12, 1 << 40)];
         assert!(stretches(&[&hostile]).len() <= MOST + 1);
@@ -207,8 +206,8 @@ mod tests {
     fn an_operation_that_took_long_makes_no_stretch_longer() {
         let mut points: Vec<Point> = (0..5).map(|at| point(f64::from(at), 1.0, 10)).collect();
         points.push(point(5.0, 4.0, 1));
-        let course = stretches(&[&points]);
-        assert_eq!((course.len(), course[0].length_s), (9, 1.0));
-        assert_eq!((course[4].operations_per_s, course[7].operations_per_s), (10.0, 0.25));
+        let series = stretches(&[&points]);
+        assert_eq!((series.len(), series[0].length_s), (9, 1.0));
+        assert_eq!((series[4].operations_per_s, series[7].operations_per_s), (10.0, 0.25));
     }
 }
