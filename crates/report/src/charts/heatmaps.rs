@@ -1,7 +1,7 @@
 //! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
-use super::curves::{looks, middle};
 use super::Seen;
+use super::curves::{looks, middle};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::three;

@@ -27,10 +27,8 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
          verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
         match series.len().saturating_sub(MOST) {
             0 => String::new(),
-            rest => format!(
-                " The first {MOST} are drawn; {} more are in the tables.",
-                plural(rest, "comparison")
-            ),
+            rest =>
+                format!(" The first {MOST} are drawn; {} more are in the tables.", plural(rest, "comparison")),
         },
         not_drawn(&paired::labels(&short), "under three rounds in which both have a value above zero"),
     );

@@ -35,8 +35,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
     let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
     // A panel of nothing but zeros says nothing.
-    let spends =
-        |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
+    let spends = |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
     let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
         .map(|id| (id, services(seen, &loads, id)))
         .filter(|(_, services)| !services.is_empty())
@@ -52,16 +51,15 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let drawn: Vec<usize> = variants().collect();
     let rest = not_drawn(&zeros, "zero throughout")
         + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
-    let chart = |id: &str,
-                 title: &str,
-                 about: &str,
-                 panel: fn(&Seen, &str, &[Service]) -> Panel,
-                 shapes: bool| Chart {
-        columns: if costs.len() > 1 { 2 } else { 1 },
-        panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
-        legend: seen.legend(variants(), shapes),
-        ..Chart::new(id, title, format!("{about}{rest}"))
-    };
+    let chart =
+        |id: &str, title: &str, about: &str, panel: fn(&Seen, &str, &[Service]) -> Panel, shapes: bool| {
+            Chart {
+                columns: if costs.len() > 1 { 2 } else { 1 },
+                panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
+                legend: seen.legend(variants(), shapes),
+                ..Chart::new(id, title, format!("{about}{rest}"))
+            }
+        };
     vec![
         chart(
             "requests",

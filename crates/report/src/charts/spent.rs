@@ -27,10 +27,8 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     if by_variant.is_empty() {
         return vec![];
     }
-    let most = by_variant
-        .values()
-        .filter_map(|parts| parts.get("total"))
-        .fold(0f64, |most, total| most.max(*total));
+    let most =
+        by_variant.values().filter_map(|parts| parts.get("total")).fold(0f64, |most, total| most.max(*total));
     let names: Vec<String> = by_variant.keys().map(|variant| seen.name(*variant).to_string()).collect();
     let panel = Panel {
         title: String::new(),
@@ -40,11 +38,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         height: 60 + 30 * names.len() as u32,
     };
     let mut legend: Vec<Key> = (PARTS.iter())
-        .map(|(_, words, colour)| Key {
-            label: words.to_string(),
-            colour: *colour,
-            sign: Sign::Area(1.0),
-        })
+        .map(|(_, words, colour)| Key { label: words.to_string(), colour: *colour, sign: Sign::Area(1.0) })
         .collect();
     legend.push(Key {
         label: "other: preparing, reading counters".into(),

@@ -45,11 +45,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     );
     let legend = vec![
         Key { label: "one round".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
-        Key {
-            label: "estimate and interval".into(),
-            colour: theme::INK,
-            sign: Sign::Point(Shape::Diamond),
-        },
+        Key { label: "estimate and interval".into(), colour: theme::INK, sign: Sign::Point(Shape::Diamond) },
     ];
     vec![Chart {
         panels: vec![panel],

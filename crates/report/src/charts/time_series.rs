@@ -2,8 +2,8 @@
 
 use super::latency::{chosen, place};
 use super::{Seen, not_drawn};
-use crate::time_series::{self, TimeSeries, left_out};
 use crate::sections::label;
+use crate::time_series::{self, TimeSeries, left_out};
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::sample::Unit;

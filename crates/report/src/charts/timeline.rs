@@ -62,11 +62,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
     }
     if !busy(seen.record()).is_empty() {
-        legend.push(Key {
-            label: "began on a busy machine".into(),
-            colour: ORANGE,
-            sign: Sign::Area(BUSY),
-        });
+        legend.push(Key { label: "began on a busy machine".into(), colour: ORANGE, sign: Sign::Area(BUSY) });
     }
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
