@@ -4,11 +4,11 @@
 use super::buckets::Buckets;
 use super::error::Error;
 use super::kind::{KINDS, Kind};
+use memmap2::MmapRaw;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use rustix::time::Timespec;
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -87,15 +87,9 @@ struct Head {
 /// The shared memory.
 #[derive(Debug)]
 pub struct Board {
-    start: NonNull<u8>,
-    bytes: usize,
+    memory: MmapRaw,
     clients: u32,
 }
-
-// SAFETY: all that lies behind the pointer are atomics, and the mapping lives as long as the board.
-unsafe impl Send for Board {}
-// SAFETY: as above.
-unsafe impl Sync for Board {}
 
 /// Desks begin here: a page of their own for the phase, which all read and one writes.
 const DESKS_AT: usize = 4096;
@@ -107,14 +101,12 @@ impl Board {
     /// Where there is no memory.
     pub fn new(clients: u32) -> Result<Board, Error> {
         let bytes = DESKS_AT + clients as usize * size_of::<Desk>();
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new anonymous mapping touches no memory that is in use.
-        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED) };
-        match mapped.map(|start| NonNull::new(start.cast())) {
-            Ok(Some(start)) => Ok(Board { start, bytes, clients }),
-            Ok(None) => Err(no_memory(clients, std::io::ErrorKind::OutOfMemory.into())),
-            Err(errno) => Err(no_memory(clients, errno.into())),
-        }
+        let map = || -> std::io::Result<MmapRaw> {
+            let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
+            ftruncate(&file, bytes as u64)?;
+            MmapRaw::map_raw(&file)
+        };
+        Ok(Board { memory: map().map_err(|source| no_memory(clients, source))?, clients })
     }
 
     /// The desk of a client, from 0.
@@ -125,7 +117,7 @@ impl Board {
         assert!(client < self.clients);
         // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
         // it was made for.
-        unsafe { self.start.add(DESKS_AT + client as usize * size_of::<Desk>()).cast().as_ref() }
+        unsafe { &*self.memory.as_ptr().add(DESKS_AT + client as usize * size_of::<Desk>()).cast() }
     }
 
     /// Every desk.
@@ -135,7 +127,7 @@ impl Board {
 
     fn head(&self) -> &Head {
         // SAFETY: as for desks, and the first page is the head's.
-        unsafe { self.start.cast().as_ref() }
+        unsafe { &*self.memory.as_ptr().cast() }
     }
 
     /// Where the run is.
@@ -179,13 +171,6 @@ impl Board {
 
 fn no_memory(clients: u32, source: std::io::Error) -> Error {
     Error::Resource { what: format!("no memory for the counters of {clients} clients; take fewer"), source }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping that was made, and nothing borrows from it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
 }
 
 impl Desk {

@@ -1,113 +1,111 @@
-//! Calls by way of the C library: which system calls it makes of them is then the same as in the real dbench.
+//! File calls through the C library, so that the kernel sees the same system calls as from the real dbench.
+//!
+//! rustix makes newer system calls than dbench does (`openat`, `statx`). nix and the standard library call the
+//! functions of the C library.
 
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use nix::fcntl::{FcntlArg, OFlag};
+use nix::sys::stat::Mode;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-/// The modes with which dbench makes things.
-const FILE: libc::mode_t = 0o600;
+/// The mode of the files that dbench creates.
+const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
-fn done(result: libc::c_int) -> Result<(), Errno> {
-    match result {
-        0 => Ok(()),
-        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
-    }
+fn errno(error: nix::Error) -> Errno {
+    Errno::from_raw_os_error(error as i32)
 }
 
-/// open(2), for files that it makes with 0600.
+fn of_io(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn path(text: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(text.to_bytes()))
+}
+
+/// open(2); a file that it creates gets mode 0600.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn open(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, Errno> {
-    // SAFETY: the path ends in a zero.
-    match unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, FILE) } {
-        -1 => Err(done(-1).err().unwrap_or(Errno::IO)),
-        // SAFETY: it was just opened, and nobody else has it.
-        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-    }
+    nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE).map_err(errno)
 }
 
 /// unlink(2).
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn unlink(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: the path ends in a zero.
-    done(unsafe { libc::unlink(path.as_ptr()) })
+    nix::unistd::unlink(path).map_err(errno)
 }
 
 /// rmdir(2).
 ///
 /// # Errors
-/// The system's word.
-pub fn rmdir(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: the path ends in a zero.
-    done(unsafe { libc::rmdir(path.as_ptr()) })
+/// The error of the system call.
+pub fn rmdir(text: &CStr) -> Result<(), Errno> {
+    std::fs::remove_dir(path(text)).map_err(of_io)
 }
 
 /// mkdir(2).
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn mkdir(path: &CStr, mode: libc::mode_t) -> Result<(), Errno> {
-    // SAFETY: the path ends in a zero.
-    done(unsafe { libc::mkdir(path.as_ptr(), mode) })
+    nix::unistd::mkdir(path, Mode::from_bits_truncate(mode)).map_err(errno)
 }
 
 /// rename(2).
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    // SAFETY: the paths end in zeros.
-    done(unsafe { libc::rename(from.as_ptr(), to.as_ptr()) })
+    std::fs::rename(path(from), path(to)).map_err(of_io)
 }
 
-/// stat(2), of a path.
+/// stat(2).
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn stat(path: &CStr) -> Result<libc::stat, Errno> {
-    let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path ends in a zero.
-    done(unsafe { libc::stat(path.as_ptr(), found.as_mut_ptr()) })?;
-    // SAFETY: the call filled it.
-    Ok(unsafe { found.assume_init() })
+    nix::sys::stat::stat(path).map_err(errno)
 }
 
-/// fstat(2), of an open file.
+/// fstat(2).
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn fstat(file: &OwnedFd) -> Result<libc::stat, Errno> {
-    let mut found = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the descriptor is open.
-    done(unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) })?;
-    // SAFETY: the call filled it.
-    Ok(unsafe { found.assume_init() })
+    nix::sys::stat::fstat(file).map_err(errno)
 }
 
-/// utime(3): seconds of access and of change.
+/// utime(3), with the access and modification times in seconds.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn utime(path: &CStr, accessed: i64, changed: i64) -> Result<(), Errno> {
     let times = libc::utimbuf { actime: accessed, modtime: changed };
-    // SAFETY: the path ends in a zero, and the times are a live local.
-    done(unsafe { libc::utime(path.as_ptr(), &times) })
+    // SAFETY: the path ends in a zero byte, and the times outlive the call.
+    match unsafe { libc::utime(path.as_ptr(), &times) } {
+        0 => Ok(()),
+        _ => Err(of_io(std::io::Error::last_os_error())),
+    }
 }
 
-/// fcntl(2) with F_SETLKW: locks or unlocks a range, and waits for it.
+/// fcntl(2) with F_SETLKW: locks or unlocks a range and waits until it can.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn lock(file: &OwnedFd, kind: libc::c_int, start: i64, length: i64) -> Result<(), Errno> {
-    // SAFETY: all-zero is valid for this structure.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = kind as libc::c_short;
-    range.l_whence = libc::SEEK_SET as libc::c_short;
-    (range.l_start, range.l_len) = (start, length);
-    // SAFETY: the descriptor is open and the range a live local.
-    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &range) })
+    let range = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: start,
+        l_len: length,
+        l_pid: 0,
+    };
+    nix::fcntl::fcntl(file, FcntlArg::F_SETLKW(&range)).map(drop).map_err(errno)
 }

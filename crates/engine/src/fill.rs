@@ -1,14 +1,12 @@
-//! Buffers of the I/O, and what is in them.
+//! I/O buffers and their contents.
 
 use super::job::Content;
 use super::verify::{self, Identity};
 use fsarena_core::schedule::mix;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
-use std::alloc::Layout;
-use std::ptr::NonNull;
 
-/// Direct I/O takes buffers aligned so; no device asks for more than a page.
+/// The alignment of buffers for direct I/O; no device requires more than a page.
 const ALIGN: usize = 4096;
 /// Every piece of this size gets a number of its own with each write: the smallest unit in which any
 /// filesystem or device deduplicates.
@@ -17,51 +15,36 @@ const PIECE: usize = 512;
 /// Equal, aligned buffers in one allocation.
 #[derive(Debug)]
 pub struct Slots {
-    memory: NonNull<u8>,
-    layout: Layout,
+    memory: Vec<u8>,
+    /// Where the first aligned byte is.
+    first: usize,
     block: usize,
     stride: usize,
-    count: usize,
 }
 
-// SAFETY: the memory belongs to this value alone.
-unsafe impl Send for Slots {}
-
 impl Slots {
-    /// So many buffers of a size, zeroed. Absent where there is no memory for them.
+    /// Allocates `count` zeroed buffers of `block` bytes; none if there is not enough memory.
     pub fn new(count: u32, block: u32) -> Option<Slots> {
         let (count, block) = (count as usize, block as usize);
         let stride = block.next_multiple_of(ALIGN);
-        let layout = Layout::from_size_align(stride.checked_mul(count)?, ALIGN).ok()?;
-        if layout.size() == 0 {
-            return None;
-        }
-        // SAFETY: the size is not zero.
-        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Slots { memory, layout, block, stride, count })
+        let bytes = stride.checked_mul(count).filter(|bytes| *bytes > 0)?.checked_add(ALIGN)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(bytes).ok()?;
+        memory.resize(bytes, 0);
+        let first = memory.as_ptr().align_offset(ALIGN);
+        Some(Slots { memory, first, block, stride })
     }
 
     /// The address of a buffer, for the kernel.
     #[inline(always)]
     pub fn pointer(&mut self, slot: usize) -> *mut u8 {
-        debug_assert!(slot < self.count);
-        // SAFETY: the slot lies within the allocation.
-        unsafe { self.memory.as_ptr().add(slot * self.stride) }
+        self.get(slot).as_mut_ptr()
     }
 
     /// A buffer. The kernel must not be writing to it.
     #[inline(always)]
     pub fn get(&mut self, slot: usize) -> &mut [u8] {
-        let block = self.block;
-        // SAFETY: `pointer` gives the start of `block` initialised bytes that only this value reaches.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), block) }
-    }
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+        &mut self.memory[self.first + slot * self.stride..][..self.block]
     }
 }
 

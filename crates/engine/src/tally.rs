@@ -6,6 +6,8 @@
 
 use super::clock::Scale;
 use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -141,28 +143,26 @@ pub struct Cpu {
 impl Cpu {
     /// Of this thread up to now.
     pub fn of_this_thread() -> Cpu {
-        Cpu::of(libc::RUSAGE_THREAD)
+        Cpu::of(UsageWho::RUSAGE_THREAD)
     }
 
     /// Of this process up to now.
     pub fn of_this_process() -> Cpu {
-        Cpu::of(libc::RUSAGE_SELF)
+        Cpu::of(UsageWho::RUSAGE_SELF)
     }
 
     /// Of the children of this process that have ended and were waited for, up to now.
     pub fn of_ended_children() -> Cpu {
-        Cpu::of(libc::RUSAGE_CHILDREN)
+        Cpu::of(UsageWho::RUSAGE_CHILDREN)
     }
 
-    fn of(whose: libc::c_int) -> Cpu {
-        // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(whose, &mut usage);
-            usage
-        };
-        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-        Cpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+    fn of(whose: UsageWho) -> Cpu {
+        let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
+        // getrusage(2) fails only for an unknown `whose`.
+        getrusage(whose).map_or(Cpu::default(), |usage| Cpu {
+            user_ns: ns(usage.user_time()),
+            system_ns: ns(usage.system_time()),
+        })
     }
 
     /// The same time, split as another one is.

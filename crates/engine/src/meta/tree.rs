@@ -128,9 +128,7 @@ fn write(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number: u32
 }
 
 fn text(buffer: &[u8]) -> &CStr {
-    debug_assert!(CStr::from_bytes_with_nul(buffer).is_ok());
-    // SAFETY: leaves are paths that the system took, which have no zero byte inside, and each buffer ends in one.
-    unsafe { CStr::from_bytes_with_nul_unchecked(buffer) }
+    CStr::from_bytes_with_nul(buffer).expect("a path that the system took, and one zero byte at its end")
 }
 
 /// Appends a number; formatting machinery would take longer than some system calls.
