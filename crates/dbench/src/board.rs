@@ -1,5 +1,5 @@
-//! What clients and the one that watches them share, in memory that fork(2) leaves shared: the phase, and a desk
-//! for each client. Only a client writes to its desk.
+//! What clients and the one that watches them share, in memory that fork(2) leaves shared: the phase, and a recorder
+//! for each client. Only a client writes to its recorder.
 
 use super::buckets::Buckets;
 use super::error::Error;
@@ -59,7 +59,7 @@ pub struct Remark {
 /// What one client tells.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Desk {
+pub struct Recorder {
     /// Operations in all phases.
     pub operations: AtomicU64,
     /// Bytes read and written in all phases.
@@ -92,7 +92,7 @@ pub struct Board {
 }
 
 /// Desks begin here: a page of their own for the phase, which all read and one writes.
-const DESKS_AT: usize = 4096;
+const RECORDERS_AT: usize = 4096;
 
 impl Board {
     /// All zero, for so many clients. Pages are taken when they are written to.
@@ -100,7 +100,7 @@ impl Board {
     /// # Errors
     /// Where there is no memory.
     pub fn new(clients: u32) -> Result<Board, Error> {
-        let bytes = DESKS_AT + clients as usize * size_of::<Desk>();
+        let bytes = RECORDERS_AT + clients as usize * size_of::<Recorder>();
         let map = || -> std::io::Result<MmapRaw> {
             let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
             ftruncate(&file, bytes as u64)?;
@@ -109,24 +109,24 @@ impl Board {
         Ok(Board { memory: map().map_err(|source| no_memory(clients, source))?, clients })
     }
 
-    /// The desk of a client, from 0.
+    /// The recorder of a client, from 0.
     ///
     /// # Panics
     /// Where there is no such client.
-    pub fn desk(&self, client: u32) -> &Desk {
+    pub fn recorder(&self, client: u32) -> &Recorder {
         assert!(client < self.clients);
         // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
         // it was made for.
-        unsafe { &*self.memory.as_ptr().add(DESKS_AT + client as usize * size_of::<Desk>()).cast() }
+        unsafe { &*self.memory.as_ptr().add(RECORDERS_AT + client as usize * size_of::<Recorder>()).cast() }
     }
 
-    /// Every desk.
-    pub fn desks(&self) -> impl Iterator<Item = &Desk> {
-        (0..self.clients).map(|client| self.desk(client))
+    /// Every recorder.
+    pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
+        (0..self.clients).map(|client| self.recorder(client))
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: as for desks, and the first page is the head's.
+        // SAFETY: as for recorders, and the first page is the head's.
         unsafe { &*self.memory.as_ptr().cast() }
     }
 
@@ -173,7 +173,7 @@ fn no_memory(clients: u32, source: std::io::Error) -> Error {
     Error::Resource { what: format!("no memory for the counters of {clients} clients; take fewer"), source }
 }
 
-impl Desk {
+impl Recorder {
     /// Counts an operation of the measured phase.
     #[inline]
     pub fn count(&self, kind: Kind, ns: u64) {
@@ -240,13 +240,13 @@ mod tests {
     #[test]
     fn a_remark_is_kept_once_and_counted() {
         let board = Board::new(3).unwrap();
-        let remark = &board.desk(2).surprise;
+        let remark = &board.recorder(2).surprise;
         assert_eq!(remark.said(), None);
         remark.say(7, Some(Errno::NOENT), &[b"open ", b"/a"]);
         remark.say(8, None, &[&[b'x'; 5000]]);
         assert_eq!(remark.said(), Some(Said { line: 7, errno: Some(2), text: "open /a".into() }));
         assert_eq!(remark.count.load(Relaxed), 2);
-        assert_eq!(board.desk(0).surprise.said(), None);
+        assert_eq!(board.recorder(0).surprise.said(), None);
     }
 
     #[test]

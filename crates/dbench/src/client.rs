@@ -1,6 +1,6 @@
 //! One client: plays the program over and over until the run is over.
 
-use super::board::{Board, Desk, Phase, add};
+use super::board::{Board, Recorder, Phase, add};
 use super::c_library;
 use super::calls::{self, Entries, Name};
 use super::cursor::{Cursor, Next};
@@ -36,14 +36,14 @@ pub struct Shared<'r, C> {
     pub scale: Scale,
 }
 
-/// The client cannot go on; its desk has the reason.
+/// The client cannot go on; its recorder has the reason.
 struct Stuck;
 
 /// One client.
 pub struct Client<'r, C> {
     shared: &'r Shared<'r, C>,
     cursor: Cursor<'r>,
-    desk: &'r Desk,
+    recorder: &'r Recorder,
     /// What it puts for `client1`.
     own: Vec<u8>,
     handles: Handles,
@@ -67,7 +67,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Client {
             shared,
             cursor: Cursor::new(shared.program, number, shared.clients, shared.seed),
-            desk: shared.board.desk(number),
+            recorder: shared.board.recorder(number),
             own: format!("client{number}").into_bytes(),
             handles: Handles::default(),
             names: Default::default(),
@@ -81,7 +81,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    /// Waits for the start and plays until the run is over. Why it ended earlier is on its desk.
+    /// Waits for the start and plays until the run is over. Why it ended earlier is on its recorder.
     pub fn run(mut self) {
         self.shared.board.wait_for_start();
         self.begin_pass();
@@ -127,9 +127,9 @@ impl<'r, C: Clock> Client<'r, C> {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
             }
-            Next::SetPoint(point) => self.desk.point.store(point, Relaxed),
+            Next::SetPoint(point) => self.recorder.point.store(point, Relaxed),
             Next::WaitPoint { client, point } => {
-                let other = self.shared.board.desk(client as u32);
+                let other = self.shared.board.recorder(client as u32);
                 while other.point.load(Relaxed) != point && self.shared.board.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -147,11 +147,11 @@ impl<'r, C: Clock> Client<'r, C> {
             _ => 0,
         };
         self.bytes += moved;
-        add(&self.desk.operations, 1);
-        add(&self.desk.bytes, moved);
+        add(&self.recorder.operations, 1);
+        add(&self.recorder.bytes, moved);
         if self.shared.board.phase() == Phase::Measured {
-            self.desk.count(kind, self.shared.scale.ns(ticks));
-            add(&self.desk.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
+            self.recorder.count(kind, self.shared.scale.ns(ticks));
+            add(&self.recorder.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
         }
     }
 
@@ -174,8 +174,8 @@ impl<'r, C: Clock> Client<'r, C> {
             return self.sleep_until(due);
         }
         let late = self.shared.scale.ns(now - due);
-        if self.shared.board.phase() == Phase::Measured && late > self.desk.lateness_ns.load(Relaxed) {
-            self.desk.lateness_ns.store(late, Relaxed);
+        if self.shared.board.phase() == Phase::Measured && late > self.recorder.lateness_ns.load(Relaxed) {
+            self.recorder.lateness_ns.store(late, Relaxed);
         }
     }
 
@@ -356,17 +356,17 @@ impl<'r, C: Clock> Client<'r, C> {
         let what = format!("handle {number} is not open");
         // What went wrong before is why.
         let before =
-            self.desk.surprise.said().map(|said| format!("; before, at line {}: {}", said.line, said.text));
+            self.recorder.surprise.said().map(|said| format!("; before, at line {}: {}", said.line, said.text));
         let parts = [what.as_bytes(), before.as_deref().unwrap_or("").as_bytes()];
         self.stuck(one, None, &parts)
     }
 
     fn surprise(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) {
-        self.desk.surprise.say(one.line, errno, parts);
+        self.recorder.surprise.say(one.line, errno, parts);
     }
 
     fn stuck<T>(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) -> Result<T, Stuck> {
-        self.desk.failure.say(one.line, errno, parts);
+        self.recorder.failure.say(one.line, errno, parts);
         Err(Stuck)
     }
 }

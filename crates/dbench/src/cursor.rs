@@ -39,7 +39,7 @@ pub enum Next<'p> {
 pub struct Cursor<'p> {
     program: &'p Program,
     at: usize,
-    /// Repetitions of the operation at hand that are left.
+    /// Repetitions of the current operation that are left.
     repeat: i64,
     /// Where the loop begins, and the rounds that are left.
     round: (usize, i64),

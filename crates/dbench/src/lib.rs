@@ -1,7 +1,7 @@
 //! A player for dbench's loadfiles, and a load of our own in the same form.
 //!
 //! ```text
-//! loadfile::load / like::program → Program → crew (clients, phases) → board (counters) → Outcome
+//! loadfile::load / like::program → Program → client_mode (clients, phases) → board (counters) → Outcome
 //! ```
 //!
 //! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first,
@@ -14,8 +14,8 @@ mod calls;
 pub mod census;
 mod client;
 pub mod compact;
-mod course;
-mod crew;
+mod time_series;
+mod client_mode;
 mod cursor;
 mod error;
 mod handles;
@@ -33,7 +33,7 @@ mod random_string;
 #[cfg(test)]
 mod tests;
 
-pub use crew::Crew;
+pub use client_mode::ClientMode;
 pub use error::Error;
 pub use kind::{KINDS, Kind};
 pub use outcome::{Outcome, defs};
@@ -55,7 +55,7 @@ pub struct Options {
     /// Clients at work.
     pub clients: u32,
     /// What they are.
-    pub crew: Crew,
+    pub mode: ClientMode,
     /// Before anything counts. Zero for no warm-up.
     pub warm_up: Duration,
     /// While it counts.
@@ -91,7 +91,7 @@ fn play_by<C: Clock>(
     clock: C,
     scale: clock::Scale,
 ) -> Result<Outcome, Error> {
-    limits::raise(options.clients, options.crew)?;
+    limits::raise(options.clients, options.mode)?;
     let board = Board::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
     let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
@@ -106,11 +106,11 @@ fn play_by<C: Clock>(
         clock,
         scale,
     };
-    let used = || match options.crew {
-        Crew::Threads => Cpu::of_this_process(),
-        Crew::Processes => Cpu::of_ended_children(),
+    let used = || match options.mode {
+        ClientMode::Threads => Cpu::of_this_process(),
+        ClientMode::Processes => Cpu::of_ended_children(),
     };
     let before = used();
-    let times = crew::run(&shared, options)?;
+    let times = client_mode::run(&shared, options)?;
     Ok(Outcome::of(&board, times, used().since(before)))
 }

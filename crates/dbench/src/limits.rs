@@ -1,6 +1,6 @@
 //! Open files: how many the clients take, and what the system allows.
 
-use super::crew::Crew;
+use super::client_mode::ClientMode;
 use super::error::Error;
 use super::handles;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,12 +12,12 @@ const OTHERS: u64 = 32;
 ///
 /// Threads share one table. Processes have tables of their own, but the watcher holds one descriptor for each of
 /// them, and each inherits those of the ones before it.
-pub fn needed(clients: u32, crew: Crew, open_at_most: u64) -> u64 {
+pub fn needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
     // One more than its handles: a directory that is gone through.
     let each = open_at_most.min(handles::MOST as u64) + 1;
-    match crew {
-        Crew::Threads => u64::from(clients) * each + OTHERS,
-        Crew::Processes => u64::from(clients) + each + OTHERS,
+    match mode {
+        ClientMode::Threads => u64::from(clients) * each + OTHERS,
+        ClientMode::Processes => u64::from(clients) + each + OTHERS,
     }
 }
 
@@ -25,15 +25,15 @@ pub fn needed(clients: u32, crew: Crew, open_at_most: u64) -> u64 {
 ///
 /// # Errors
 /// [`Error::Limit`].
-pub fn check(clients: u32, crew: Crew, open_at_most: u64) -> Result<(), Error> {
-    allowed(clients, crew, needed(clients, crew, open_at_most), getrlimit(Resource::Nofile).maximum)
+pub fn check(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), Error> {
+    allowed(clients, mode, needed(clients, mode, open_at_most), getrlimit(Resource::Nofile).maximum)
 }
 
-fn allowed(clients: u32, crew: Crew, needed: u64, hard: Option<u64>) -> Result<(), Error> {
+fn allowed(clients: u32, mode: ClientMode, needed: u64, hard: Option<u64>) -> Result<(), Error> {
     let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
-    let instead = match crew {
-        Crew::Threads => ", or make them processes: --set by=processes",
-        Crew::Processes => "",
+    let instead = match mode {
+        ClientMode::Threads => ", or make them processes: --set by=processes",
+        ClientMode::Processes => "",
     };
     Err(Error::Limit(format!(
         "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
@@ -45,8 +45,8 @@ fn allowed(clients: u32, crew: Crew, needed: u64, hard: Option<u64>) -> Result<(
 ///
 /// # Errors
 /// Where even the watcher's own do not fit.
-pub fn raise(clients: u32, crew: Crew) -> Result<(), Error> {
-    check(clients, crew, 0)?;
+pub fn raise(clients: u32, mode: ClientMode) -> Result<(), Error> {
+    check(clients, mode, 0)?;
     let now = getrlimit(Resource::Nofile);
     // Where it is refused, what was allowed before still is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
@@ -59,14 +59,14 @@ mod tests {
 
     #[test]
     fn a_thousand_clients_need_more_than_256_files() {
-        for crew in [Crew::Processes, Crew::Threads] {
-            let needed = needed(1000, crew, 23);
-            let said = allowed(1000, crew, needed, Some(256)).unwrap_err().to_string();
+        for mode in [ClientMode::Processes, ClientMode::Threads] {
+            let needed = needed(1000, mode, 23);
+            let said = allowed(1000, mode, needed, Some(256)).unwrap_err().to_string();
             assert!(said.contains("1000 clients") && said.contains("256 are allowed"), "{said}");
-            assert!(allowed(1000, crew, needed, Some(needed)).is_ok());
-            assert!(allowed(1000, crew, needed, None).is_ok());
+            assert!(allowed(1000, mode, needed, Some(needed)).is_ok());
+            assert!(allowed(1000, mode, needed, None).is_ok());
         }
-        assert_eq!(needed(1000, Crew::Processes, 23), 1056);
-        assert_eq!(needed(1000, Crew::Threads, 23), 24_032);
+        assert_eq!(needed(1000, ClientMode::Processes, 23), 1056);
+        assert_eq!(needed(1000, ClientMode::Threads, 23), 24_032);
     }
 }

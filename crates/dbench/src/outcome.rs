@@ -1,7 +1,7 @@
 //! What a run came to, and its readings.
 
 use super::board::{Board, Said};
-use super::crew::Times;
+use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Found;
@@ -50,18 +50,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Takes it from the desks of clients that have ended.
+    /// Takes it from the recorders of clients that have ended.
     pub fn of(board: &Board, times: Times, cpu: Cpu) -> Outcome {
-        let sum = |counter: fn(&super::board::Desk) -> u64| board.desks().map(counter).sum();
+        let sum = |counter: fn(&super::board::Recorder) -> u64| board.recorders().map(counter).sum();
         Outcome {
             times,
             kinds: KINDS.iter().filter_map(|def| of_kind(board, def.kind)).collect(),
-            operations: sum(|desk| desk.operations.load(Relaxed)),
-            by_client: board.desks().map(|desk| desk.operations.load(Relaxed)).collect(),
+            operations: sum(|recorder| recorder.operations.load(Relaxed)),
+            by_client: board.recorders().map(|recorder| recorder.operations.load(Relaxed)).collect(),
             cpu,
-            lateness_ns: board.desks().map(|desk| desk.lateness_ns.load(Relaxed)).max().unwrap_or(0),
-            surprises: sum(|desk| desk.surprise.count.load(Relaxed)),
-            surprise: board.desks().find_map(|desk| desk.surprise.said()),
+            lateness_ns: board.recorders().map(|recorder| recorder.lateness_ns.load(Relaxed)).max().unwrap_or(0),
+            surprises: sum(|recorder| recorder.surprise.count.load(Relaxed)),
+            surprise: board.recorders().find_map(|recorder| recorder.surprise.said()),
         }
     }
 
@@ -147,8 +147,8 @@ fn histogram() -> Histogram<u64> {
 
 fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
     let mut all = OfKind { kind, count: 0, total_ns: 0, max_ns: 0, latency: histogram() };
-    for desk in board.desks() {
-        let one = &desk.kinds[kind as usize];
+    for recorder in board.recorders() {
+        let one = &recorder.kinds[kind as usize];
         let count = one.count.load(Relaxed);
         // Memory that nobody wrote to stays untouched.
         if count > 0 {

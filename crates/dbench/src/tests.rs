@@ -4,12 +4,12 @@ use super::*;
 use fsarena_engine::Content;
 use std::os::unix::fs::MetadataExt;
 
-const CREWS: [Crew; 2] = [Crew::Processes, Crew::Threads];
+const CREWS: [ClientMode; 2] = [ClientMode::Processes, ClientMode::Threads];
 
-fn options(crew: Crew, clients: u32) -> Options {
+fn options(mode: ClientMode, clients: u32) -> Options {
     Options {
         clients,
-        crew,
+        mode,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(100),
         rate_mb_s: None,
@@ -19,8 +19,8 @@ fn options(crew: Crew, clients: u32) -> Options {
 }
 
 /// Long enough for a busy machine to come to every operation, too.
-fn patient(crew: Crew, clients: u32) -> Options {
-    Options { measured: Duration::from_secs(1), ..options(crew, clients) }
+fn patient(mode: ClientMode, clients: u32) -> Options {
+    Options { measured: Duration::from_secs(1), ..options(mode, clients) }
 }
 
 fn program(text: &str) -> Program {
@@ -54,13 +54,13 @@ Unlink \"\\clients\\client1\\b\" 0x6 NT_STATUS_OK
 
 #[test]
 fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
-    for crew in CREWS {
+    for mode in CREWS {
         let dir = tempfile::tempdir().unwrap();
-        let outcome = play(&program(ALL), &options(crew, 3), dir.path()).unwrap();
-        assert_eq!((outcome.surprises, outcome.surprise), (0, None), "{crew:?}");
+        let outcome = play(&program(ALL), &options(mode, 3), dir.path()).unwrap();
+        assert_eq!((outcome.surprises, outcome.surprise), (0, None), "{mode:?}");
         let counts: Vec<u64> = outcome.kinds.iter().map(|one| one.count).collect();
-        assert_eq!(counts.len(), KINDS.len(), "{crew:?}: {counts:?}");
-        assert!(outcome.by_client.iter().all(|count| *count > 20), "{crew:?}: {:?}", outcome.by_client);
+        assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
+        assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
         // Reads and writes are of 1,000 bytes each: what is asked for counts.
         let [reads, writes] = [Kind::ReadX, Kind::WriteX]
             .map(|kind| outcome.kinds.iter().find(|one| one.kind == kind).unwrap().count);
@@ -70,7 +70,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
             "{bytes:?}"
         );
         for client in 0..3 {
-            assert!(dir.path().join(format!("clients/client{client}")).is_dir(), "{crew:?}");
+            assert!(dir.path().join(format!("clients/client{client}")).is_dir(), "{mode:?}");
         }
         assert!(outcome.cpu.user_ns + outcome.cpu.system_ns > 0);
     }
@@ -79,7 +79,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
 #[test]
 fn a_run_becomes_readings_that_are_known() {
     let dir = tempfile::tempdir().unwrap();
-    let readings = play(&program(ALL), &patient(Crew::Threads, 1), dir.path()).unwrap().readings();
+    let readings = play(&program(ALL), &patient(ClientMode::Threads, 1), dir.path()).unwrap().readings();
     let known: Vec<&str> = defs().chain(fsarena_engine::readings::defs()).map(|def| def.id).collect();
     assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     let get = |id| readings.get(id).unwrap();
@@ -95,7 +95,7 @@ fn what_is_written_is_zeros_noise_or_the_pattern() {
     let plain = text.split_once('\n').unwrap().1;
     let written = |text: &str, content| {
         let dir = tempfile::tempdir().unwrap();
-        play(&program(text), &Options { content, ..options(Crew::Threads, 1) }, dir.path()).unwrap();
+        play(&program(text), &Options { content, ..options(ClientMode::Threads, 1) }, dir.path()).unwrap();
         std::fs::read(dir.path().join("f")).unwrap()
     };
     assert_eq!(written(plain, Content::Zeros), [0; 6]);
@@ -108,7 +108,7 @@ fn each_client_draws_its_own_strings() {
     let text =
         "RANDOMSTRING 1 \"f[0123456789][0123456789]\"\nNTCreateX \"\\$1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
     let dir = tempfile::tempdir().unwrap();
-    play(&program(text), &patient(Crew::Processes, 2), dir.path()).unwrap();
+    play(&program(text), &patient(ClientMode::Processes, 2), dir.path()).unwrap();
     let files = std::fs::read_dir(dir.path()).unwrap().count();
     assert!((20..=100).contains(&files), "{files}");
 }
@@ -119,14 +119,14 @@ fn clients_wait_for_each_other() {
     let text = "SETSP +0\nWAITSP 0 7\nNTCreateX \"\\client1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
     let dir = tempfile::tempdir().unwrap();
     let reached = text.replace("+0", "7");
-    for crew in CREWS {
-        let outcome = play(&program(&reached), &options(crew, 3), dir.path()).unwrap();
+    for mode in CREWS {
+        let outcome = play(&program(&reached), &options(mode, 3), dir.path()).unwrap();
         assert!(outcome.by_client.iter().all(|count| *count > 0), "{:?}", outcome.by_client);
-        let outcome = play(&program(&text.replace("+0", "8")), &options(crew, 3), dir.path()).unwrap();
-        assert_eq!(outcome.operations, 0, "{crew:?}");
+        let outcome = play(&program(&text.replace("+0", "8")), &options(mode, 3), dir.path()).unwrap();
+        assert_eq!(outcome.operations, 0, "{mode:?}");
     }
     let error =
-        play(&program("WAITSP 3 1\nFlush 1 *\n"), &options(Crew::Threads, 3), dir.path()).unwrap_err();
+        play(&program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path()).unwrap_err();
     assert!(error.to_string().contains("waits for client 3"), "{error}");
 }
 
@@ -135,11 +135,11 @@ fn a_rate_holds_each_client_back() {
     // 100 bytes an operation at 0.1 MB/s: 1,000 a second for each of two.
     let text = "NTCreateX \"\\client1\" 0x40 0x2 1 0x0\nREPEAT 100000\nWriteX 1 0 100 100 0x0\nClose 1 0x0\n";
     let dir = tempfile::tempdir().unwrap();
-    for crew in CREWS {
+    for mode in CREWS {
         let options =
-            Options { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(crew, 2) };
+            Options { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
         let outcome = play(&program(text), &options, dir.path()).unwrap();
-        assert!(outcome.throughput_mb_s() <= 0.21, "{crew:?}: {}", outcome.throughput_mb_s());
+        assert!(outcome.throughput_mb_s() <= 0.21, "{mode:?}: {}", outcome.throughput_mb_s());
         assert!(outcome.measured() > 0);
     }
 }
@@ -159,10 +159,10 @@ fn a_client_that_cannot_go_on_ends_the_run_with_line_and_name() {
         ("NTCreateX \"\\f\" 0x40 0x2 *%1 0x0\n", "200 files are open"),
         ("RANDOMSTRING 1 \"[.].\"\nUnlink \"\\$1\\a\" *\n", "leads out"),
     ] {
-        for crew in CREWS {
+        for mode in CREWS {
             let dir = tempfile::tempdir().unwrap();
-            let error = play(&program(text), &options(crew, 2), dir.path()).unwrap_err().to_string();
-            assert!(error.contains(expected), "{crew:?}, {text}: {error}");
+            let error = play(&program(text), &options(mode, 2), dir.path()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{mode:?}, {text}: {error}");
         }
     }
 }
@@ -171,7 +171,7 @@ fn a_client_that_cannot_go_on_ends_the_run_with_line_and_name() {
 fn a_client_that_is_killed_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let text = "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSLEEP 1000000000\nClose 1 0x0\n";
-    let long = Options { measured: Duration::from_secs(60), ..options(Crew::Processes, 2) };
+    let long = Options { measured: Duration::from_secs(60), ..options(ClientMode::Processes, 2) };
     let path = dir.path().to_path_buf();
     let played = std::thread::spawn(move || play(&program(text), &long, &path));
     let client = loop {
@@ -202,7 +202,7 @@ fn a_file_keeps_its_times_set_back() {
     let text =
         "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSET_FILE_INFORMATION 1 4 0x0\nClose 1 0x0\nSLEEP 100000000\n";
     let dir = tempfile::tempdir().unwrap();
-    play(&program(text), &options(Crew::Threads, 1), dir.path()).unwrap();
+    play(&program(text), &options(ClientMode::Threads, 1), dir.path()).unwrap();
     let meta = std::fs::metadata(dir.path().join("f")).unwrap();
     assert_eq!(meta.atime() - meta.mtime(), 2);
 }

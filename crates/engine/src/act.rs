@@ -10,7 +10,7 @@ use super::job::{Bound, Rate, Warmup};
 use super::outcome::{Outcome, Shape};
 use super::pace;
 use super::schedule::Schedule;
-use super::tally::{Desk, Kind};
+use super::tally::{Recorder, Kind};
 use std::time::Instant;
 
 /// Draws taken to find what drawing costs.
@@ -116,39 +116,39 @@ struct Stage<'a, A> {
     acting: &'a Acting<'a>,
 }
 
-struct Hand<O> {
+struct Worker<O> {
     own: O,
     schedule: Option<Schedule>,
 }
 
 impl<A: Actor> Work for Stage<'_, A> {
-    type Hand<'h>
-        = Hand<A::Own>
+    type Worker<'h>
+        = Worker<A::Own>
     where
         Self: 'h;
 
-    fn prepare(&self, thread: u32) -> Result<Hand<A::Own>, Error> {
+    fn prepare(&self, thread: u32) -> Result<Worker<A::Own>, Error> {
         let acting = self.acting;
         let schedule = acting.rate.map(|rate| Schedule::new(rate, acting.threads, thread, acting.seed));
-        Ok(Hand { own: self.actor.own(thread)?, schedule })
+        Ok(Worker { own: self.actor.own(thread)?, schedule })
     }
 
-    fn work<C: Clock>(&self, hand: &mut Hand<A::Own>, desk: &mut Desk, clock: C) -> Result<(), Error> {
-        let scale = desk.times.scale;
+    fn work<C: Clock>(&self, worker: &mut Worker<A::Own>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+        let scale = recorder.times.scale;
         loop {
-            let claimed = desk.claim();
+            let claimed = recorder.claim();
             if claimed == 0 {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let Some((start, intended)) = begin(&mut hand.schedule, desk, clock) else { return Ok(()) };
-                let request = self.actor.draw(&mut hand.own);
-                let kind = self.actor.act(&mut hand.own, request)?;
+                let Some((start, intended)) = begin(&mut worker.schedule, recorder, clock) else { return Ok(()) };
+                let request = self.actor.draw(&mut worker.own);
+                let kind = self.actor.act(&mut worker.own, request)?;
                 let end = clock.now();
-                let turned = end >= desk.boundary && !desk.turn(end);
-                let lane = &mut desk.tally.lanes[kind];
+                let turned = end >= recorder.boundary && !recorder.turn(end);
+                let lane = &mut recorder.tally.lanes[kind];
                 lane.raw.record(scale.ns(end.saturating_sub(start)));
-                if hand.schedule.is_some() {
+                if worker.schedule.is_some() {
                     lane.corrected.record(scale.ns(end.saturating_sub(intended)));
                 }
                 if turned {
@@ -158,19 +158,19 @@ impl<A: Actor> Work for Stage<'_, A> {
         }
     }
 
-    fn finish(&self, _: Hand<A::Own>) -> Result<u64, Error> {
+    fn finish(&self, _: Worker<A::Own>) -> Result<u64, Error> {
         Ok(0)
     }
 }
 
 /// Waits until the next operation is due, where that is asked for: when it started, and when it was meant to.
 /// None where the run ended meanwhile.
-fn begin<C: Clock>(schedule: &mut Option<Schedule>, desk: &mut Desk, clock: C) -> Option<(u64, u64)> {
+fn begin<C: Clock>(schedule: &mut Option<Schedule>, recorder: &mut Recorder, clock: C) -> Option<(u64, u64)> {
     let now = clock.now();
     let Some(schedule) = schedule else { return Some((now, now)) };
-    let due = desk.times.start.saturating_add(desk.times.scale.ticks(schedule.due_ns()));
+    let due = recorder.times.start.saturating_add(recorder.times.scale.ticks(schedule.due_ns()));
     schedule.advance();
-    let start = pace::wait_until(due, desk, clock)?;
+    let start = pace::wait_until(due, recorder, clock)?;
     // A worker that waited for its time and woke up late was not held up by what is measured.
     Some((start, if now < due { start } else { due }))
 }

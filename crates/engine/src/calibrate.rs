@@ -3,12 +3,12 @@
 use super::clock::{self, Clock, Monotonic};
 use super::error::Error;
 use super::files::Layout;
-use super::hand::Load;
+use super::worker::Load;
 use super::job::{Content, Engine, Job};
 use super::ring::Ring;
 use super::ring_loop;
 use super::stream::Op;
-use super::tally::{Budget, Desk, Kind, Tally, Times};
+use super::tally::{Budget, Recorder, Kind, Tally, Times};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -87,19 +87,19 @@ fn round_by<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<
         ring_use: Mutex::new(None),
         verified: AtomicU64::new(0),
     };
-    let mut hand = load.hand(0)?;
+    let mut worker = load.worker(0)?;
     if nop {
-        hand.ring = Some(Ring::new(job, &[], &mut hand.slots)?);
+        worker.ring = Some(Ring::new(job, &[], &mut worker.slots)?);
     }
     let budget = Budget::new(Some(operations));
     let start = clock.now();
     let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale };
     let fresh = || Tally::new(&kinds(job), false);
-    let mut desk = Desk::new(&fresh, times, None, &budget, 1);
+    let mut recorder = Recorder::new(&fresh, times, None, &budget, 1);
     let begun = clock.now();
     match nop {
-        true => ring_loop::run(&load, &mut hand, &mut desk, clock, true)?,
-        false => load.work_on_nothing(&mut hand, &mut desk, clock)?,
+        true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
+        false => load.work_on_nothing(&mut worker, &mut recorder, clock)?,
     }
     Ok(scale.ns(clock.now() - begun) as f64 / operations as f64)
 }

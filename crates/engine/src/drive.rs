@@ -4,7 +4,7 @@ use super::clock::{self, Clock, Monotonic, Scale};
 use super::collect::{Collector, Finished, Interval};
 use super::error::Error;
 use super::steady::Assessment;
-use super::tally::{Budget, Cpu, Desk, Kind, Link, Message, Tally, Times};
+use super::tally::{Budget, Cpu, Recorder, Kind, Link, Message, Tally, Times};
 use fsarena_sys::cancel;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -34,7 +34,7 @@ pub struct Drive<'a> {
 /// What the workers do.
 pub trait Work: Sync {
     /// What a worker has of its own.
-    type Hand<'h>
+    type Worker<'h>
     where
         Self: 'h;
 
@@ -42,16 +42,16 @@ pub trait Work: Sync {
     ///
     /// # Errors
     /// What could not be had.
-    fn prepare(&self, thread: u32) -> Result<Self::Hand<'_>, Error>;
+    fn prepare(&self, thread: u32) -> Result<Self::Worker<'_>, Error>;
 
-    /// Does operations and counts them until the desk says to stop.
+    /// Does operations and counts them until the recorder says to stop.
     ///
     /// # Errors
     /// The first operation that failed.
     fn work<'h, C: Clock>(
         &'h self,
-        hand: &mut Self::Hand<'h>,
-        desk: &mut Desk,
+        worker: &mut Self::Worker<'h>,
+        recorder: &mut Recorder,
         clock: C,
     ) -> Result<(), Error>;
 
@@ -59,7 +59,7 @@ pub trait Work: Sync {
     ///
     /// # Errors
     /// The first that failed.
-    fn finish<'h>(&'h self, hand: Self::Hand<'h>) -> Result<u64, Error>;
+    fn finish<'h>(&'h self, worker: Self::Worker<'h>) -> Result<u64, Error>;
 }
 
 /// What was collected.
@@ -160,7 +160,7 @@ fn drive_by<W: Work, C: Clock>(
             let (shared, out, ready) = (&shared, out.clone(), ready.clone());
             let link = move || Link { thread, out, back: take, stop: &shared.stop };
             let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
-            match builder.spawn_scoped(scope, move || worker(shared, thread, link, ready, clock)) {
+            match builder.spawn_scoped(scope, move || run_worker(shared, thread, link, ready, clock)) {
                 Ok(handle) => workers.push(handle),
                 Err(source) => {
                     shared.gate.open(None);
@@ -210,7 +210,7 @@ fn drive_by<W: Work, C: Clock>(
 }
 
 /// One worker, from its preparation to its final syncs. Absent where the run did not take place.
-fn worker<'a, W: Work, C: Clock>(
+fn run_worker<'a, W: Work, C: Clock>(
     shared: &'a Shared<W>,
     thread: u32,
     link: impl FnOnce() -> Link<'a>,
@@ -218,8 +218,8 @@ fn worker<'a, W: Work, C: Clock>(
     clock: C,
 ) -> Result<Option<Ended>, Error> {
     let drive = shared.drive;
-    let mut hand = match shared.work.prepare(thread) {
-        Ok(hand) => hand,
+    let mut worker = match shared.work.prepare(thread) {
+        Ok(worker) => worker,
         Err(error) => {
             let _ = ready.send(Err(error));
             return Ok(None);
@@ -229,16 +229,16 @@ fn worker<'a, W: Work, C: Clock>(
     let _ = ready.send(Ok(()));
     drop(ready);
     let Some(times) = shared.gate.wait() else { return Ok(None) };
-    let mut desk = Desk::new(&fresh, times, Some(link()), &shared.budget, drive.threads);
-    let done = shared.work.work(&mut hand, &mut desk, clock);
+    let mut recorder = Recorder::new(&fresh, times, Some(link()), &shared.budget, drive.threads);
+    let done = shared.work.work(&mut worker, &mut recorder, clock);
     let end = clock.now();
     if done.is_err() {
         shared.stop.store(true, Ordering::Relaxed);
     }
-    desk.close();
-    drop(desk);
+    recorder.close();
+    drop(recorder);
     done?;
-    let final_syncs = shared.work.finish(hand)?;
+    let final_syncs = shared.work.finish(worker)?;
     Ok(Some(Ended { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
 }
 

@@ -19,7 +19,7 @@ mod drive;
 mod error;
 mod files;
 mod fill;
-mod hand;
+mod worker;
 mod job;
 mod mapping;
 pub mod meta;
@@ -57,7 +57,7 @@ pub use tally::Cpu;
 
 use drive::Drive;
 use files::Layout;
-use hand::Load;
+use worker::Load;
 use mapping::Mappings;
 use outcome::Shape;
 use rustix::fd::{AsFd, BorrowedFd};

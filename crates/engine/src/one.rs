@@ -8,10 +8,10 @@
 use super::clock::Clock;
 use super::device::Device;
 use super::error::Error;
-use super::hand::{Hand, Load};
+use super::worker::{Worker, Load};
 use super::pace;
 use super::stream::{Next, Op};
-use super::tally::Desk;
+use super::tally::Recorder;
 use rustix::io::Errno;
 use std::io;
 
@@ -42,18 +42,18 @@ fn partly(moved: Result<usize, Errno>, block: usize) -> io::Error {
 #[inline(always)]
 fn operate<D: Device, const VERIFY: bool>(
     load: &Load,
-    hand: &mut Hand,
+    worker: &mut Worker,
     device: &D,
     next: &Next,
 ) -> Result<(), Error> {
-    let buffer = hand.slots.get(0);
+    let buffer = worker.slots.get(0);
     let done = match next.op {
         Op::Read => whole(device.read(next.file, next.offset, buffer), buffer.len()),
         Op::Write => {
             if VERIFY {
-                hand.filler.seal(buffer, hand.verifier.next_identity(next));
+                worker.filler.seal(buffer, worker.verifier.next_identity(next));
             } else {
-                hand.filler.refresh(buffer);
+                worker.filler.refresh(buffer);
             }
             whole(device.write(next.file, next.offset, buffer), buffer.len())
         }
@@ -63,7 +63,7 @@ fn operate<D: Device, const VERIFY: bool>(
         return Err(load.failed(next.op, next.file, next.offset, source));
     }
     if VERIFY && next.op == Op::Read {
-        hand.verifier.check(hand.slots.get(0), next)?;
+        worker.verifier.check(worker.slots.get(0), next)?;
     }
     Ok(())
 }
@@ -79,24 +79,24 @@ fn late<D: Device>(load: &Load, device: &D) -> Result<(), Error> {
 /// The first operation that failed.
 pub fn closed<D: Device, C: Clock, const REQUESTS: u8, const VERIFY: bool>(
     load: &Load,
-    hand: &mut Hand,
-    desk: &mut Desk,
+    worker: &mut Worker,
+    recorder: &mut Recorder,
     device: &D,
     clock: C,
 ) -> Result<(), Error> {
-    let scale = desk.times.scale;
+    let scale = recorder.times.scale;
     let mut start = clock.now();
     loop {
-        let claimed = desk.claim();
+        let claimed = recorder.claim();
         if claimed == 0 {
             return late(load, device);
         }
         for _ in 0..claimed {
-            let next = hand.stream.next::<REQUESTS>();
-            operate::<D, VERIFY>(load, hand, device, &next)?;
+            let next = worker.stream.next::<REQUESTS>();
+            operate::<D, VERIFY>(load, worker, device, &next)?;
             let end = clock.now();
-            let turned = end >= desk.boundary && !desk.turn(end);
-            desk.tally.lanes[next.op as usize].raw.record(scale.ns(end.saturating_sub(start)));
+            let turned = end >= recorder.boundary && !recorder.turn(end);
+            recorder.tally.lanes[next.op as usize].raw.record(scale.ns(end.saturating_sub(start)));
             if turned {
                 return late(load, device);
             }
@@ -111,30 +111,30 @@ pub fn closed<D: Device, C: Clock, const REQUESTS: u8, const VERIFY: bool>(
 /// The first operation that failed.
 pub fn open<D: Device, C: Clock, const REQUESTS: u8, const VERIFY: bool>(
     load: &Load,
-    hand: &mut Hand,
-    desk: &mut Desk,
+    worker: &mut Worker,
+    recorder: &mut Recorder,
     device: &D,
     clock: C,
 ) -> Result<(), Error> {
-    let scale = desk.times.scale;
+    let scale = recorder.times.scale;
     loop {
-        let claimed = desk.claim();
+        let claimed = recorder.claim();
         if claimed == 0 {
             return late(load, device);
         }
         for _ in 0..claimed {
-            let Some(schedule) = &mut hand.schedule else { return Ok(()) };
-            let due = desk.times.start.saturating_add(scale.ticks(schedule.due_ns()));
+            let Some(schedule) = &mut worker.schedule else { return Ok(()) };
+            let due = recorder.times.start.saturating_add(scale.ticks(schedule.due_ns()));
             schedule.advance();
             let waits = clock.now() < due;
-            let Some(start) = pace::wait_until(due, desk, clock) else { return late(load, device) };
+            let Some(start) = pace::wait_until(due, recorder, clock) else { return late(load, device) };
             // A worker that waited for its time and woke up late was not held up by what is measured.
             let intended = if waits { start } else { due };
-            let next = hand.stream.next::<REQUESTS>();
-            operate::<D, VERIFY>(load, hand, device, &next)?;
+            let next = worker.stream.next::<REQUESTS>();
+            operate::<D, VERIFY>(load, worker, device, &next)?;
             let end = clock.now();
-            let turned = end >= desk.boundary && !desk.turn(end);
-            let lane = &mut desk.tally.lanes[next.op as usize];
+            let turned = end >= recorder.boundary && !recorder.turn(end);
+            let lane = &mut recorder.tally.lanes[next.op as usize];
             lane.raw.record(scale.ns(end.saturating_sub(start)));
             lane.corrected.record(scale.ns(end.saturating_sub(intended)));
             if turned {

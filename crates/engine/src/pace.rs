@@ -1,7 +1,7 @@
 //! Waiting for the moment at which an operation is due.
 
 use super::clock::Clock;
-use super::tally::Desk;
+use super::tally::Recorder;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ pub fn exact_timers() {
 
 /// Waits until a moment, in ticks, and closes each interval that ends meanwhile. Returns the moment at which
 /// the wait ended, or nothing if the run ended first.
-pub fn wait_until<C: Clock>(due: u64, desk: &mut Desk, clock: C) -> Option<u64> {
+pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Option<u64> {
     loop {
         let now = clock.now();
-        if now >= desk.boundary && !desk.turn(now) {
+        if now >= recorder.boundary && !recorder.turn(now) {
             return None;
         }
         if now >= due {
             return Some(now);
         }
-        let left_ns = desk.times.scale.ns(due.min(desk.boundary) - now);
-        let spin_ns = if desk.crowded() { 0 } else { SPIN_NS };
+        let left_ns = recorder.times.scale.ns(due.min(recorder.boundary) - now);
+        let spin_ns = if recorder.crowded() { 0 } else { SPIN_NS };
         if left_ns > spin_ns {
             std::thread::sleep(Duration::from_nanos(left_ns - spin_ns));
         } else {

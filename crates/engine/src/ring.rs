@@ -52,7 +52,7 @@ impl Ring {
                     iov_len: job.block_bytes as usize,
                 })
                 .collect();
-            // SAFETY: a hand drops its ring before its buffers, and operations are drained before that.
+            // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
             in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
         }
         Ok(Ring { uring, in_use })

@@ -5,13 +5,13 @@
 
 use super::clock::Clock;
 use super::error::Error;
-use super::hand::{Hand, Load};
+use super::worker::{Worker, Load};
 use super::job::SyncCall;
 use super::one::whole;
 use super::pace;
 use super::ring::{Ring, RingUse};
 use super::stream::{MIXED, Next, Op, READS, WRITES};
-use super::tally::{Desk, Lane};
+use super::tally::{Recorder, Lane};
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -35,24 +35,24 @@ const NOTHING: Next = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
 /// The first operation that failed; all in flight have then ended.
 pub fn run<C: Clock>(
     load: &Load,
-    hand: &mut Hand,
-    desk: &mut Desk,
+    worker: &mut Worker,
+    recorder: &mut Recorder,
     clock: C,
     nop: bool,
 ) -> Result<(), Error> {
-    let Some(mut ring) = hand.ring.take() else { return Ok(()) };
-    let (verify, open) = (load.job.verify, hand.schedule.is_some());
+    let Some(mut ring) = worker.ring.take() else { return Ok(()) };
+    let (verify, open) = (load.job.verify, worker.schedule.is_some());
     macro_rules! compiled {
         ($requests:expr) => {
             match (nop, verify || open) {
                 (true, _) => {
-                    Turns::<C, { $requests }, true, false>::new(load, hand, desk, clock).run(&mut ring)
+                    Turns::<C, { $requests }, true, false>::new(load, worker, recorder, clock).run(&mut ring)
                 }
                 (false, false) => {
-                    Turns::<C, { $requests }, false, false>::new(load, hand, desk, clock).run(&mut ring)
+                    Turns::<C, { $requests }, false, false>::new(load, worker, recorder, clock).run(&mut ring)
                 }
                 (false, true) => {
-                    Turns::<C, { $requests }, false, true>::new(load, hand, desk, clock).run(&mut ring)
+                    Turns::<C, { $requests }, false, true>::new(load, worker, recorder, clock).run(&mut ring)
                 }
             }
         };
@@ -62,15 +62,15 @@ pub fn run<C: Clock>(
         (false, true) => compiled!(WRITES),
         _ => compiled!(MIXED),
     };
-    hand.ring = Some(ring);
+    worker.ring = Some(ring);
     done
 }
 
 /// The state of a worker's loop. `SPECIAL` compiles in what verification and open loops need.
 struct Turns<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
     load: &'l Load<'l>,
-    hand: &'h mut Hand<'o>,
-    desk: &'d mut Desk<'t>,
+    worker: &'h mut Worker<'o>,
+    recorder: &'d mut Recorder<'t>,
     clock: C,
     flights: Vec<Flight>,
     free: Vec<u16>,
@@ -86,11 +86,11 @@ struct Turns<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const S
 impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool>
     Turns<'l, 'h, 'o, 'd, 't, C, REQUESTS, NOP, SPECIAL>
 {
-    fn new(load: &'l Load<'l>, hand: &'h mut Hand<'o>, desk: &'d mut Desk<'t>, clock: C) -> Self {
+    fn new(load: &'l Load<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: C) -> Self {
         let depth = load.job.depth as u16;
         let flights = vec![Flight { next: NOTHING, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
-        Turns { load, hand, desk, clock, flights, free, claimed: 0, going: true, idle: true, failure: None }
+        Turns { load, worker, recorder, clock, flights, free, claimed: 0, going: true, idle: true, failure: None }
     }
 
     fn run(mut self, ring: &mut Ring) -> Result<(), Error> {
@@ -104,7 +104,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 }
                 // Only an open loop has nothing in flight and more to come.
                 let due = self.due();
-                match pace::wait_until(due, self.desk, self.clock) {
+                match pace::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
                     None => self.going = false,
                 }
@@ -113,10 +113,10 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             }
             let waited = self.wait(ring, in_flight, now);
             now = self.clock.now();
-            if now >= self.desk.boundary && !self.desk.turn(now) {
+            if now >= self.recorder.boundary && !self.recorder.turn(now) {
                 self.going = false;
                 // What is still in flight belongs to the last interval; there is no other boundary.
-                self.desk.boundary = u64::MAX;
+                self.recorder.boundary = u64::MAX;
             }
             self.reap(ring, now);
             if let Err(source) = waited {
@@ -127,8 +127,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 
     /// When the next operation is due, in ticks.
     fn due(&self) -> u64 {
-        let due_ns = self.hand.schedule.as_ref().map_or(0, |schedule| schedule.due_ns());
-        self.desk.times.start.saturating_add(self.desk.times.scale.ticks(due_ns))
+        let due_ns = self.worker.schedule.as_ref().map_or(0, |schedule| schedule.due_ns());
+        self.recorder.times.start.saturating_add(self.recorder.times.scale.ticks(due_ns))
     }
 
     /// Queues all that is free and due.
@@ -136,7 +136,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
         if self.claimed == 0 && self.going {
-            self.claimed = self.desk.claim();
+            self.claimed = self.recorder.claim();
             self.going = self.claimed > 0;
         }
         let room = if self.going { self.claimed.min(self.free.len() as u64) } else { 0 };
@@ -144,14 +144,14 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let mut queue = ring.uring.submission();
         while submitted < room {
             let mut intended = now;
-            if SPECIAL && self.hand.schedule.is_some() {
+            if SPECIAL && self.worker.schedule.is_some() {
                 let due = self.due();
                 if due > now {
                     break;
                 }
                 // A worker that only waited for its time and woke late was not held up by what is measured.
                 intended = if self.idle { now } else { due };
-                if let Some(schedule) = &mut self.hand.schedule {
+                if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
                 }
             }
@@ -159,11 +159,11 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             submitted += 1;
             let next = if NOP { NOTHING } else { self.draw() };
             if next.op == Op::Write && !NOP {
-                let buffer = self.hand.slots.get(slot.into());
+                let buffer = self.worker.slots.get(slot.into());
                 if SPECIAL && self.load.job.verify {
-                    self.hand.filler.seal(buffer, self.hand.verifier.next_identity(&next));
+                    self.worker.filler.seal(buffer, self.worker.verifier.next_identity(&next));
                 } else {
-                    self.hand.filler.refresh(buffer);
+                    self.worker.filler.refresh(buffer);
                 }
             }
             let entry = self.entry(&next, slot, in_use).user_data(slot.into());
@@ -185,7 +185,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn draw(&mut self) -> Next {
         loop {
-            let next = self.hand.stream.next::<REQUESTS>();
+            let next = self.worker.stream.next::<REQUESTS>();
             let verified = SPECIAL && self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
             if !verified || !self.flying(next.block) {
                 return next;
@@ -205,7 +205,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         if NOP {
             return opcode::Nop::new().build();
         }
-        let (pointer, length) = (self.hand.slots.pointer(slot.into()), self.load.job.block_bytes);
+        let (pointer, length) = (self.worker.slots.pointer(slot.into()), self.load.job.block_bytes);
         // Registered and plain files are different types, and the trait they share is private.
         macro_rules! entry_on {
             ($file:expr) => {
@@ -244,7 +244,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> Result<(), io::Error> {
         let want = in_flight.min(self.load.job.batch as usize);
-        let timed = SPECIAL && self.hand.schedule.is_some() && self.going && !self.free.is_empty();
+        let timed = SPECIAL && self.worker.schedule.is_some() && self.going && !self.free.is_empty();
         if timed {
             return self.wait_until_due(ring, now);
         }
@@ -259,8 +259,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 
     #[cold]
     fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> Result<(), io::Error> {
-        let until = self.due().min(self.desk.boundary);
-        let left = self.desk.times.scale.ns(until.saturating_sub(now));
+        let until = self.due().min(self.recorder.boundary);
+        let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.in_use.timed_wait {
             // Without timed waits the ring is polled.
             return ring.uring.submit().map(drop);
@@ -280,7 +280,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     /// counted at once.
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
-        let scale = self.desk.times.scale;
+        let scale = self.recorder.times.scale;
         let mut run = Run { op: Op::Read, start: 0, count: 0 };
         for completion in ring.uring.completion() {
             let slot = completion.user_data() as u16;
@@ -292,16 +292,16 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 continue;
             }
             if (next.op, start) != (run.op, run.start) {
-                run.record(&mut self.desk.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+                run.record(&mut self.recorder.tally.lanes, scale.ns(end.saturating_sub(run.start)));
                 run = Run { op: next.op, start, count: 0 };
             }
             run.count += 1;
-            if SPECIAL && self.hand.schedule.is_some() {
+            if SPECIAL && self.worker.schedule.is_some() {
                 let ns = scale.ns(end.saturating_sub(intended));
-                self.desk.tally.lanes[next.op as usize].corrected.record(ns);
+                self.recorder.tally.lanes[next.op as usize].corrected.record(ns);
             }
         }
-        run.record(&mut self.desk.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+        run.record(&mut self.recorder.tally.lanes, scale.ns(end.saturating_sub(run.start)));
     }
 
     #[inline(always)]
@@ -315,7 +315,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             return Err(self.load.failed(next.op, next.file, next.offset, source));
         }
         if SPECIAL && self.load.job.verify && next.op == Op::Read {
-            self.hand.verifier.check(self.hand.slots.get(slot.into()), next)?;
+            self.worker.verifier.check(self.worker.slots.get(slot.into()), next)?;
         }
         Ok(())
     }

@@ -227,10 +227,10 @@ pub struct Link<'a> {
 }
 
 /// Where a worker counts and learns when to stop.
-pub struct Desk<'a> {
+pub struct Recorder<'a> {
     /// What is counted now.
     pub tally: Box<Tally>,
-    /// The next moment at which [`Desk::turn`] must be called, in ticks.
+    /// The next moment at which [`Recorder::turn`] must be called, in ticks.
     pub boundary: u64,
     /// The times of the run.
     pub times: Times,
@@ -243,19 +243,19 @@ pub struct Desk<'a> {
     cpu: Cpu,
 }
 
-impl<'a> Desk<'a> {
-    /// A desk for one worker of several.
+impl<'a> Recorder<'a> {
+    /// A recorder for one worker of several.
     pub fn new(
         fresh: &'a dyn Fn() -> Box<Tally>,
         times: Times,
         link: Option<Link<'a>>,
         budget: &'a Budget,
         threads: u32,
-    ) -> Desk<'a> {
+    ) -> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpu = Cpu::of_this_thread();
-        Desk { tally: fresh(), boundary, times, interval: 0, fresh, link, budget, threads, processors, cpu }
+        Recorder { tally: fresh(), boundary, times, interval: 0, fresh, link, budget, threads, processors, cpu }
     }
 
     /// Whether there are more workers than processors to spare, so that spinning would disturb others.
@@ -374,16 +374,16 @@ mod tests {
 
         let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
         let link = Link { thread: 3, out, back, stop: &stop };
-        let mut desk = Desk::new(&fresh, times, Some(link), &budget, 1);
-        assert_eq!(desk.boundary, 1100);
-        desk.tally.lanes[0].raw.record(5);
-        assert!(desk.turn(1130));
-        assert_eq!(desk.boundary, 1200);
+        let mut recorder = Recorder::new(&fresh, times, Some(link), &budget, 1);
+        assert_eq!(recorder.boundary, 1100);
+        recorder.tally.lanes[0].raw.record(5);
+        assert!(recorder.turn(1130));
+        assert_eq!(recorder.boundary, 1200);
         // An operation that took several intervals.
-        assert!(desk.turn(1420));
-        assert_eq!(desk.boundary, 1450);
-        assert!(!desk.turn(1450));
-        desk.close();
+        assert!(recorder.turn(1420));
+        assert_eq!(recorder.boundary, 1450);
+        assert!(!recorder.turn(1450));
+        recorder.close();
         let told: Vec<(u32, u32, u64)> = messages
             .try_iter()
             .map(|Message::Counted { interval, next, tally, .. }| {

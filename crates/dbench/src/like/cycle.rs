@@ -56,7 +56,7 @@ enum Size {
     One,
 }
 
-/// What is drawn from decks in the course of a cycle.
+/// What is drawn from decks during a cycle.
 struct Decks {
     reads: Deck<i64>,
     firsts: Deck<Option<i64>>,

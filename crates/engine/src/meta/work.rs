@@ -3,7 +3,7 @@
 use super::super::clock::Clock;
 use super::super::drive::Work;
 use super::super::error::Error;
-use super::super::tally::Desk;
+use super::super::tally::Recorder;
 use super::operation::{Operation, failed};
 use super::tree::{Tree, Writer};
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub struct Phase<'a> {
 }
 
 impl Work for Phase<'_> {
-    type Hand<'h>
+    type Worker<'h>
         = Writer<'h>
     where
         Self: 'h;
@@ -26,8 +26,8 @@ impl Work for Phase<'_> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<'h, C: Clock>(&'h self, writer: &mut Writer<'h>, desk: &mut Desk, clock: C) -> Result<(), Error> {
-        let scale = desk.times.scale;
+    fn work<'h, C: Clock>(&'h self, writer: &mut Writer<'h>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+        let scale = recorder.times.scale;
         let mut start = clock.now();
         for number in 0..self.tree.names {
             let names = writer.names(number);
@@ -35,8 +35,8 @@ impl Work for Phase<'_> {
                 return Err(failed(self.operation, &names, error));
             }
             let end = clock.now();
-            let turned = end >= desk.boundary && !desk.turn(end);
-            desk.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
+            let turned = end >= recorder.boundary && !recorder.turn(end);
+            recorder.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
             if turned {
                 // Another worker failed.
                 break;

@@ -109,7 +109,7 @@ impl Workload for Dbench {
         let census = Census::of(&program);
         let clients = chosen.most_clients();
         if chosen.tool == Tool::Native {
-            limits::check(clients, chosen.crew, census.most_open)?;
+            limits::check(clients, chosen.mode, census.most_open)?;
         }
         let clients = u64::from(clients);
         let room = Room {
@@ -181,9 +181,9 @@ fn kept(place: &Place) -> PathBuf {
 
 fn who(source: Source, chosen: &Chosen) -> String {
     let (warm_up, seconds) = (chosen.warm_up.as_secs_f64(), chosen.measured.as_secs_f64());
-    let clients = match chosen.crew {
-        dbench::Crew::Processes => "processes",
-        dbench::Crew::Threads => "threads",
+    let clients = match chosen.mode {
+        dbench::ClientMode::Processes => "processes",
+        dbench::ClientMode::Threads => "threads",
     };
     match (chosen.tool, source) {
         (Tool::Native, Source::Loadfile) => {

@@ -3,7 +3,7 @@
 use crate::workload::Job;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Default, Kind, SettingDef};
-use fsarena_dbench::{Crew, Options};
+use fsarena_dbench::{ClientMode, Options};
 use fsarena_engine::Content;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub struct Chosen {
     pub tool: Tool,
     /// Without repetitions, in the order of the plan.
     pub clients: Vec<u32>,
-    pub crew: Crew,
+    pub mode: ClientMode,
     pub measured: Duration,
     pub warm_up: Duration,
     pub rate_mb_s: Option<f64>,
@@ -111,7 +111,7 @@ impl Chosen {
         Chosen {
             tool: if has_tool && settings.text("engine") == "dbench" { Tool::Dbench } else { Tool::Native },
             clients,
-            crew: if settings.text("by") == "threads" { Crew::Threads } else { Crew::Processes },
+            mode: if settings.text("by") == "threads" { ClientMode::Threads } else { ClientMode::Processes },
             measured: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(warm_up),
             rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
@@ -129,7 +129,7 @@ impl Chosen {
     pub fn options(&self, clients: u32) -> Options {
         Options {
             clients,
-            crew: self.crew,
+            mode: self.mode,
             warm_up: self.warm_up,
             measured: self.measured,
             rate_mb_s: self.rate_mb_s,

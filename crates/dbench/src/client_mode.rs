@@ -3,7 +3,7 @@
 use super::Options;
 use super::board::{Board, Phase};
 use super::client::{Client, Shared};
-use super::course::Course;
+use super::time_series::TimeSeries;
 use super::error::Error;
 use fsarena_core::series::Point;
 use fsarena_engine::clock::Clock;
@@ -14,14 +14,14 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, waitpid}
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often the watcher looks at the desks.
+/// How often the watcher looks at the recorders.
 const LOOK: Duration = Duration::from_millis(10);
 /// A client keeps no large thing on its stack, except where it deletes a tree.
 const STACK_BYTES: usize = 512 << 10;
 
 /// What clients are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crew {
+pub enum ClientMode {
     /// Processes, as in the real dbench.
     Processes,
     /// Threads of one process: they share its table of open files.
@@ -46,9 +46,9 @@ pub struct Times {
 /// # Errors
 /// Clients that cannot be had, and the first that could not go on.
 pub fn run<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Error> {
-    match options.crew {
-        Crew::Threads => threads(shared, options),
-        Crew::Processes => processes(shared, options),
+    match options.mode {
+        ClientMode::Threads => threads(shared, options),
+        ClientMode::Processes => processes(shared, options),
     }
 }
 
@@ -186,26 +186,26 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
     let mut early = |wait: Duration| {
         ended(wait)
             || cancel::requested().is_some()
-            || board.desks().any(|desk| desk.failure.count.load(Relaxed) > 0)
+            || board.recorders().any(|recorder| recorder.failure.count.load(Relaxed) > 0)
     };
     while board.ready() < options.clients {
         if early(Duration::from_millis(1)) {
             return None;
         }
     }
-    let (begun, mut course) = (Instant::now(), Course::begin(options));
+    let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
     board.enter(Phase::WarmUp);
     let (least, most) = (options.warm_up, options.warm_up + options.measured);
     // As in the real one, until every client has moved something; but some move nothing at all.
-    let moved = || board.desks().all(|desk| desk.bytes.load(Relaxed) > 0);
+    let moved = || board.recorders().all(|recorder| recorder.bytes.load(Relaxed) > 0);
     while begun.elapsed() < least || (least > Duration::ZERO && begun.elapsed() < most && !moved()) {
         if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), LOOK)) {
             return None;
         }
-        course.look(board);
+        series.look(board);
     }
     if least > Duration::ZERO {
-        course.warmed_up(board);
+        series.warmed_up(board);
     }
     let counted = Instant::now();
     board.enter(Phase::Measured);
@@ -213,18 +213,18 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
         if early(options.measured.saturating_sub(counted.elapsed()).min(LOOK)) {
             return None;
         }
-        course.look(board);
+        series.look(board);
     }
-    let bytes = [0, 1].map(|way| board.desks().map(|desk| desk.measured_bytes[way].load(Relaxed)).sum());
+    let bytes = [0, 1].map(|way| board.recorders().map(|recorder| recorder.measured_bytes[way].load(Relaxed)).sum());
     let measured = counted.elapsed();
     board.enter(Phase::Over);
-    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: course.points(board) })
+    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(board) })
 }
 
 /// The first client that could not go on.
 fn said(board: &Board) -> Result<(), Error> {
-    for (client, desk) in board.desks().enumerate() {
-        let Some(said) = desk.failure.said() else { continue };
+    for (client, recorder) in board.recorders().enumerate() {
+        let Some(said) = recorder.failure.said() else { continue };
         let system = said.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
         let full = said.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
         let why = format!("{}{}", said.text.trim_end_matches('\0'), system.unwrap_or_default());

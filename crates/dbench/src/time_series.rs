@@ -1,4 +1,4 @@
-//! What all clients did over time, by looking at their desks now and then.
+//! What all clients did over time, by looking at their recorders now and then.
 
 use super::Options;
 use super::board::Board;
@@ -12,7 +12,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Operations and bytes of all clients, stretch by stretch. Latencies are not in it: to sum the histograms of a
 /// thousand clients again and again would take time from them.
-pub struct Course {
+pub struct TimeSeries {
     begun: Instant,
     every: Duration,
     /// When the last stretch ended, and what was counted until then.
@@ -21,14 +21,14 @@ pub struct Course {
     warm_up: usize,
 }
 
-impl Course {
+impl TimeSeries {
     /// Begins now.
-    pub fn begin(options: &Options) -> Course {
+    pub fn begin(options: &Options) -> TimeSeries {
         let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
-        Course { begun: Instant::now(), every, last: (Duration::ZERO, 0, 0), stretches: vec![], warm_up: 0 }
+        TimeSeries { begun: Instant::now(), every, last: (Duration::ZERO, 0, 0), stretches: vec![], warm_up: 0 }
     }
 
-    /// Looks at the desks, where it is time.
+    /// Looks at the recorders, where it is time.
     pub fn look(&mut self, board: &Board) {
         if self.begun.elapsed() >= self.last.0 + self.every {
             self.close(board);
@@ -49,9 +49,9 @@ impl Course {
 
     fn close(&mut self, board: &Board) {
         let now = self.begun.elapsed();
-        let sum = |counter: fn(&super::board::Desk) -> u64| board.desks().map(counter).sum::<u64>();
-        let operations = sum(|desk| desk.operations.load(Relaxed));
-        let bytes = sum(|desk| desk.bytes.load(Relaxed));
+        let sum = |counter: fn(&super::board::Recorder) -> u64| board.recorders().map(counter).sum::<u64>();
+        let operations = sum(|recorder| recorder.operations.load(Relaxed));
+        let bytes = sum(|recorder| recorder.bytes.load(Relaxed));
         let (before, operations_before, bytes_before) = self.last;
         if now > before {
             self.stretches.push(Stretch {
@@ -69,7 +69,7 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Crew;
+    use crate::ClientMode;
     use crate::board::add;
     use fsarena_engine::Content;
 
@@ -77,7 +77,7 @@ mod tests {
     fn what_desks_count_is_told_by_phase() {
         let options = Options {
             clients: 2,
-            crew: Crew::Threads,
+            mode: ClientMode::Threads,
             warm_up: Duration::ZERO,
             measured: Duration::from_secs(1),
             rate_mb_s: None,
@@ -85,13 +85,13 @@ mod tests {
             seed: 1,
         };
         let board = Board::new(2).unwrap();
-        let mut course = Course::begin(&options);
-        assert_eq!(course.every, SHORTEST);
-        add(&board.desk(0).operations, 3);
-        add(&board.desk(1).bytes, 500);
-        course.warmed_up(&board);
-        add(&board.desk(1).operations, 4);
-        let points = course.points(&board);
+        let mut series = TimeSeries::begin(&options);
+        assert_eq!(series.every, SHORTEST);
+        add(&board.recorder(0).operations, 3);
+        add(&board.recorder(1).bytes, 500);
+        series.warmed_up(&board);
+        add(&board.recorder(1).operations, 4);
+        let points = series.points(&board);
         let told: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();
         assert_eq!(told, [(true, 3, 500), (false, 4, 0)]);
         assert_eq!(points[0].end_s(), points[1].start_s);

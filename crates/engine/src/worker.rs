@@ -11,7 +11,7 @@ use super::mapping::Mappings;
 use super::ring::{Ring, RingUse};
 use super::schedule::Schedule;
 use super::stream::{MIXED, Next, Op, READS, Stream, WRITES, own_share};
-use super::tally::Desk;
+use super::tally::Recorder;
 use super::verify::{self, Identity};
 use super::{one, ring_loop};
 use fsarena_core::schedule::mix;
@@ -42,7 +42,7 @@ pub struct Load<'a> {
 }
 
 /// What a worker has of its own.
-pub struct Hand<'a> {
+pub struct Worker<'a> {
     /// Its ring. Dropped before the buffers that it knows.
     pub ring: Option<Ring>,
     /// Its operations.
@@ -88,7 +88,7 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// Where there is no memory for its buffers.
-    pub fn hand(&self, thread: u32) -> Result<Hand<'_>, Error> {
+    pub fn worker(&self, thread: u32) -> Result<Worker<'_>, Error> {
         let job = self.job;
         let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
             what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
@@ -97,7 +97,7 @@ impl<'a> Load<'a> {
         })?;
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
-        Ok(Hand {
+        Ok(Worker {
             ring: None,
             stream: Stream::new(job, self.layout, thread, &self.counter),
             slots,
@@ -112,20 +112,20 @@ impl<'a> Load<'a> {
         Calls { files: self.files, data_only: self.job.sync_call == super::job::SyncCall::Fdatasync }
     }
 
-    /// Reads all blocks that a worker may write, checks them, and hands on their generations.
+    /// Reads all blocks that a worker may write, checks them, and passes on their generations.
     fn read_share(
         &self,
-        hand: &mut Hand,
+        worker: &mut Worker,
         mut each: impl FnMut(u64, u32) -> Option<u32>,
     ) -> Result<(), Error> {
-        for block in own_share(self.layout.blocks(), self.job.threads, hand.thread) {
+        for block in own_share(self.layout.blocks(), self.job.threads, worker.thread) {
             let (file, offset) = self.layout.place(block);
-            let buffer = hand.slots.get(0);
+            let buffer = worker.slots.get(0);
             one::whole(self.calls().read(file, offset, buffer), buffer.len())
                 .map_err(|source| self.failed(Op::Read, file, offset, source))?;
             let path = &self.paths[file as usize];
             let generation = verify::check(buffer, path, file, offset, None)?;
-            hand.verifier.sound += 1;
+            worker.verifier.sound += 1;
             if let Some(expected) = each(block, generation) {
                 verify::check(buffer, path, file, offset, Some(expected))?;
             }
@@ -142,22 +142,22 @@ impl<'a> Load<'a> {
 
     fn work_on<D: Device, C: Clock>(
         &self,
-        hand: &mut Hand,
-        desk: &mut Desk,
+        worker: &mut Worker,
+        recorder: &mut Recorder,
         device: &D,
         clock: C,
     ) -> Result<(), Error> {
         macro_rules! compiled {
             ($requests:expr) => {
-                match (self.job.verify, hand.schedule.is_some()) {
+                match (self.job.verify, worker.schedule.is_some()) {
                     (false, false) => {
-                        one::closed::<D, C, { $requests }, false>(self, hand, desk, device, clock)
+                        one::closed::<D, C, { $requests }, false>(self, worker, recorder, device, clock)
                     }
                     (true, false) => {
-                        one::closed::<D, C, { $requests }, true>(self, hand, desk, device, clock)
+                        one::closed::<D, C, { $requests }, true>(self, worker, recorder, device, clock)
                     }
-                    (false, true) => one::open::<D, C, { $requests }, false>(self, hand, desk, device, clock),
-                    (true, true) => one::open::<D, C, { $requests }, true>(self, hand, desk, device, clock),
+                    (false, true) => one::open::<D, C, { $requests }, false>(self, worker, recorder, device, clock),
+                    (true, true) => one::open::<D, C, { $requests }, true>(self, worker, recorder, device, clock),
                 }
             };
         }
@@ -172,49 +172,49 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// None that a null device could give.
-    pub fn work_on_nothing<C: Clock>(&self, hand: &mut Hand, desk: &mut Desk, clock: C) -> Result<(), Error> {
-        self.work_on(hand, desk, &Null, clock)
+    pub fn work_on_nothing<C: Clock>(&self, worker: &mut Worker, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+        self.work_on(worker, recorder, &Null, clock)
     }
 }
 
 impl Work for Load<'_> {
-    type Hand<'h>
-        = Hand<'h>
+    type Worker<'h>
+        = Worker<'h>
     where
         Self: 'h;
 
-    fn prepare(&self, thread: u32) -> Result<Hand<'_>, Error> {
-        let mut hand = self.hand(thread)?;
+    fn prepare(&self, thread: u32) -> Result<Worker<'_>, Error> {
+        let mut worker = self.worker(thread)?;
         if self.job.verify && self.job.writes() {
             let own = own_share(self.layout.blocks(), self.job.threads, thread);
             let mut generations = Vec::with_capacity((own.end - own.start) as usize);
-            self.read_share(&mut hand, |_, generation| {
+            self.read_share(&mut worker, |_, generation| {
                 generations.push(generation);
                 None
             })?;
-            hand.verifier = Verifier { first: own.start, generations, ..hand.verifier };
+            worker.verifier = Verifier { first: own.start, generations, ..worker.verifier };
         }
         if self.job.engine == Engine::IoUring {
-            let ring = Ring::new(self.job, self.files, &mut hand.slots)?;
+            let ring = Ring::new(self.job, self.files, &mut worker.slots)?;
             *self.ring_use.lock().expect("nothing panics with it") = Some(ring.in_use);
-            hand.ring = Some(ring);
+            worker.ring = Some(ring);
         }
-        if hand.schedule.is_some() {
+        if worker.schedule.is_some() {
             super::pace::exact_timers();
         }
-        Ok(hand)
+        Ok(worker)
     }
 
-    fn work<'h, C: Clock>(&'h self, hand: &mut Hand<'h>, desk: &mut Desk, clock: C) -> Result<(), Error> {
+    fn work<'h, C: Clock>(&'h self, worker: &mut Worker<'h>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
         match (self.job.engine, self.mappings) {
-            (Engine::IoUring, _) => ring_loop::run(self, hand, desk, clock, false),
-            (Engine::Mmap, Some(mappings)) => self.work_on(hand, desk, mappings, clock),
-            _ => self.work_on(hand, desk, &self.calls(), clock),
+            (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
+            (Engine::Mmap, Some(mappings)) => self.work_on(worker, recorder, mappings, clock),
+            _ => self.work_on(worker, recorder, &self.calls(), clock),
         }
     }
 
     /// Syncs, and reads back what was written where blocks are verified.
-    fn finish<'h>(&'h self, mut hand: Hand<'h>) -> Result<u64, Error> {
+    fn finish<'h>(&'h self, mut worker: Worker<'h>) -> Result<u64, Error> {
         let mut syncs = 0;
         if self.job.sync_end && self.job.writes() {
             for file in 0..self.layout.files {
@@ -224,11 +224,11 @@ impl Work for Load<'_> {
             }
         }
         if self.job.verify && self.job.writes() {
-            let known = std::mem::take(&mut hand.verifier.generations);
-            let first = hand.verifier.first;
-            self.read_share(&mut hand, |block, _| known.get((block - first) as usize).copied())?;
+            let known = std::mem::take(&mut worker.verifier.generations);
+            let first = worker.verifier.first;
+            self.read_share(&mut worker, |block, _| known.get((block - first) as usize).copied())?;
         }
-        self.verified.fetch_add(hand.verifier.sound, Ordering::Relaxed);
+        self.verified.fetch_add(worker.verifier.sound, Ordering::Relaxed);
         Ok(syncs)
     }
 }
