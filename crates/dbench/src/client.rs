@@ -1,6 +1,6 @@
 //! One client: plays the program over and over until the run is over.
 
-use super::board::{Board, Recorder, Phase, add};
+use super::board::{Board, Phase, Recorder, add};
 use super::c_library;
 use super::calls::{self, Entries, Name};
 use super::cursor::{Cursor, Next};
@@ -355,8 +355,11 @@ impl<'r, C: Clock> Client<'r, C> {
     fn no_handle<T>(&self, one: &Instruction, number: i64) -> Result<T, Stuck> {
         let what = format!("handle {number} is not open");
         // What went wrong before is why.
-        let before =
-            self.recorder.surprise.said().map(|said| format!("; before, at line {}: {}", said.line, said.text));
+        let before = self
+            .recorder
+            .surprise
+            .said()
+            .map(|said| format!("; before, at line {}: {}", said.line, said.text));
         let parts = [what.as_bytes(), before.as_deref().unwrap_or("").as_bytes()];
         self.stuck(one, None, &parts)
     }

@@ -3,8 +3,8 @@
 use super::Options;
 use super::board::{Board, Phase};
 use super::client::{Client, Shared};
-use super::time_series::TimeSeries;
 use super::error::Error;
+use super::time_series::TimeSeries;
 use fsarena_core::series::Point;
 use fsarena_engine::clock::Clock;
 use fsarena_sys::cancel;
@@ -215,7 +215,8 @@ fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bo
         }
         series.look(board);
     }
-    let bytes = [0, 1].map(|way| board.recorders().map(|recorder| recorder.measured_bytes[way].load(Relaxed)).sum());
+    let bytes =
+        [0, 1].map(|way| board.recorders().map(|recorder| recorder.measured_bytes[way].load(Relaxed)).sum());
     let measured = counted.elapsed();
     board.enter(Phase::Over);
     Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(board) })

@@ -13,9 +13,8 @@ mod c_library;
 mod calls;
 pub mod census;
 mod client;
-pub mod compact;
-mod time_series;
 mod client_mode;
+pub mod compact;
 mod cursor;
 mod error;
 mod handles;
@@ -32,6 +31,7 @@ mod program;
 mod random_string;
 #[cfg(test)]
 mod tests;
+mod time_series;
 
 pub use client_mode::ClientMode;
 pub use error::Error;

@@ -59,7 +59,11 @@ impl Outcome {
             operations: sum(|recorder| recorder.operations.load(Relaxed)),
             by_client: board.recorders().map(|recorder| recorder.operations.load(Relaxed)).collect(),
             cpu,
-            lateness_ns: board.recorders().map(|recorder| recorder.lateness_ns.load(Relaxed)).max().unwrap_or(0),
+            lateness_ns: board
+                .recorders()
+                .map(|recorder| recorder.lateness_ns.load(Relaxed))
+                .max()
+                .unwrap_or(0),
             surprises: sum(|recorder| recorder.surprise.count.load(Relaxed)),
             surprise: board.recorders().find_map(|recorder| recorder.surprise.said()),
         }

@@ -25,7 +25,13 @@ impl TimeSeries {
     /// Begins now.
     pub fn begin(options: &Options) -> TimeSeries {
         let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
-        TimeSeries { begun: Instant::now(), every, last: (Duration::ZERO, 0, 0), stretches: vec![], warm_up: 0 }
+        TimeSeries {
+            begun: Instant::now(),
+            every,
+            last: (Duration::ZERO, 0, 0),
+            stretches: vec![],
+            warm_up: 0,
+        }
     }
 
     /// Looks at the recorders, where it is time.

@@ -10,7 +10,7 @@ use super::job::{Bound, Rate, Warmup};
 use super::outcome::{Outcome, Shape};
 use super::pace;
 use super::schedule::Schedule;
-use super::tally::{Recorder, Kind};
+use super::tally::{Kind, Recorder};
 use std::time::Instant;
 
 /// Draws taken to find what drawing costs.
@@ -133,7 +133,12 @@ impl<A: Actor> Work for Stage<'_, A> {
         Ok(Worker { own: self.actor.own(thread)?, schedule })
     }
 
-    fn work<C: Clock>(&self, worker: &mut Worker<A::Own>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+    fn work<C: Clock>(
+        &self,
+        worker: &mut Worker<A::Own>,
+        recorder: &mut Recorder,
+        clock: C,
+    ) -> Result<(), Error> {
         let scale = recorder.times.scale;
         loop {
             let claimed = recorder.claim();
@@ -141,7 +146,9 @@ impl<A: Actor> Work for Stage<'_, A> {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let Some((start, intended)) = begin(&mut worker.schedule, recorder, clock) else { return Ok(()) };
+                let Some((start, intended)) = begin(&mut worker.schedule, recorder, clock) else {
+                    return Ok(());
+                };
                 let request = self.actor.draw(&mut worker.own);
                 let kind = self.actor.act(&mut worker.own, request)?;
                 let end = clock.now();

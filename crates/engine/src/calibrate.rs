@@ -3,12 +3,12 @@
 use super::clock::{self, Clock, Monotonic};
 use super::error::Error;
 use super::files::Layout;
-use super::worker::Load;
 use super::job::{Content, Engine, Job};
 use super::ring::Ring;
 use super::ring_loop;
 use super::stream::Op;
-use super::tally::{Budget, Recorder, Kind, Tally, Times};
+use super::tally::{Budget, Kind, Recorder, Tally, Times};
+use super::worker::Load;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;

@@ -4,7 +4,7 @@ use super::clock::{self, Clock, Monotonic, Scale};
 use super::collect::{Collector, Finished, Interval};
 use super::error::Error;
 use super::steady::Assessment;
-use super::tally::{Budget, Cpu, Recorder, Kind, Link, Message, Tally, Times};
+use super::tally::{Budget, Cpu, Kind, Link, Message, Recorder, Tally, Times};
 use fsarena_sys::cancel;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};

@@ -19,7 +19,6 @@ mod drive;
 mod error;
 mod files;
 mod fill;
-mod worker;
 mod job;
 mod mapping;
 pub mod meta;
@@ -39,6 +38,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 pub mod verify;
+mod worker;
 
 pub use calibrate::Calibration;
 pub use collect::Interval;
@@ -57,10 +57,10 @@ pub use tally::Cpu;
 
 use drive::Drive;
 use files::Layout;
-use worker::Load;
 use mapping::Mappings;
 use outcome::Shape;
 use rustix::fd::{AsFd, BorrowedFd};
+use worker::Load;
 
 /// Runs a job on its files. Intervals are told while it runs.
 ///

@@ -8,10 +8,10 @@
 use super::clock::Clock;
 use super::device::Device;
 use super::error::Error;
-use super::worker::{Worker, Load};
 use super::pace;
 use super::stream::{Next, Op};
 use super::tally::Recorder;
+use super::worker::{Load, Worker};
 use rustix::io::Errno;
 use std::io;
 

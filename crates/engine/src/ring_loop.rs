@@ -5,13 +5,13 @@
 
 use super::clock::Clock;
 use super::error::Error;
-use super::worker::{Worker, Load};
 use super::job::SyncCall;
 use super::one::whole;
 use super::pace;
 use super::ring::{Ring, RingUse};
 use super::stream::{MIXED, Next, Op, READS, WRITES};
-use super::tally::{Recorder, Lane};
+use super::tally::{Lane, Recorder};
+use super::worker::{Load, Worker};
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -90,7 +90,18 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let depth = load.job.depth as u16;
         let flights = vec![Flight { next: NOTHING, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
-        Turns { load, worker, recorder, clock, flights, free, claimed: 0, going: true, idle: true, failure: None }
+        Turns {
+            load,
+            worker,
+            recorder,
+            clock,
+            flights,
+            free,
+            claimed: 0,
+            going: true,
+            idle: true,
+            failure: None,
+        }
     }
 
     fn run(mut self, ring: &mut Ring) -> Result<(), Error> {

@@ -255,7 +255,18 @@ impl<'a> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpu = Cpu::of_this_thread();
-        Recorder { tally: fresh(), boundary, times, interval: 0, fresh, link, budget, threads, processors, cpu }
+        Recorder {
+            tally: fresh(),
+            boundary,
+            times,
+            interval: 0,
+            fresh,
+            link,
+            budget,
+            threads,
+            processors,
+            cpu,
+        }
     }
 
     /// Whether there are more workers than processors to spare, so that spinning would disturb others.

@@ -156,8 +156,12 @@ impl<'a> Load<'a> {
                     (true, false) => {
                         one::closed::<D, C, { $requests }, true>(self, worker, recorder, device, clock)
                     }
-                    (false, true) => one::open::<D, C, { $requests }, false>(self, worker, recorder, device, clock),
-                    (true, true) => one::open::<D, C, { $requests }, true>(self, worker, recorder, device, clock),
+                    (false, true) => {
+                        one::open::<D, C, { $requests }, false>(self, worker, recorder, device, clock)
+                    }
+                    (true, true) => {
+                        one::open::<D, C, { $requests }, true>(self, worker, recorder, device, clock)
+                    }
                 }
             };
         }
@@ -172,7 +176,12 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// None that a null device could give.
-    pub fn work_on_nothing<C: Clock>(&self, worker: &mut Worker, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+    pub fn work_on_nothing<C: Clock>(
+        &self,
+        worker: &mut Worker,
+        recorder: &mut Recorder,
+        clock: C,
+    ) -> Result<(), Error> {
         self.work_on(worker, recorder, &Null, clock)
     }
 }
@@ -205,7 +214,12 @@ impl Work for Load<'_> {
         Ok(worker)
     }
 
-    fn work<'h, C: Clock>(&'h self, worker: &mut Worker<'h>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+    fn work<'h, C: Clock>(
+        &'h self,
+        worker: &mut Worker<'h>,
+        recorder: &mut Recorder,
+        clock: C,
+    ) -> Result<(), Error> {
         match (self.job.engine, self.mappings) {
             (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
             (Engine::Mmap, Some(mappings)) => self.work_on(worker, recorder, mappings, clock),

@@ -26,7 +26,12 @@ impl Work for Phase<'_> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<'h, C: Clock>(&'h self, writer: &mut Writer<'h>, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+    fn work<'h, C: Clock>(
+        &'h self,
+        writer: &mut Writer<'h>,
+        recorder: &mut Recorder,
+        clock: C,
+    ) -> Result<(), Error> {
         let scale = recorder.times.scale;
         let mut start = clock.now();
         for number in 0..self.tree.names {
