@@ -61,9 +61,11 @@ impl Plot<'_> {
                 free = x + half + BETWEEN;
             }
         }
-        let middle = (self.x.0 + self.x.1) / 2.0;
-        let label = LABEL.fit(&axis.label, 2.0 * middle);
-        pen.text((middle, bottom + TICK + 28.0), &label, (LABEL, theme::SOFT), Anchor::Middle);
+        if !axis.label.is_empty() {
+            let middle = (self.x.0 + self.x.1) / 2.0;
+            let label = LABEL.fit(&axis.label, self.x.1 - self.x.0 + 2.0 * self.labels);
+            pen.text((middle, bottom + TICK + 28.0), &label, (LABEL, theme::SOFT), Anchor::Middle);
+        }
     }
 
     /// Ticks, grid and labels left of the plot.
