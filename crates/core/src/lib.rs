@@ -30,4 +30,5 @@ pub mod scale;
 pub mod schedule;
 pub mod series;
 pub mod setting;
+pub mod state;
 pub mod study;

@@ -16,11 +16,6 @@ function duration(seconds) {
   return h > 0 ? `${h} h ${m} min` : m > 0 ? `${m} min ${String(s).padStart(2, "0")} s` : `${s} s`;
 }
 
-function percent(fraction) {
-  const value = 100 * fraction;
-  return (value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 10 ? 2 : 1) + "%";
-}
-
 function rows(id, box, values) {
   byId(box).hidden = values.length === 0;
   const row = (cells) => {
@@ -36,16 +31,8 @@ function rows(id, box, values) {
   byId(id).tBodies[0].replaceChildren(...values.map(row));
 }
 
-function variant({ variant, ratio_to_best: ratio, narrowing }) {
-  if (!ratio) return [variant, "best so far", "", ""];
-  const few = ratio.provisional ? " ?" : "";
-  return [variant, ratio.value.toFixed(3) + few, `${ratio.low.toFixed(3)}–${ratio.high.toFixed(3)}`, narrowing];
-}
-
-function claim({ claim, outcome, effect, rounds, provisional, narrowing }) {
-  const known = effect ? `${percent(effect[0])} [${percent(effect[1])}, ${percent(effect[2])}]` : "nothing known yet";
-  return [claim, outcome, known + (provisional ? " so far" : ""), String(rounds), narrowing];
-}
+const variant = ({ variant, known, narrowing }) => [variant, known, narrowing];
+const claim = ({ claim, outcome, known, rounds, narrowing }) => [claim, outcome, known, String(rounds), narrowing];
 
 // What runs now, and how far it is.
 function progress() {
@@ -68,8 +55,7 @@ function show() {
   text("left", state.left_s === null ? "" : `, ${state.at_most ? "at most" : "about"} ${duration(state.left_s)} left`);
   rows("variants", "variants-box", state.variants.map(variant));
   rows("claims-so-far", "claims-box", state.claims.map(claim));
-  const words = state.timeouts > 0 ? [...state.words, `${state.timeouts} tasks began while the machine was still busy`] : state.words;
-  byId("words").replaceChildren(...words.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+  byId("words").replaceChildren(...state.words.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
   tick();
 }
 

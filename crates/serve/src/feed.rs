@@ -1,6 +1,8 @@
 //! Runs in progress, followed by their event logs: once for all who watch the same run, and only while somebody does.
 
-use fsarena_report::live::Live;
+use fsarena_core::record::{RunRecord, RunStatus};
+use fsarena_core::state::RunState;
+use fsarena_report::live::{Intervals, View};
 use fsarena_store::{Events, RunDir, RunSummary, Told};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
@@ -34,7 +36,8 @@ pub struct Feed {
 
 /// What was heard so far.
 struct Heard {
-    live: Live,
+    state: RunState,
+    intervals: Intervals,
     /// The last events as JSON, each with the bytes of the log up to its end.
     recent: VecDeque<(u64, String)>,
     last: u64,
@@ -61,7 +64,7 @@ impl Feeds {
     pub fn follow(
         &self,
         run: &RunDir,
-        live: impl FnOnce() -> Live,
+        beginning: impl FnOnce() -> (RunRecord, Intervals),
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = run.path().to_string_lossy().into_owned();
@@ -74,7 +77,10 @@ impl Feeds {
             return None;
         }
         let (changed, listener) = watch::channel(0);
-        let heard = Heard { live: live(), recent: VecDeque::new(), last: 0, caught_up: false, done: false };
+        let (record, intervals) = beginning();
+        let state = RunState::new(record);
+        let heard =
+            Heard { state, intervals, recent: VecDeque::new(), last: 0, caught_up: false, done: false };
         let feed = Arc::new(Feed { heard: Mutex::new(heard), changed });
         open.insert(key, feed.clone());
         let (run, follower) = (run.clone(), feed.clone());
@@ -116,7 +122,7 @@ impl Feed {
     fn hear(&self, told: Vec<(u64, Told)>) {
         let mut heard = self.heard();
         for (id, told) in told {
-            heard.live.hear(told.at, &told.event);
+            heard.hear(&told);
             if heard.recent.len() == KEPT {
                 heard.recent.pop_front();
             }
@@ -141,14 +147,10 @@ impl Feed {
     /// Nothing more will come; how it ended, where its events did not say.
     fn end(&self, how: Option<RunSummary>) {
         let mut heard = self.heard();
-        if !heard.live.has_ended() {
-            match how {
-                None => heard.live.end("its files cannot be read any more", false),
-                Some(summary) => {
-                    heard.live.has_done(summary.rounds);
-                    heard.live.end(&summary.status.why, summary.status.complete);
-                }
-            }
+        if heard.state.ended.is_none() {
+            let unreadable = || RunStatus { complete: false, why: "its files cannot be read any more".into() };
+            heard.state.done = heard.state.done.max(how.as_ref().map_or(0, |summary| summary.rounds));
+            heard.state.ended = Some(how.map_or_else(unreadable, |summary| summary.status));
         }
         (heard.caught_up, heard.done) = (true, true);
         let last = heard.last;
@@ -157,7 +159,7 @@ impl Feed {
     }
 
     fn has_heard_the_end(&self) -> bool {
-        self.heard().live.has_ended()
+        self.heard().state.ended.is_some()
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -177,7 +179,15 @@ impl Feed {
         let known = id.filter(|id| heard.recent.iter().any(|(other, _)| other == id) || (*id == 0 && whole));
         let events = known
             .map_or(vec![], |id| heard.recent.iter().filter(|(other, _)| *other > id).cloned().collect());
-        News { events, state: heard.live.state().to_string(), last: heard.last, ended: heard.done }
+        let view = View::of(&heard.state, &heard.intervals);
+        News { events, state: json!(view).to_string(), last: heard.last, ended: heard.done }
+    }
+}
+
+impl Heard {
+    fn hear(&mut self, told: &Told) {
+        self.state.apply(told.at, &told.event);
+        self.intervals.see(&told.event, &self.state);
     }
 }
 
@@ -197,6 +207,10 @@ mod tests {
         }
     }
 
+    fn beginning(written: &Written) -> (RunRecord, Intervals) {
+        (RunRecord::new(written.run.plan().unwrap(), vec![]), Intervals::default())
+    }
+
     fn state(news: &News) -> serde_json::Value {
         serde_json::from_str(&news.state).unwrap()
     }
@@ -207,7 +221,7 @@ mod tests {
             let written = Written::new();
             let mut writer = written.writer();
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&written.run, || Live::of("elapsed", false)).unwrap();
+            let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
             let first = until(&feed, &mut listener, |news| news.last > 0).await;
             assert!(!first.ended && state(&first)["round"] == 0);
@@ -229,7 +243,7 @@ mod tests {
             let written = Written::new();
             drop(written.writer());
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&written.run, || Live::of("elapsed", false)).unwrap();
+            let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
             let news = until(&feed, &mut listener, |news| news.ended).await;
             assert_eq!(state(&news)["ended"]["why"], "interrupted");
         });

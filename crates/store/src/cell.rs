@@ -5,6 +5,7 @@ use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{ReadingDef, Sample};
 use fsarena_core::series::{Latency, Point};
+use fsarena_core::state::CellState;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -13,62 +14,49 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A cell that has begun and not ended.
 pub(crate) struct OpenCell {
-    cell: Cell,
+    pub(crate) state: CellState,
     begun: Instant,
-    started_at: f64,
-    /// What was measured so far.
-    pub(crate) samples: Vec<Sample>,
-    /// What was noted so far.
-    pub(crate) notes: Vec<Note>,
-    spent: Vec<(String, u64)>,
 }
 
 impl OpenCell {
     pub(crate) fn new(cell: Cell) -> OpenCell {
-        let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        OpenCell { cell, begun: Instant::now(), started_at, samples: vec![], notes: vec![], spent: vec![] }
-    }
-
-    /// Adds to the time spent on one kind of work.
-    pub(crate) fn spend(&mut self, what: &str, ns: u64) {
-        match self.spent.iter_mut().find(|(name, _)| name == what) {
-            Some((_, sum)) => *sum += ns,
-            None => self.spent.push((what.into(), ns)),
-        }
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        OpenCell { state: CellState::new(at, cell), begun: Instant::now() }
     }
 
     /// Writes the cell with all that belongs to it, instead of an earlier try at it.
     pub(crate) fn write(
-        mut self,
+        self,
         db: &Connection,
         outcome: &Outcome,
         host: i64,
         metrics: &Metrics,
     ) -> rusqlite::Result<()> {
-        self.spent.insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
-        let hash = self.cell.id().0;
+        let CellState { cell, begun_at, samples, notes, mut spent, .. } = self.state;
+        spent.insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
+        let hash = cell.id().0;
         db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
         db.execute(
             "INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
              VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
                 hash,
-                self.cell.round,
-                self.cell.position,
-                intern_variant(db, &self.cell.variant)?,
-                self.cell.workload.name,
+                cell.round,
+                cell.position,
+                intern_variant(db, &cell.variant)?,
+                cell.workload.name,
                 json(outcome),
                 host,
-                self.started_at,
-                json(&self.spent),
+                begun_at,
+                json(&spent),
             ],
         )?;
-        let cell = db.last_insert_rowid();
-        for sample in &self.samples {
-            write_sample(db, cell, sample, metrics)?;
+        let row = db.last_insert_rowid();
+        for sample in &samples {
+            write_sample(db, row, sample, metrics)?;
         }
-        for note in &self.notes {
-            write_note(db, Some(self.cell.round), Some(cell), note)?;
+        for note in &notes {
+            write_note(db, Some(cell.round), Some(row), note)?;
         }
         Ok(())
     }

@@ -97,15 +97,10 @@ impl Writer {
         let Some(cell) = self.open.get_mut(id) else {
             return Err(not_begun(&self.path, id));
         };
-        match what {
-            CellEvent::Phase { .. } | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
-            CellEvent::Sample(sample) => {
-                self.metrics.check(&self.path, sample)?;
-                cell.samples.push(sample.clone());
-            }
-            CellEvent::Note(note) => cell.notes.push(note.clone()),
-            CellEvent::Spent { what, ns } => cell.spend(what, *ns),
+        if let CellEvent::Sample(sample) = what {
+            self.metrics.check(&self.path, sample)?;
         }
+        cell.state.apply(what);
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse};
-use fsarena_report::live::Live;
+use fsarena_core::matrix;
+use fsarena_core::record::RunRecord;
+use fsarena_report::live::Intervals;
 use futures_util::stream::{self, Stream};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -33,21 +35,22 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
     let found = find(&state, id).await?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let shared = state.0.clone();
-    let (live, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
+    let (beginning, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
+    let beginning = beginning.map_err(|error| failed(error.to_string()))?;
     let many = || {
         let words = "Too many runs are being watched; close one of the pages that do.";
         Message::new(StatusCode::SERVICE_UNAVAILABLE, words)
     };
-    let (feed, changed) = state.feeds.follow(&run, || live).ok_or_else(many)?;
+    let (feed, changed) = state.feeds.follow(&run, || beginning).ok_or_else(many)?;
     Ok(Sse::new(messages(feed, changed, last)).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// A run before its first event.
-fn beginning(shared: &Arc<Shared>, found: &Found) -> Live {
-    match found.run.plan() {
-        Ok(plan) => Live::of(&(shared.analysis.metric)(&plan), plan.stop.open_ended()),
-        Err(_) => Live::of("elapsed", false),
-    }
+/// A run before its first event, and by what its variants compare.
+fn beginning(shared: &Arc<Shared>, found: &Found) -> fsarena_store::Result<(RunRecord, Intervals)> {
+    let plan = found.run.plan()?;
+    let intervals = Intervals::of(&(shared.analysis.metric)(&plan));
+    let variants = matrix::expand(&plan);
+    Ok((RunRecord::new(plan, variants), intervals))
 }
 
 /// One listener.

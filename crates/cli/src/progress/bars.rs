@@ -1,35 +1,40 @@
 //! Bars that move, and above them lines that stay.
 
+use super::lines;
 use super::screen::{self, Place};
 use super::ticker::Ticker;
+use fsarena_report::live::View;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
+/// The most variants that are shown: the display must leave room for the rest.
+const VARIANTS: usize = 8;
+
 /// The bar of a round, a line for each variant, and the time.
-pub struct Live {
+pub struct Bars {
     all: MultiProgress,
     round: ProgressBar,
     /// How the variants compare so far, between the round and the total.
-    lines: Vec<ProgressBar>,
+    variants: Vec<ProgressBar>,
     total: ProgressBar,
     ticker: Ticker,
     place: Arc<dyn Place>,
 }
 
-impl Live {
+impl Bars {
     /// Bars on standard error, which is a terminal.
-    pub fn new() -> Live {
-        Live::on(screen::stderr())
+    pub fn new() -> Bars {
+        Bars::on(screen::stderr())
     }
 
-    fn on(place: Arc<dyn Place>) -> Live {
+    fn on(place: Arc<dyn Place>) -> Bars {
         let all = MultiProgress::with_draw_target(screen::target(Arc::clone(&place)));
         let total = all.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
         let of = Arc::clone(&place);
         let ticker = Ticker::of(total.clone(), move || of.size());
-        Live { all, round: ProgressBar::hidden(), lines: vec![], total, ticker, place }
+        Bars { all, round: ProgressBar::hidden(), variants: vec![], total, ticker, place }
     }
 
     /// Adds to the lines that stay, broken between words.
@@ -37,49 +42,43 @@ impl Live {
         drop(self.all.println(wrapped(line, usize::from(self.place.size().1.min(screen::WIDEST)))));
     }
 
-    /// The bar of the round before begins anew.
-    pub fn round_started(&mut self, round: u32, of: String, tasks: u64) {
+    /// Shows how the run stands.
+    pub fn draw(&mut self, view: &View) {
+        if view.ended.is_some() {
+            return self.clear();
+        }
+        let Some(round) = view.round else { return };
         if self.round.length().is_none() {
-            self.round = self.all.insert(0, ProgressBar::new(tasks));
+            self.round = self.all.insert(0, ProgressBar::new(0));
             self.ticker.add(self.round.clone());
             self.round.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
         }
-        self.round.reset();
-        self.round.set_message("");
-        self.round.set_length(tasks);
-        self.round.set_prefix(format!("round {}{of}", round + 1));
-    }
-
-    /// Says what happens in the round.
-    pub fn phase(&self, what: String) {
-        self.round.set_message(what);
-    }
-
-    /// One task more of the round is done.
-    pub fn task_done(&self) {
-        self.round.inc(1);
-    }
-
-    /// The time left, and the lines of the variants instead of those of the round before.
-    pub fn round_finished(&mut self, left: String, lines: Vec<String>) {
-        self.round.set_message("done");
-        self.total.set_message(left);
-        while self.lines.len() < lines.len() {
-            let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
-            line.set_style(style("{wide_msg}"));
-            self.ticker.add(line.clone());
-            self.lines.push(line);
+        let prefix = format!("round {}{}", round + 1, lines::planned(view));
+        if self.round.prefix() != prefix {
+            self.round.reset();
+            self.round.set_prefix(prefix);
         }
-        for (bar, line) in self.lines.iter().zip(lines) {
-            bar.set_message(line);
+        self.round.set_length(u64::from(view.tasks_of_round));
+        self.round.set_position(u64::from(view.tasks));
+        let done = view.done > round;
+        self.round.set_message(if done { "done".into() } else { format!("{}: {}", view.variant, view.phase) });
+        self.total.set_message(lines::left(view));
+        for (at, row) in view.variants.iter().take(VARIANTS).enumerate() {
+            if at == self.variants.len() {
+                let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
+                line.set_style(style("{wide_msg}"));
+                self.ticker.add(line.clone());
+                self.variants.push(line);
+            }
+            self.variants[at].set_message(lines::variant(row));
         }
     }
 
     /// Takes the bars away; what was said stays.
-    pub fn finished(&mut self) {
+    fn clear(&mut self) {
         self.ticker.stop();
         self.round.finish_and_clear();
-        self.lines.iter().for_each(ProgressBar::finish_and_clear);
+        self.variants.iter().for_each(ProgressBar::finish_and_clear);
         self.total.finish_and_clear();
     }
 }
@@ -104,6 +103,7 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_report::live::{Intervals, Row};
     use std::io::Result;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU16, Ordering};
@@ -138,11 +138,16 @@ mod tests {
     #[test]
     fn a_screen_of_another_size_is_drawn_anew_without_an_event() {
         let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut live = Live::on(Arc::clone(&place) as Arc<dyn Place>);
+        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Place>);
         let long = "words ".repeat(20);
-        live.round_started(0, "/3".into(), 4);
-        live.round_finished(String::new(), vec![long.clone(), long.clone()]);
-        live.phase(long);
+        let mut state = super::super::tests::state();
+        state.round = Some(0);
+        let intervals = Intervals::default();
+        let mut view = View::of(&state, &intervals);
+        let row = Row { variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20) };
+        let rows = [row.clone(), row];
+        (view.variants, view.phase) = (&rows, &long);
+        bars.draw(&view);
         let fits = |columns: usize| {
             let begun = Instant::now();
             let drawn = || {
@@ -160,7 +165,7 @@ mod tests {
             place.columns.store(columns, Ordering::SeqCst);
             fits(usize::from(columns));
         }
-        live.finished();
+        bars.clear();
     }
 
     #[test]

@@ -1,0 +1,156 @@
+//! The lines that stay on the screen, no wider than 80 columns where they are tables.
+
+use fsarena_core::event::{Event, NoteKind};
+use fsarena_report::live::{Claim, Row, View};
+use std::collections::{HashMap, HashSet};
+
+/// Columns of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+/// Columns of a variant's name.
+const NAME: usize = 28;
+
+/// What was said already.
+#[derive(Debug, Default)]
+pub struct Lines {
+    notes: HashSet<String>,
+    /// Whether each claim was open when it was last told of.
+    open: HashMap<String, bool>,
+}
+
+impl Lines {
+    /// The lines to add after an event.
+    pub fn of(&mut self, event: &Event, view: &View) -> Vec<String> {
+        match event {
+            Event::Note(note) if note.kind == NoteKind::VariantFailed => self.new_notes(&view.words.failures, ""),
+            Event::RoundFinished { .. } => {
+                let left = left(view);
+                let done = format!("round {}{} done after {}{left}", view.done, planned(view), elapsed(view));
+                [self.new_notes(&view.words.fairness, "note: "), vec![done]].concat()
+            }
+            Event::Claims { .. } => view.claims.iter().filter(|claim| self.is_news(claim)).map(claim).collect(),
+            Event::Forecast { text } => vec![format!("  {text}")],
+            Event::RunFinished { why, .. } => {
+                let mut lines = self.new_notes(&view.words.fairness, "note: ");
+                lines.extend(view.words.busy().map(|busy| format!("  {busy}; the report names them")));
+                lines.push(format!("stopped after {}: {why}", elapsed(view)));
+                lines
+            }
+            _ => vec![],
+        }
+    }
+
+    fn new_notes(&mut self, notes: &[String], label: &str) -> Vec<String> {
+        let new = notes.iter().filter(|note| self.notes.insert(note.to_string()));
+        new.map(|note| format!("  {label}{note}")).collect()
+    }
+
+    /// Whether a claim is open, or was decided just now.
+    fn is_news(&mut self, claim: &Claim) -> bool {
+        let open = claim.standing.open;
+        self.open.insert(claim.standing.claim.clone(), open) != Some(open) || open
+    }
+}
+
+/// `, about 5 s left`; empty where nobody knows.
+pub fn left(view: &View) -> String {
+    let about = if view.at_most { "at most" } else { "about" };
+    view.left_s.map_or(String::new(), |left| format!(", {about} {} left", duration(left)))
+}
+
+/// `/8`: the rounds that are planned, where that is known.
+pub fn planned(view: &View) -> String {
+    view.planned.map_or(String::new(), |rounds| format!("/{rounds}"))
+}
+
+fn elapsed(view: &View) -> String {
+    duration(view.told_at_s - view.begun_at_s.unwrap_or(view.told_at_s))
+}
+
+fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, s) => format!("{min} min {s:02} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
+/// `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
+pub fn variant(row: &Row) -> String {
+    let line = format!("  {:NAME$} {:22} {}", shortened(&row.variant, NAME), row.known, row.narrowing);
+    line.trim_end().chars().take(WIDTH).collect()
+}
+
+/// `  ? −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
+fn claim(Claim { standing, known, narrowing }: &Claim) -> String {
+    let mark = match standing.outcome.as_str() {
+        "inconclusive" => "?",
+        outcome => outcome,
+    };
+    let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
+    let gap = if narrowing.is_empty() { "" } else { " " };
+    let head = format!("  {mark} {known}  {rounds}{gap}{narrowing}  ");
+    let room = WIDTH.saturating_sub(head.chars().count());
+    format!("{head}{}", shortened(&standing.claim, room.max(10)))
+}
+
+/// The beginning and the end of a text that is too long.
+fn shortened(text: &str, room: usize) -> String {
+    let chars: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    if chars.len() <= room {
+        return chars.into_iter().collect();
+    }
+    let end = (room - 1) / 2;
+    let (first, last) = (&chars[..room - 1 - end], &chars[chars.len() - end..]);
+    first.iter().chain(['…'].iter()).chain(last).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::event::Standing;
+    use fsarena_core::state::ClaimState;
+
+    fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
+        let open = outcome == "inconclusive";
+        let (claim, outcome) = (claim.into(), outcome.into());
+        let standing = Standing { claim, outcome, open, rounds: 12, provisional: false, effect };
+        super::claim(&Claim::of(&ClaimState { standing, widths: widths.to_vec() }))
+    }
+
+    #[test]
+    fn a_claim_is_one_line_of_eighty_columns() {
+        let claim = "untar.elapsed: xfs < ext4";
+        assert_eq!(
+            line(claim, "inconclusive", Some((-0.0123, -0.029, 0.5)), &[0.8, 0.4, 0.2]),
+            "  ? −1.23% [−2.90%, +50.0%]  12 rounds █▄▂  untar.elapsed: xfs < ext4"
+        );
+        assert_eq!(
+            line(claim, "inconclusive", None, &[]),
+            "  ? nothing known yet  12 rounds  untar.elapsed: xfs < ext4"
+        );
+        let long = line(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0)), &[]);
+        assert_eq!(long.chars().count(), 80);
+        assert!(long.starts_with("  held 21.0× [20.0×, 22.0×]  12 rounds  a.very") && long.contains('…'));
+        assert!(!line("a\u{1b}[2J\n", "held", None, &[]).contains(char::is_control));
+    }
+
+    #[test]
+    fn a_variant_is_one_line_of_eighty_columns() {
+        let row = |name: &str| Row {
+            variant: name.into(),
+            ratio: None,
+            known: "1.50 [1.48–1.52]".into(),
+            narrowing: "█".repeat(20),
+        };
+        for name in ["x\u{1b}[2Jfs".to_string(), "ext4/".repeat(30)] {
+            let line = variant(&row(&name));
+            assert!(line.chars().count() <= WIDTH && !line.contains('\u{1b}'), "{line}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!([0.4, 59.0, 185.0, 7300.0].map(duration), ["0 s", "59 s", "3 min 05 s", "2 h 1 min"]);
+    }
+}

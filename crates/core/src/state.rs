@@ -1,0 +1,281 @@
+//! The state of a run: the one place that folds events. The runner, the terminal, the live page and the self-test read
+//! it.
+
+use crate::cell::{Cell, CellId, Variant};
+use crate::event::{CellEvent, Event, Note, Outcome, Standing};
+use crate::plan::Plan;
+use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+use crate::sample::{Direction, Sample, Unit};
+use crate::series::SeriesTable;
+use std::time::Duration;
+
+/// A log that tells of a later round is damaged.
+const LATEST_ROUND: u32 = 10_000;
+/// The part of a cell's time that is all of it.
+const TOTAL: &str = "total";
+
+/// What is known of a run after its events so far. Times are in seconds since 1970, UTC.
+#[derive(Debug, Clone)]
+pub struct RunState {
+    /// The cells that ended, their samples, and all notes: what the store gives back, as far as claims need it.
+    pub record: RunRecord,
+    /// Rounds planned at most.
+    pub rounds: u32,
+    /// Timed tasks of a cell.
+    pub tasks_per_cell: u32,
+    /// Time budget in seconds, where there is one.
+    pub budget_s: Option<f64>,
+    /// When this part of the run began; None before it did.
+    pub begun_at: Option<f64>,
+    /// When the last event happened.
+    pub told_at: f64,
+    /// The round in progress, or the last one.
+    pub round: Option<u32>,
+    /// Its variants in their order.
+    pub order: Vec<String>,
+    /// Tasks measured in it.
+    pub tasks: u32,
+    /// Rounds done, those of earlier parts of the run included.
+    pub done: u32,
+    /// Rounds done since [`RunState::begun_at`].
+    pub done_here: u32,
+    /// When the last of them ended.
+    pub paced_at: f64,
+    /// The cell in progress, or the last one.
+    pub cell: Option<CellState>,
+    /// How each claim stands, in the order of the plan.
+    pub claims: Vec<ClaimState>,
+    /// What the budget can resolve.
+    pub forecast: Option<String>,
+    /// How it ended; None while it goes on.
+    pub ended: Option<RunStatus>,
+}
+
+/// One cell from its beginning on.
+#[derive(Debug, Clone)]
+pub struct CellState {
+    /// Which.
+    pub cell: Cell,
+    /// When it began.
+    pub begun_at: f64,
+    /// What happens in it.
+    pub phase: String,
+    /// What was measured.
+    pub samples: Vec<Sample>,
+    /// What a reader should know.
+    pub notes: Vec<Note>,
+    /// Time by what it was spent on, in nanoseconds.
+    pub spent: Vec<(String, u64)>,
+}
+
+/// A claim over the rounds.
+#[derive(Debug, Clone)]
+pub struct ClaimState {
+    /// How it stands.
+    pub standing: Standing,
+    /// The width of its interval after each round, as ln(high/low).
+    pub widths: Vec<f64>,
+}
+
+impl RunState {
+    /// Continues from what is stored of a run; [`RunRecord::new`] is a run before its first event.
+    pub fn new(record: RunRecord) -> RunState {
+        let done = record.cells.iter().map(|cell| cell.round).max().unwrap_or(0);
+        RunState {
+            rounds: record.plan.stop.rounds,
+            tasks_per_cell: 0,
+            budget_s: record.plan.stop.budget_s,
+            begun_at: None,
+            told_at: 0.0,
+            round: None,
+            order: vec![],
+            tasks: 0,
+            done,
+            done_here: 0,
+            paced_at: 0.0,
+            cell: None,
+            claims: vec![],
+            forecast: None,
+            ended: None,
+            record,
+        }
+    }
+
+    /// Takes over one event that happened at this time. Like the store it keeps whole cells and forgets interrupted ones.
+    pub fn apply(&mut self, at: f64, event: &Event) {
+        self.told_at = at;
+        match event {
+            Event::RunStarted { rounds, tasks_per_cell, budget_s, .. } => {
+                (self.rounds, self.tasks_per_cell, self.budget_s) = (*rounds, *tasks_per_cell, *budget_s);
+                (self.begun_at, self.done_here, self.ended) = (Some(at), 0, None);
+            }
+            Event::RoundStarted { round, order } if *round < LATEST_ROUND => {
+                (self.round, self.order, self.tasks) = (Some(*round), order.clone(), 0);
+            }
+            Event::CellStarted { cell } => self.cell = Some(CellState::new(at, cell.clone())),
+            Event::Cell { cell, what } => {
+                self.tasks += u32::from(matches!(what, CellEvent::Sample(_)));
+                if let Some(open) = self.cell.as_mut().filter(|open| open.cell.id() == *cell) {
+                    open.apply(what);
+                }
+            }
+            Event::CellFinished { cell, outcome } => self.cell_finished(at, cell, outcome),
+            Event::RoundFinished { round } if *round < LATEST_ROUND => {
+                self.done = self.done.max(round + 1);
+                (self.done_here, self.paced_at) = (self.done_here + 1, at);
+            }
+            Event::Claims { standing } => self.claims_stand(standing),
+            Event::Forecast { text } => self.forecast = Some(text.clone()),
+            Event::Note(note) => self.record.notes.push((self.round, note.clone())),
+            Event::RunFinished { why, complete } => {
+                self.ended = Some(RunStatus { why: why.clone(), complete: *complete });
+            }
+            Event::RoundStarted { .. } | Event::RoundFinished { .. } | Event::Command(_) => {}
+        }
+    }
+
+    /// Whether nobody knows before how many rounds there will be.
+    pub fn open_ended(&self) -> bool {
+        self.record.plan.stop.open_ended() || self.rounds >= crate::plan::MOST_ROUNDS
+    }
+
+    /// The time since this part of the run began.
+    pub fn elapsed(&self) -> Duration {
+        between(self.begun_at.unwrap_or(self.told_at), self.told_at)
+    }
+
+    /// The time left: the rounds to come at the pace of this part's rounds, but no longer than the budget. None where no
+    /// round tells the pace, and where nothing is left.
+    pub fn left(&self) -> Option<Duration> {
+        let begun_at = self.begun_at.filter(|_| self.done_here > 0 && self.ended.is_none())?;
+        let pace = between(begun_at, self.paced_at) / self.done_here;
+        let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.done));
+        let left = to_come.saturating_sub(between(self.paced_at, self.told_at));
+        let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
+        let left = budget.map_or(left, |budget| left.min(budget.saturating_sub(self.elapsed())));
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    /// Every note so far, those of the cell in progress included.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        let running = self.cell.iter().flat_map(|cell| &cell.notes);
+        self.record.notes.iter().map(|(_, note)| note).chain(running)
+    }
+
+    /// Whether a cell was measured to its end.
+    pub fn has_measured(&self, cell: &CellId) -> bool {
+        self.record.cells.iter().any(|known| known.id == cell.0 && known.outcome == Outcome::Done)
+    }
+
+    fn cell_finished(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
+        let Some(ended) = self.cell.as_mut().filter(|open| open.cell.id() == *id) else { return };
+        let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
+        let known = self.record.variants.iter().position(|variant| variant.name == ended.cell.variant.name);
+        let (Some(variant), false) = (known, *outcome == Outcome::Interrupted) else { return };
+        let total = between(ended.begun_at, at);
+        let number = self.record.cells.len() as u32;
+        self.record.cells.push(CellRecord {
+            id: id.0.clone(),
+            round: ended.cell.round,
+            position: ended.cell.position,
+            variant,
+            workload: ended.cell.workload.name.clone(),
+            outcome: outcome.clone(),
+            host: self.record.hosts.len().saturating_sub(1),
+            started_at: ended.begun_at,
+            spent: [(TOTAL.into(), total.as_nanos() as u64)].into_iter().chain(ended.spent.clone()).collect(),
+        });
+        let round = Some(ended.cell.round);
+        self.record.notes.extend(notes.into_iter().map(|note| (round, note)));
+        samples.iter().for_each(|sample| self.record.push(number, sample));
+    }
+
+    fn claims_stand(&mut self, standing: &[Standing]) {
+        let mut known = std::mem::take(&mut self.claims);
+        for standing in standing {
+            let before = known.iter_mut().find(|claim| claim.standing.claim == standing.claim);
+            let mut widths = before.map_or(vec![], |claim| std::mem::take(&mut claim.widths));
+            widths.extend(standing.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
+            self.claims.push(ClaimState { standing: standing.clone(), widths });
+        }
+    }
+}
+
+/// The time from one moment to a later one; none where a damaged log or a clock that was set turns them round.
+fn between(from: f64, to: f64) -> Duration {
+    Duration::try_from_secs_f64(to - from).unwrap_or_default()
+}
+
+impl CellState {
+    /// A cell that begins at this time.
+    pub fn new(at: f64, cell: Cell) -> CellState {
+        let (samples, notes, spent) = Default::default();
+        CellState { cell, begun_at: at, phase: String::new(), samples, notes, spent }
+    }
+
+    /// Takes over what happened inside it.
+    pub fn apply(&mut self, what: &CellEvent) {
+        match what {
+            CellEvent::Phase { name } => self.phase.clone_from(name),
+            CellEvent::Sample(sample) => self.samples.push(sample.clone()),
+            CellEvent::Note(note) => self.notes.push(note.clone()),
+            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(name, _)| name == what) {
+                Some((_, sum)) => *sum += ns,
+                None => self.spent.push((what.clone(), *ns)),
+            },
+            CellEvent::Command(_) | CellEvent::Profile { .. } => {}
+        }
+    }
+}
+
+impl RunRecord {
+    /// The record of a run that has not begun.
+    pub fn new(plan: Plan, variants: Vec<Variant>) -> RunRecord {
+        RunRecord {
+            id: String::new(),
+            version: String::new(),
+            started: String::new(),
+            ended: String::new(),
+            status: RunStatus { complete: false, why: String::new() },
+            plan,
+            hosts: vec![],
+            variants,
+            tasks: vec![],
+            readings: vec![],
+            cells: vec![],
+            samples: SampleTable::default(),
+            series: SeriesTable::default(),
+            notes: vec![],
+            commands: 0,
+        }
+    }
+
+    /// Adds the sample of a task in a cell, which is an index into [`RunRecord::cells`].
+    fn push(&mut self, cell: u32, sample: &Sample) {
+        let task = self.task(&sample.task.id).unwrap_or_else(|| {
+            self.tasks.push(sample.task.clone());
+            self.tasks.len() - 1
+        });
+        self.samples.cell.push(cell);
+        self.samples.task.push(task as u32);
+        self.samples.started_at.push(sample.started_at);
+        self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
+        for (id, value) in &sample.readings.0 {
+            let column = self.reading(id).unwrap_or_else(|| self.add_reading(id));
+            if let Some(last) = self.samples.values[column].last_mut() {
+                *last = *value;
+            }
+        }
+    }
+
+    /// A column for a reading that the store does not define: no row had it before.
+    fn add_reading(&mut self, id: &str) -> usize {
+        let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
+        self.readings.push(MetricInfo { id: id.into(), unit, direction, help });
+        self.samples.values.push(vec![f64::NAN; self.samples.len()]);
+        self.readings.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests;

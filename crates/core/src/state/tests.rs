@@ -1,0 +1,168 @@
+use super::*;
+use crate::cell::{TaskId, TaskInfo};
+use crate::event::NoteKind;
+use crate::metric::reading;
+use crate::plan::tests::plan_with;
+use crate::sample::Readings;
+
+fn run(filesystems: &[&str]) -> RunState {
+    let plan = plan_with(&[("fs", filesystems)]);
+    let variants = crate::matrix::expand(&plan);
+    RunState::new(RunRecord::new(plan, variants))
+}
+
+/// The events of one cell, whose only task takes so many seconds.
+fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
+    let plan = &state.record.plan;
+    let (variant, workload) = (state.record.variants[variant].clone(), plan.workloads[0].clone());
+    let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
+    let id = cell.id();
+    let inside = |what| Event::Cell { cell: id.clone(), what };
+    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+    let readings = Readings([(reading::ELAPSED.to_string(), seconds * 1e9)].into());
+    vec![
+        Event::CellStarted { cell },
+        inside(CellEvent::Phase { name: "touch".into() }),
+        inside(CellEvent::Sample(Sample { task, started_at: 5.0, readings, series: vec![] })),
+        inside(CellEvent::Note(Note::new(NoteKind::IdleTimeout, "slow"))),
+        inside(CellEvent::Spent { what: "timed".into(), ns: 3 }),
+        inside(CellEvent::Spent { what: "timed".into(), ns: 4 }),
+        Event::CellFinished { cell: id, outcome },
+    ]
+}
+
+fn apply(state: &mut RunState, at: f64, events: &[Event]) {
+    events.iter().for_each(|event| state.apply(at, event));
+}
+
+fn started(rounds: u32, budget_s: Option<f64>) -> Event {
+    Event::RunStarted { rounds, variants: vec![], tasks_per_cell: 1, already_done: 0, budget_s }
+}
+
+fn round(state: &mut RunState, number: u32, at: f64) {
+    state.apply(at, &Event::RoundStarted { round: number, order: vec!["ext4".into(), "xfs".into()] });
+    for variant in 0..2 {
+        let events = cell(state, variant, number, 1.0, Outcome::Done);
+        apply(state, at, &events);
+    }
+    state.apply(at + 4.0, &Event::RoundFinished { round: number });
+}
+
+#[test]
+fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
+    let mut state = run(&["ext4", "xfs"]);
+    let failed = Outcome::Failed { why: "mkfs".into() };
+    for (variant, round, outcome) in [(0, 0, Outcome::Done), (1, 0, failed), (0, 1, Outcome::Interrupted)] {
+        let events = cell(&state, variant, round, 2.0 + f64::from(round), outcome);
+        apply(&mut state, 10.0, &events[..1]);
+        apply(&mut state, 12.0, &events[1..]);
+    }
+    let record = &state.record;
+    let cells: Vec<(usize, u32)> = record.cells.iter().map(|cell| (cell.variant, cell.round)).collect();
+    assert_eq!(cells, [(0, 0), (1, 0)]);
+    assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
+    assert_eq!((record.tasks.len(), record.notes.len()), (1, 2));
+    assert_eq!(record.metric("elapsed").unwrap().1[..], [2.0, 2.0]);
+    assert_eq!(record.cells[0].spent, [("total".into(), 2_000_000_000), ("timed".into(), 7)]);
+    let id = |at: usize| CellId(record.cells[at].id.clone());
+    assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
+}
+
+#[test]
+fn a_reading_that_comes_late_is_absent_before() {
+    let mut state = run(&["ext4"]);
+    let first = cell(&state, 0, 0, 1.0, Outcome::Done);
+    let mut second = cell(&state, 0, 1, 1.0, Outcome::Done);
+    for event in &mut second {
+        if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
+            sample.readings.set("user_ns", 7.0);
+        }
+    }
+    apply(&mut state, 1.0, &[first, second].concat());
+    let late = &state.record.samples.values[state.record.reading("user_ns").unwrap()];
+    assert!(late[0].is_nan() && late[1] == 7.0);
+}
+
+#[test]
+fn notes_keep_their_round() {
+    let mut state = run(&["ext4"]);
+    state.apply(1.0, &Event::RoundStarted { round: 3, order: vec![] });
+    state.apply(1.0, &Event::Note(Note::new(NoteKind::Dropped, "throttled")));
+    assert_eq!((state.record.notes.len(), state.record.notes[0].0), (1, Some(3)));
+}
+
+#[test]
+fn the_time_left_follows_the_pace() {
+    let mut state = run(&["ext4", "xfs"]);
+    state.apply(100.0, &started(4, None));
+    assert_eq!(state.left(), None);
+    round(&mut state, 0, 100.0);
+    // Four seconds for one round, three to come.
+    assert_eq!((state.done, state.tasks, state.left()), (1, 2, Some(Duration::from_secs(12))));
+    state.apply(105.0, &Event::RoundStarted { round: 1, order: vec![] });
+    assert_eq!(state.left(), Some(Duration::from_secs(11)));
+    state.apply(110.0, &Event::RunFinished { why: "done".into(), complete: true });
+    assert_eq!(state.left(), None);
+}
+
+#[test]
+fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
+    let mut state = run(&["ext4", "xfs"]);
+    state.apply(50.0, &started(5, None));
+    round(&mut state, 0, 100.0);
+    state.apply(104.0, &Event::RunFinished { why: "a signal ended it".into(), complete: false });
+    state.apply(200.0, &started(5, None));
+    assert_eq!((state.done, state.left()), (1, None));
+    assert!(state.ended.is_none());
+    round(&mut state, 1, 204.0);
+    assert_eq!((state.done, state.left()), (2, Some(Duration::from_secs(24))));
+    // The same from the store.
+    let mut again = RunState::new(state.record);
+    again.apply(300.0, &started(5, None));
+    round(&mut again, 2, 306.0);
+    assert_eq!((again.done, again.left()), (3, Some(Duration::from_secs(20))));
+}
+
+#[test]
+fn a_budget_ends_earlier_than_the_rounds() {
+    let left = |rounds, budget_s| {
+        let mut state = run(&["ext4", "xfs"]);
+        state.apply(0.0, &started(rounds, budget_s));
+        round(&mut state, 0, 1.0);
+        round(&mut state, 1, 6.0);
+        state.left().map(|left| left.as_secs())
+    };
+    assert_eq!(left(6, None), Some(20));
+    assert_eq!(left(6, Some(12.0)), Some(2));
+    assert_eq!(left(2, None), None);
+    assert_eq!(left(u32::MAX, Some(0.0)), None);
+}
+
+#[test]
+fn a_damaged_log_does_no_harm() {
+    let mut state = run(&["ext4", "xfs"]);
+    state.apply(f64::NAN, &started(u32::MAX, Some(f64::NAN)));
+    state.apply(-1e300, &Event::RoundFinished { round: u32::MAX });
+    state.apply(1.0, &Event::RoundStarted { round: u32::MAX, order: vec![] });
+    state.apply(1.0, &Event::CellFinished { cell: CellId("none".into()), outcome: Outcome::Done });
+    round(&mut state, 1, 2.0);
+    assert_eq!((state.done, state.record.cells.len()), (2, 2));
+}
+
+#[test]
+fn the_width_of_a_claims_interval_is_kept_after_each_round() {
+    let mut state = run(&["ext4"]);
+    let standing = |claim: &str, effect| Standing {
+        claim: claim.into(),
+        outcome: "inconclusive".into(),
+        open: true,
+        rounds: 2,
+        provisional: true,
+        effect,
+    };
+    let tell = |state: &mut RunState, standing| state.apply(1.0, &Event::Claims { standing });
+    tell(&mut state, vec![standing("a", None), standing("b", Some((0.0, -0.5, 1.0)))]);
+    tell(&mut state, vec![standing("a", Some((0.0, 0.0, 0.0))), standing("b", Some((0.0, 0.0, 1.0)))]);
+    let widths: Vec<&[f64]> = state.claims.iter().map(|claim| &claim.widths[..]).collect();
+    assert_eq!(widths, [&[0.0][..], &[4f64.ln(), 2f64.ln()]]);
+}

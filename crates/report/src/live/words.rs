@@ -1,0 +1,70 @@
+//! What a reader of a run in progress should know, a sentence each.
+
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::state::RunState;
+use serde::{Serialize, Serializer};
+
+/// Sentences by what they are about.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// The variants that left the run.
+    pub failures: Vec<String>,
+    /// What makes the comparison unfair, and the rounds that were dropped.
+    pub fairness: Vec<String>,
+    /// What the budget can resolve.
+    pub forecast: Option<String>,
+    /// Tasks that began on a busy machine.
+    pub timeouts: usize,
+}
+
+impl Words {
+    /// The sentences so far.
+    pub fn of(state: &RunState) -> Words {
+        let mut words = Words { forecast: state.forecast.clone(), ..Words::default() };
+        let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
+        for Note { kind, variant, text, .. } in state.notes() {
+            let variant = variant.as_deref();
+            match kind {
+                NoteKind::IdleTimeout => words.timeouts += 1,
+                NoteKind::VariantFailed => {
+                    words.failures.push(format!("{} {text}", variant.unwrap_or_default()).trim_start().into());
+                }
+                NoteKind::Fairness | NoteKind::Dropped => {
+                    match fairness.iter_mut().find(|(known, _)| known == text) {
+                        Some((_, variants)) => variants.extend(variant),
+                        None => fairness.push((text, variant.into_iter().collect())),
+                    }
+                }
+                NoteKind::Options | NoteKind::Unavailable | NoteKind::Remark => {}
+            }
+        }
+        words.fairness = fairness.into_iter().map(|(text, variants)| of_variants(text, variants)).collect();
+        words
+    }
+
+    /// How many tasks began on a busy machine, where any did.
+    pub fn busy(&self) -> Option<String> {
+        match self.timeouts {
+            0 => None,
+            1 => Some("1 task began while the machine was still busy".into()),
+            tasks => Some(format!("{tasks} tasks began while the machine was still busy")),
+        }
+    }
+}
+
+/// One sentence, however many variants it is said of.
+fn of_variants(text: &str, mut variants: Vec<&str>) -> String {
+    variants.dedup();
+    match variants.as_slice() {
+        [] => text.into(),
+        [variant] => format!("{variant}: {text}"),
+        [variant, others @ ..] => format!("{variant} and {} more: {text}", others.len()),
+    }
+}
+
+impl Serialize for Words {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let said = self.failures.iter().chain(&self.fairness).chain(&self.forecast);
+        serializer.collect_seq(said.chain(&self.busy()))
+    }
+}
