@@ -6,6 +6,7 @@ mod findings;
 mod fixture;
 mod hostile;
 mod import;
+mod live;
 mod logs;
 mod pictures;
 mod ranking;
