@@ -7,20 +7,17 @@ mod ticker;
 
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::matrix;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;
 use fsarena_report::live::{Intervals, View};
 use fsarena_report::safe;
-use fsarena_run::work;
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Beginning, Consumer, work};
 use lines::Lines;
 use std::io::Write;
 
 /// What people see while a run goes on.
 pub struct Progress {
     display: Display,
-    state: Option<RunState>,
     intervals: Intervals,
     lines: Lines,
 }
@@ -42,14 +39,7 @@ impl Progress {
             (false, true) => Display::Bars(Bars::new()),
             (false, false) => Display::Plain,
         };
-        Progress { display, state: None, intervals: Intervals::default(), lines: Lines::default() }
-    }
-
-    /// The same for a run of this plan.
-    pub fn of(mut self, plan: &Plan) -> Progress {
-        self.state = Some(RunState::new(RunRecord::new(plan.clone(), matrix::expand(plan))));
-        self.intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
-        self
+        Progress { display, intervals: Intervals::default(), lines: Lines::default() }
     }
 
     /// Says something that stays on the screen.
@@ -62,22 +52,39 @@ impl Progress {
         }
     }
 
-    /// Shows one event.
-    pub fn show(&mut self, event: &Event) {
-        let Some(state) = &mut self.state else { return };
-        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        state.apply(at.map_or(0.0, |at| at.as_secs_f64()), event);
+    fn show(&mut self, event: &Event, state: &RunState) {
         self.intervals.see(event, state);
         use CellEvent::{Command, Profile, Spent};
-        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } = event {
+        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
+            event
+        {
             return;
         }
         let view = View::of(state, &self.intervals);
-        let lines = self.lines.of(event, &view);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }
-        lines.iter().for_each(|line| self.say(line));
+        self.lines.of(event, &view).iter().for_each(|line| self.say(line));
+    }
+}
+
+impl Consumer for Progress {
+    fn say(&mut self, line: &str) {
+        Progress::say(self, line);
+    }
+
+    fn begin(&mut self, Beginning { plan, check, run, .. }: &Beginning) {
+        self.intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
+        let question = Some(&plan.question).filter(|question| !question.is_empty());
+        let question = question.map_or(String::new(), |question| format!(": {question}"));
+        Progress::say(self, &format!("{}{question}", plan.title));
+        let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        Progress::say(self, &format!("{place}{}", check.describe()));
+    }
+
+    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal> {
+        self.show(event, state);
+        Ok(())
     }
 }
 

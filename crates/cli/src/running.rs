@@ -7,6 +7,7 @@ use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
 use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, resolve};
+use fsarena_core::record::RunRecord;
 use fsarena_run::executor::Fatal;
 use fsarena_run::{Request, execute, vocabulary};
 use fsarena_sys::kernel::Kernel;
@@ -23,14 +24,15 @@ pub fn resolved(written: &Written, over: &mut Overrides) -> Result<Plan, Failure
     Ok(resolve(written, over, &vocabulary::collect(&Kernel::host(), over)?)?)
 }
 
-/// Runs a plan of which nothing is stored, shows how it goes, and hands on its events.
-pub fn unstored(request: Request, quiet: bool, mut take: impl FnMut(&Event)) -> Result<(), Failure> {
+/// Runs a plan of which nothing is stored, shows how it goes, hands on its events, and gives what was measured.
+pub fn unstored(request: Request, quiet: bool, mut take: impl FnMut(&Event)) -> Result<RunRecord, Failure> {
     let mut hand_on = |event: &Event| -> Result<(), Fatal> {
         take(event);
         Ok(())
     };
-    match execute(request, &mut [&mut Progress::new(quiet), &mut hand_on])?.interrupted {
-        false => Ok(()),
+    let outcome = execute(request, &mut [&mut Progress::new(quiet), &mut hand_on])?;
+    match outcome.interrupted {
+        false => Ok(outcome.record),
         true => Err(Failure::new(ExitCode::Internal, "a signal ended it; nothing is stored")),
     }
 }

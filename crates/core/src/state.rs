@@ -2,11 +2,12 @@
 //! it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{CellEvent, Event, Note, Outcome, Standing};
+use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
 use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use crate::sample::{Direction, Sample, Unit};
 use crate::series::SeriesTable;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A log that tells of a later round is damaged.
@@ -80,8 +81,7 @@ pub struct ClaimState {
 impl RunState {
     /// Continues from what is stored of a run; [`RunRecord::new`] is a run before its first event.
     pub fn new(record: RunRecord) -> RunState {
-        let done = record.cells.iter().map(|cell| cell.round).max().unwrap_or(0);
-        RunState {
+        let mut state = RunState {
             rounds: record.plan.stop.rounds,
             tasks_per_cell: 0,
             budget_s: record.plan.stop.budget_s,
@@ -90,7 +90,7 @@ impl RunState {
             round: None,
             order: vec![],
             tasks: 0,
-            done,
+            done: 0,
             done_here: 0,
             paced_at: 0.0,
             cell: None,
@@ -98,7 +98,9 @@ impl RunState {
             forecast: None,
             ended: None,
             record,
-        }
+        };
+        state.done = state.last_round();
+        state
     }
 
     /// Takes over one event that happened at this time. Like the store it keeps whole cells and forgets interrupted ones.
@@ -165,6 +167,29 @@ impl RunState {
     /// Whether a cell was measured to its end.
     pub fn has_measured(&self, cell: &CellId) -> bool {
         self.record.cells.iter().any(|known| known.id == cell.0 && known.outcome == Outcome::Done)
+    }
+
+    /// The last round that has a cell.
+    pub fn last_round(&self) -> u32 {
+        self.record.cells.iter().map(|cell| cell.round).max().unwrap_or(0)
+    }
+
+    /// The variants that left the run: those with a failed cell, or a note that says so.
+    pub fn departures(&self) -> BTreeMap<String, Departure> {
+        let mut left = BTreeMap::new();
+        for cell in &self.record.cells {
+            if let Outcome::Failed { why, cause } = &cell.outcome {
+                let departure = Departure { round: cell.round, why: why.clone(), cause: *cause };
+                left.insert(self.record.variants[cell.variant].name.clone(), departure);
+            }
+        }
+        for (round, note) in &self.record.notes {
+            if let (NoteKind::VariantFailed, Some(variant)) = (note.kind, &note.variant) {
+                let (round, why, cause) = (round.unwrap_or(0), note.text.clone(), Cause::default());
+                left.entry(variant.clone()).or_insert(Departure { round, why, cause });
+            }
+        }
+        left
     }
 
     fn cell_finished(&mut self, at: f64, id: &CellId, outcome: &Outcome) {

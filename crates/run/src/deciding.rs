@@ -1,8 +1,8 @@
 //! Which claims are open, and which variants the next round runs to decide them.
 
-use crate::ledger::Ledger;
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::Standing;
+use fsarena_core::record::{CellRecord, RunRecord};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::power;
 use fsarena_stats::table::FIRST_LOOK;
@@ -35,10 +35,9 @@ struct Candidate {
 /// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open
 /// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
 /// come first: each further claim is taken as long as all that are taken can still be decided in time.
-pub fn outlook(ledger: &Ledger, live: &BTreeSet<String>, rounds: u32, left_s: Option<f64>) -> Outlook {
-    let record = ledger.record();
+pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, rounds: u32, left_s: Option<f64>) -> Outlook {
     let cost =
-        |variants: &BTreeSet<String>| variants.iter().map(|variant| ledger.seconds(variant)).sum::<f64>();
+        |variants: &BTreeSet<String>| variants.iter().map(|variant| seconds(record, variant)).sum::<f64>();
     let begins = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(record, &record.plan.claims) {
@@ -58,6 +57,16 @@ pub fn outlook(ledger: &Ledger, live: &BTreeSet<String>, rounds: u32, left_s: Op
     }
     let variants = if begins { live.clone() } else { choose(&mut open, &cost, left_s) };
     Outlook { open: open.len(), stuck, seconds: cost(&variants), variants }
+}
+
+/// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
+fn seconds(record: &RunRecord, variant: &str) -> f64 {
+    let mine: Vec<&CellRecord> =
+        record.cells.iter().filter(|cell| record.variants[cell.variant].name == variant).collect();
+    let rounds: BTreeSet<u32> = mine.iter().map(|cell| cell.round).collect();
+    let total: u64 =
+        mine.iter().flat_map(|cell| &cell.spent).filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
+    total as f64 / 1e9 / rounds.len().max(1) as f64
 }
 
 fn choose(
@@ -110,8 +119,7 @@ fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
 }
 
 /// How each claim stands, for those who watch.
-pub fn standing(ledger: &Ledger) -> Vec<Standing> {
-    let record = ledger.record();
+pub fn standing(record: &RunRecord) -> Vec<Standing> {
     judge_all(record, &record.plan.claims)
         .into_iter()
         .map(|judged| Standing {
@@ -128,7 +136,7 @@ pub fn standing(ledger: &Ledger) -> Vec<Standing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::tests::ledger;
+    use crate::testing::record;
 
     fn names(variants: &BTreeSet<String>) -> Vec<&str> {
         variants.iter().map(String::as_str).collect()
@@ -138,34 +146,40 @@ mod tests {
 
     #[test]
     fn every_variant_runs_until_the_first_look() {
-        let (ledger, live) = ledger(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
-        let outlook = outlook(&ledger, &live, 7, None);
+        let (record, live) = record(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
+        let outlook = outlook(&record, &live, 7, None);
         assert_eq!((names(&outlook.variants), outlook.open), (vec!["ext2", "ext4", "xfs"], 1));
     }
 
     #[test]
     fn only_variants_of_open_claims_run_on() {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: ext2 < ext4"];
-        let (ledger, live) = ledger(&THREE, &claims, 8);
-        let outlook = outlook(&ledger, &live, 8, None);
+        let (record, live) = record(&THREE, &claims, 8);
+        let outlook = outlook(&record, &live, 8, None);
         assert_eq!((names(&outlook.variants), outlook.open, outlook.stuck), (vec!["ext2", "ext4"], 1, 0));
     }
 
     #[test]
     fn nothing_is_open_when_all_is_decided() {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: worst is xfs"];
-        let (ledger, live) = ledger(&THREE, &claims, 8);
-        let outlook = outlook(&ledger, &live, 8, None);
+        let (record, live) = record(&THREE, &claims, 8);
+        let outlook = outlook(&record, &live, 8, None);
         assert_eq!((outlook.open, outlook.stuck, outlook.variants.len()), (0, 0, 0));
     }
 
     #[test]
     fn a_claim_whose_variant_failed_is_stuck() {
         let claims = ["touch.elapsed: ext2 < ext4"];
-        let (ledger, mut live) = ledger(&THREE, &claims, 8);
+        let (record, mut live) = record(&THREE, &claims, 8);
         live.remove("ext4");
-        let outlook = outlook(&ledger, &live, 8, None);
+        let outlook = outlook(&record, &live, 8, None);
         assert_eq!((outlook.open, outlook.stuck, outlook.variants.len()), (0, 1, 0));
+    }
+
+    #[test]
+    fn a_round_costs_what_its_cells_took() {
+        let (record, _) = record(&THREE, &[], 2);
+        assert_eq!((seconds(&record, "ext4"), seconds(&record, "btrfs")), (2.0, 0.0));
     }
 
     fn candidate(variants: &[&str], rounds: f64) -> Candidate {
@@ -200,8 +214,8 @@ mod tests {
 
     #[test]
     fn who_watches_sees_every_claim() {
-        let (ledger, _) = ledger(&THREE, &["touch.elapsed: ext2 < xfs", "touch.durable: ext2 < xfs"], 8);
-        let standing = standing(&ledger);
+        let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.durable: ext2 < xfs"], 8);
+        let standing = standing(&record);
         assert_eq!((standing[0].outcome.as_str(), standing[0].open, standing[0].rounds), ("held", false, 8));
         assert_eq!((standing[1].outcome.as_str(), standing[1].effect), ("inconclusive", None));
     }

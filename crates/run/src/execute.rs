@@ -6,15 +6,18 @@ use crate::guest::Guests;
 use crate::local::Local;
 use crate::preflight::{self, Check};
 use crate::protocol::Profiling;
-use crate::runner::{self, Earlier, End};
+use crate::recorder::Recorder;
+use crate::runner::{self, End};
 use crate::scratch::Scratch;
 use crate::vocabulary;
 use fsarena_core::cell::Variant;
-use fsarena_core::event::{CommandRecord, Event, Note, Outcome};
+use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::Host;
 use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::record::RunRecord;
+use fsarena_core::state::RunState;
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::host;
 use fsarena_sys::kernel::Kernel;
@@ -54,15 +57,15 @@ pub trait Consumer {
     /// The run begins: everything that can be checked before is found well.
     fn begin(&mut self, _beginning: &Beginning) {}
 
-    /// Takes an event.
+    /// Takes an event, and the state of the run after it.
     ///
     /// # Errors
     /// What makes the run pointless: it ends.
-    fn take(&mut self, event: &Event) -> Result<(), Fatal>;
+    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal>;
 }
 
 impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
-    fn take(&mut self, event: &Event) -> Result<(), Fatal> {
+    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
         self(event)
     }
 }
@@ -85,6 +88,8 @@ pub struct Beginning<'a> {
 pub struct RunOutcome {
     /// Where it is stored; none where nothing is.
     pub run: Option<RunDir>,
+    /// What was measured.
+    pub record: RunRecord,
     /// Whether a signal cut it short.
     pub interrupted: bool,
     /// Why no further round was started.
@@ -219,11 +224,13 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
 pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
     let kernel = Kernel::host();
     if let Keep::Resumed(run) = &request.keep {
-        let status = fsarena_store::read(run).map_err(RunError::before)?.status;
+        let record = fsarena_store::read(run).map_err(RunError::before)?;
+        let status = &record.status;
         if status.complete {
             let line = format!("run {} is complete ({}): nothing is left to do", run.id(), status.why);
             consumers.iter_mut().for_each(|consumer| consumer.say(&line));
-            return Ok(RunOutcome { run: Some(run.clone()), interrupted: false, why: status.why });
+            let why = status.why.clone();
+            return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
         clear_the_way(&kernel, consumers).map_err(RunError::before)?;
     }
@@ -233,8 +240,8 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
     let session = Session { kernel, plan, variants, check, profiling: request.profiling };
     match session.measure(run.as_ref(), scratch, consumers) {
-        Ok((End::NothingLeft(left), _)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
-        Ok((end, why)) => Ok(RunOutcome { run, interrupted: end == End::Interrupted, why }),
+        Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
+        Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
         Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
     }
 }
@@ -272,14 +279,16 @@ impl Session {
         run: Option<&RunDir>,
         scratch: Option<Scratch>,
         consumers: &mut [&mut dyn Consumer],
-    ) -> Result<(End, String), Fatal> {
+    ) -> Result<(End, String, RunRecord), Fatal> {
         let Session { plan, variants, check, .. } = self;
         let beginning = Beginning { plan, variants, check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
         let (host, asked) = host_facts(&self.kernel, check);
         let readings: Vec<_> = vocabulary::readings().collect();
         let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
-        let mut recorder = Recorder { writer, consumers, variant: String::new() };
+        let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
+        let record = run.map_or_else(begun, fsarena_store::read)?;
+        let mut recorder = Recorder::new(record, writer, consumers);
         asked.into_iter().try_for_each(|command| recorder.tell(&Event::Command(command)))?;
         // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
         let (dir, journal) = match (run, &scratch) {
@@ -295,13 +304,11 @@ impl Session {
         for note in &check.remarks {
             recorder.tell(&Event::Note(note.clone()))?;
         }
-        let earlier = run.map_or(Ok(Earlier::default()), earlier)?;
         let tasks = check.tasks_per_cell();
-        let ended =
-            runner::run(plan, variants, tasks, earlier, &mut *executor, &mut |event| recorder.tell(event))?;
+        let (end, why) = runner::run(plan, variants, tasks, &mut *executor, &mut recorder)?;
         executor.finish(&mut |event| recorder.tell(&event))?;
         scratch.map_or(Ok(()), Scratch::clear)?;
-        Ok(ended)
+        Ok((end, why, recorder.state.record))
     }
 
     /// The one place where it is decided what runs the cells of a plan.
@@ -326,41 +333,6 @@ impl Session {
             }
             (_, profiling) => Box::new(Local::start(kernel, plan, check, journal, dir, profiling, tell)?),
         })
-    }
-}
-
-/// The part of a stored run that is measured already.
-fn earlier(run: &RunDir) -> Result<Earlier, Fatal> {
-    Ok(Earlier {
-        record: Some(fsarena_store::read(run)?),
-        finished: fsarena_store::done_cells(run)?,
-        failed: fsarena_store::dead_variants(run)?,
-    })
-}
-
-/// Whoever hears of events: the store first, so that what is shown is also kept.
-struct Recorder<'a, 'b> {
-    writer: Option<Writer>,
-    consumers: &'a mut [&'b mut dyn Consumer],
-    /// The variant of the cell that runs.
-    variant: String,
-}
-
-impl Recorder<'_, '_> {
-    fn tell(&mut self, event: &Event) -> Result<(), Fatal> {
-        if let Some(writer) = &mut self.writer {
-            writer.apply(event)?;
-        }
-        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(event))?;
-        match event {
-            Event::CellStarted { cell } => self.variant.clone_from(&cell.variant.name),
-            Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. } if self.writer.is_none() => {
-                let failed = crate::failed::Failed::new(*cause, why);
-                return Err(Fatal::Cell { variant: self.variant.clone(), failed });
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a budget can resolve, from a pilot of a few rounds.
 
-use crate::ledger::Ledger;
 use crate::work;
 use fsarena_core::claim::{Claim, Quantity, Relation};
 use fsarena_core::record::RunRecord;
@@ -10,8 +9,7 @@ use fsarena_stats::power;
 /// Says what `budget_s` seconds can resolve where a round takes `round_s`: of the claims the one whose d spreads
 /// most, or where nothing is claimed, of the two variants that do, by the main metric of all tasks together. At
 /// most the rounds of the plan are run. None under three rounds.
-pub fn forecast(ledger: &Ledger, round_s: f64, budget_s: f64) -> Option<String> {
-    let record = ledger.record();
+pub fn forecast(record: &RunRecord, round_s: f64, budget_s: f64) -> Option<String> {
     let budget_s = budget_s.min(f64::from(record.plan.stop.rounds) * round_s);
     let claimed = !record.plan.claims.is_empty();
     let claims = if claimed { record.plan.claims.clone() } else { pairs(record) };
@@ -48,22 +46,22 @@ fn pairs(record: &RunRecord) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::tests::ledger;
+    use crate::testing::record;
 
     const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
 
     #[test]
     fn the_forecast_is_about_what_is_hardest() {
         let claims = ["touch.elapsed: ext2 < ext4"];
-        let text = forecast(&ledger(&THREE, &claims, 3).0, 10.0, 600.0).unwrap();
+        let text = forecast(&record(&THREE, &claims, 3).0, 10.0, 600.0).unwrap();
         assert!(text.starts_with("smallest detectable difference in 10 minutes: 0."), "{text}");
         assert!(text.contains("; for 1% allow ") && !text.contains("against"), "{text}");
-        assert_eq!(forecast(&ledger(&THREE, &claims, 2).0, 10.0, 600.0), None);
+        assert_eq!(forecast(&record(&THREE, &claims, 2).0, 10.0, 600.0), None);
     }
 
     #[test]
     fn without_claims_it_is_about_the_pair_that_varies_most() {
-        let text = forecast(&ledger(&THREE, &[], 3).0, 10.0, 600.0).unwrap();
+        let text = forecast(&record(&THREE, &[], 3).0, 10.0, 600.0).unwrap();
         assert!(text.contains("(elapsed of all tasks, "), "{text}");
         assert!(text.contains(" against ") && text.contains("detectable difference"), "{text}");
     }
@@ -71,7 +69,7 @@ mod tests {
     #[test]
     fn a_run_does_not_go_on_beyond_its_rounds() {
         // 400 rounds of a second, though the budget has room for more.
-        let text = forecast(&ledger(&THREE, &[], 3).0, 1.0, 3600.0).unwrap();
+        let text = forecast(&record(&THREE, &[], 3).0, 1.0, 3600.0).unwrap();
         assert!(text.starts_with("in 400 seconds"), "{text}");
     }
 }

@@ -122,7 +122,7 @@ pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::tests::empty;
+    use crate::testing::empty;
 
     fn variant(levels: &[(&str, &str)]) -> Variant {
         Variant {

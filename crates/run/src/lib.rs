@@ -19,15 +19,17 @@ pub mod guest;
 pub mod idle;
 pub mod inside;
 pub mod layout;
-pub mod ledger;
 pub mod local;
 pub mod preflight;
 pub mod protocol;
-pub mod runner;
+mod recorder;
+mod runner;
 pub mod scratch;
 mod source_disk;
 pub mod stopping;
 pub mod target;
+#[cfg(test)]
+mod testing;
 pub mod vocabulary;
 pub mod work;
 

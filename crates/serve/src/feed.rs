@@ -148,7 +148,8 @@ impl Feed {
     fn end(&self, how: Option<RunSummary>) {
         let mut heard = self.heard();
         if heard.state.ended.is_none() {
-            let unreadable = || RunStatus { complete: false, why: "its files cannot be read any more".into() };
+            let unreadable =
+                || RunStatus { complete: false, why: "its files cannot be read any more".into() };
             heard.state.done = heard.state.done.max(how.as_ref().map_or(0, |summary| summary.rounds));
             heard.state.ended = Some(how.map_or_else(unreadable, |summary| summary.status));
         }

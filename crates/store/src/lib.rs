@@ -19,7 +19,6 @@ mod log;
 mod older;
 mod order;
 mod read;
-mod resume;
 mod rows;
 mod scan;
 mod schema;
@@ -36,7 +35,6 @@ pub use events::{Events, Told};
 pub use list::{RunSummary, list, summary};
 pub use log::commands;
 pub use read::read;
-pub use resume::{dead_variants, done_cells};
 pub use writer::Writer;
 
 /// What a store function gives.

@@ -61,7 +61,11 @@ impl Bars {
         self.round.set_length(u64::from(view.tasks_of_round));
         self.round.set_position(u64::from(view.tasks));
         let done = view.done > round;
-        self.round.set_message(if done { "done".into() } else { format!("{}: {}", view.variant, view.phase) });
+        self.round.set_message(if done {
+            "done".into()
+        } else {
+            format!("{}: {}", view.variant, view.phase)
+        });
         self.total.set_message(lines::left(view));
         for (at, row) in view.variants.iter().take(VARIANTS).enumerate() {
             if at == self.variants.len() {
@@ -144,7 +148,8 @@ mod tests {
         state.round = Some(0);
         let intervals = Intervals::default();
         let mut view = View::of(&state, &intervals);
-        let row = Row { variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20) };
+        let row =
+            Row { variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20) };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);

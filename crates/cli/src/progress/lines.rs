@@ -21,13 +21,17 @@ impl Lines {
     /// The lines to add after an event.
     pub fn of(&mut self, event: &Event, view: &View) -> Vec<String> {
         match event {
-            Event::Note(note) if note.kind == NoteKind::VariantFailed => self.new_notes(&view.words.failures, ""),
+            Event::Note(note) if note.kind == NoteKind::VariantFailed => {
+                self.new_notes(&view.words.failures, "")
+            }
             Event::RoundFinished { .. } => {
                 let left = left(view);
                 let done = format!("round {}{} done after {}{left}", view.done, planned(view), elapsed(view));
                 [self.new_notes(&view.words.fairness, "note: "), vec![done]].concat()
             }
-            Event::Claims { .. } => view.claims.iter().filter(|claim| self.is_news(claim)).map(claim).collect(),
+            Event::Claims { .. } => {
+                view.claims.iter().filter(|claim| self.is_news(claim)).map(claim).collect()
+            }
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
                 let mut lines = self.new_notes(&view.words.fairness, "note: ");

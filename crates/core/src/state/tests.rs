@@ -51,7 +51,7 @@ fn round(state: &mut RunState, number: u32, at: f64) {
 #[test]
 fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
     let mut state = run(&["ext4", "xfs"]);
-    let failed = Outcome::Failed { why: "mkfs".into() };
+    let failed = Outcome::Failed { why: "mkfs".into(), cause: Cause::Missing };
     for (variant, round, outcome) in [(0, 0, Outcome::Done), (1, 0, failed), (0, 1, Outcome::Interrupted)] {
         let events = cell(&state, variant, round, 2.0 + f64::from(round), outcome);
         apply(&mut state, 10.0, &events[..1]);
@@ -66,6 +66,8 @@ fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
     assert_eq!(record.cells[0].spent, [("total".into(), 2_000_000_000), ("timed".into(), 7)]);
     let id = |at: usize| CellId(record.cells[at].id.clone());
     assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
+    let departure = Departure { round: 0, why: "mkfs".into(), cause: Cause::Missing };
+    assert_eq!(state.departures(), [("xfs".to_string(), departure)].into());
 }
 
 #[test]

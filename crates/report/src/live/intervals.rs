@@ -68,7 +68,9 @@ impl Intervals {
                 compare(&until, info.direction)
             });
         }
-        let Some((_, now)) = self.after.last_key_value().filter(|(_, now)| now.order.len() >= 2) else { return };
+        let Some((_, now)) = self.after.last_key_value().filter(|(_, now)| now.order.len() >= 2) else {
+            return;
+        };
         let row = |&variant: &usize| {
             let ratios = self.after.values().filter_map(|comparison| comparison.variants[variant].ratio);
             let widths: Vec<f64> = ratios.map(|ratio| (ratio.high / ratio.low).ln()).collect();
@@ -92,7 +94,9 @@ fn ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -> Result<S
         high: f64,
         provisional: bool,
     }
-    let Some(Ratio { value, low, high, provisional, .. }) = *ratio else { return serializer.serialize_none() };
+    let Some(Ratio { value, low, high, provisional, .. }) = *ratio else {
+        return serializer.serialize_none();
+    };
     Numbers { value, low, high, provisional }.serialize(serializer)
 }
 

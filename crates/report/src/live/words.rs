@@ -27,7 +27,9 @@ impl Words {
             match kind {
                 NoteKind::IdleTimeout => words.timeouts += 1,
                 NoteKind::VariantFailed => {
-                    words.failures.push(format!("{} {text}", variant.unwrap_or_default()).trim_start().into());
+                    words
+                        .failures
+                        .push(format!("{} {text}", variant.unwrap_or_default()).trim_start().into());
                 }
                 NoteKind::Fairness | NoteKind::Dropped => {
                     match fairness.iter_mut().find(|(known, _)| known == text) {

@@ -80,7 +80,10 @@ fn the_view_follows_the_events() {
     let variants = &run.view()["variants"];
     assert_eq!((&variants[0]["variant"], &variants[0]["ratio_to_best"]), (&json!("ext4"), &Value::Null));
     let ratio = &variants[1]["ratio_to_best"];
-    assert_eq!((&variants[1]["variant"], &ratio["value"], &ratio["provisional"]), (&json!("xfs"), &json!(2.0), &json!(true)));
+    assert_eq!(
+        (&variants[1]["variant"], &ratio["value"], &ratio["provisional"]),
+        (&json!("xfs"), &json!(2.0), &json!(true))
+    );
     run.hear(110.0, &Event::RunFinished { why: "done".into(), complete: true });
     let view = run.view();
     assert_eq!((&view["ended"]["why"], &view["variant"]), (&json!("done"), &json!("")));

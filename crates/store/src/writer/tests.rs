@@ -1,10 +1,11 @@
 //! Tests of `writer.rs`.
 
 use super::*;
+use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use crate::{dead_variants, done_cells, read};
 use fsarena_core::event::{Cause, Departure, NoteKind};
 use fsarena_core::metric::TIMER;
+use fsarena_core::state::RunState;
 
 fn inside(id: &CellId, what: CellEvent) -> Event {
     Event::Cell { cell: id.clone(), what }
@@ -108,7 +109,8 @@ fn a_crash_loses_one_cell_and_never_half_of_one() {
     let record = read(&after).unwrap();
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
     assert_eq!(record.status.why, "interrupted");
-    assert_eq!(done_cells(&after).unwrap(), [first.id()].into());
+    let state = RunState::new(record);
+    assert!(state.has_measured(&first.id()) && !state.has_measured(&second.id()));
     let log = std::fs::read_to_string(after.command_log()).unwrap();
     assert!(log.contains("\"cp\""), "commands are logged at once: {log}");
 
@@ -136,14 +138,15 @@ fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
         record.cells[0].outcome,
         Outcome::Failed { why: "cp said no".into(), cause: Default::default() }
     );
-    assert_eq!(done_cells(&run).unwrap().len(), 0);
-    let left: Vec<_> = dead_variants(&run).unwrap().into_iter().collect();
+    let state = RunState::new(record);
+    assert!(!state.has_measured(&first.id()) && !state.has_measured(&second.id()));
+    let left: Vec<_> = state.departures().into_iter().collect();
     let departure = Departure { round: 0, why: "cp said no".into(), cause: Cause::default() };
     assert_eq!(left, [(second.variant.name.clone(), departure)]);
     writer
         .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))
         .unwrap();
-    assert_eq!(dead_variants(&run).unwrap().len(), 2);
+    assert_eq!(RunState::new(read(&run).unwrap()).departures().len(), 2);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::flags::ListFormat;
 use crate::listing::{self, Row};
 use crate::running::{handle_signals, resolved, unstored};
 use fsarena_core::cell::Variant;
-use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::metric::reading;
 use fsarena_core::number;
@@ -68,21 +67,17 @@ fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failur
     plan.title = format!("{}, {repeats} times", plan.title);
     plan.variants = variants.iter().flat_map(repeated).collect();
     plan.stop.rounds = 1;
-    let (mut counts, mut cell) = (Counts::new(), None);
-    unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |event| match event {
-        Event::CellStarted { cell: begun } => {
-            cell = Some((begun.variant.level(factor::FS).to_string(), begun.workload.name.clone()));
+    let record = unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |_| ())?;
+    let mut counts = Counts::new();
+    let Some(counted) = record.reading(reading::KERNEL_INSTRUCTIONS) else { return Ok(counts) };
+    for (row, count) in record.samples.values[counted].iter().enumerate() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        let task = &record.tasks[record.samples.task[row] as usize];
+        if task.in_composite && !count.is_nan() {
+            let filesystem = record.variants[cell.variant].level(factor::FS).to_string();
+            counts.entry((filesystem, format!("{} {}", cell.workload, task.id))).or_default().push(*count);
         }
-        Event::Cell { what: CellEvent::Sample(sample), .. } if sample.task.in_composite => {
-            if let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
-                && let Some((filesystem, workload)) = &cell
-            {
-                let key = (filesystem.clone(), format!("{workload} {}", sample.task.id));
-                counts.entry(key).or_default().push(count);
-            }
-        }
-        _ => {}
-    })?;
+    }
     Ok(counts)
 }
 

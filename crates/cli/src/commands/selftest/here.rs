@@ -31,10 +31,9 @@ pub fn run(seed: u64, budget: Duration, files: u64, quiet: bool, format: ListFor
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    let mut measured = Measured::default();
     let request = Request::new(plan(seed, budget, files)?, Keep::Nothing(RAM.into()));
-    unstored(request, quiet, |event| measured.take(event))?;
-    let resolution = Resolution::of(&measured, seed);
+    let record = unstored(request, quiet, |_| ())?;
+    let resolution = Resolution::of(&Measured::of(&record), seed);
     resolution.store(&state_dir())?;
     match format {
         ListFormat::Json => listing::text(&format!("{:#}\n", resolution.json()))?,

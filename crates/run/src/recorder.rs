@@ -1,0 +1,56 @@
+//! The one who hears of events first: it keeps the state of the run, and hands events on.
+
+use crate::execute::Consumer;
+use crate::executor::Fatal;
+use crate::failed::Failed;
+use fsarena_core::event::{Event, Outcome};
+use fsarena_core::record::RunRecord;
+use fsarena_core::state::RunState;
+use fsarena_store::Writer;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The state of a run, its store and its consumers.
+pub struct Recorder<'a, 'b> {
+    /// The run after its events so far.
+    pub state: RunState,
+    writer: Option<Writer>,
+    consumers: &'a mut [&'b mut dyn Consumer],
+    /// When it began, in seconds since 1970: a clock that is set while the run goes on does not change its times.
+    begun_at: f64,
+    begun: Instant,
+}
+
+impl<'a, 'b> Recorder<'a, 'b> {
+    /// A recorder of a run of which this is known already; without a writer nothing is stored.
+    pub fn new(
+        record: RunRecord,
+        writer: Option<Writer>,
+        consumers: &'a mut [&'b mut dyn Consumer],
+    ) -> Recorder<'a, 'b> {
+        let begun_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        Recorder { state: RunState::new(record), writer, consumers, begun_at, begun: Instant::now() }
+    }
+
+    /// Takes an event. It is stored before anybody is told.
+    ///
+    /// # Errors
+    /// Where it cannot be stored or a consumer ends the run, and where a cell fails of a run that is not stored: nobody
+    /// could resume it.
+    pub fn tell(&mut self, event: &Event) -> Result<(), Fatal> {
+        if let Some(writer) = &mut self.writer {
+            writer.apply(event)?;
+        }
+        let state = &mut self.state;
+        state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), event);
+        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(event, state))?;
+        match (event, &state.cell) {
+            (Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. }, Some(cell))
+                if self.writer.is_none() =>
+            {
+                let variant = cell.cell.variant.name.clone();
+                Err(Fatal::Cell { variant, failed: Failed::new(*cause, why) })
+            }
+            _ => Ok(()),
+        }
+    }
+}

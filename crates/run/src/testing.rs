@@ -1,0 +1,59 @@
+//! Runs for tests, measured by nobody.
+
+use fsarena_core::cell::{Cell, TaskId, TaskInfo, Variant};
+use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::state::RunState;
+use std::collections::BTreeSet;
+
+/// The record of a run of these filesystems that has not begun.
+pub fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
+    let list = |texts: &[&str]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(",");
+    let plan: Plan = toml::from_str(&format!(
+        "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\nclaims = [{}]\n[factors]\n\
+         fs = [{}]\n[device]\ndirect_io = true\ndiscard = false\nother_fs = 'ext4'\n\
+         backing = {{ kind = 'ram' }}\n[stop]\nrounds = 400\nwhen_decided = true\n[idle]\n\
+         timeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n[[workload]]\nuse = 'coreutils'\n",
+        list(claims),
+        list(filesystems)
+    ))
+    .unwrap();
+    let variants = fsarena_core::matrix::expand(&plan);
+    RunRecord::new(plan, variants)
+}
+
+/// All that happens in one cell, whose only task takes so many seconds.
+fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3] {
+    let (variant, workload) = (variant.clone(), plan.workloads[0].clone());
+    let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
+    let id = cell.id();
+    let mut readings = Readings::default();
+    readings.set("elapsed_ns", seconds * 1e9);
+    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+    let sample = CellEvent::Sample(Sample { task, started_at: 5.0, readings, series: vec![] });
+    [
+        Event::CellStarted { cell },
+        Event::Cell { cell: id.clone(), what: sample },
+        Event::CellFinished { cell: id, outcome: Outcome::Done },
+    ]
+}
+
+/// A run of so many rounds in which each filesystem takes so many seconds and 1% of noise, and its variants. A cell
+/// takes two seconds.
+pub fn record(seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
+    let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
+    let mut state = RunState::new(empty(&names, claims));
+    let (plan, variants) = (state.record.plan.clone(), state.record.variants.clone());
+    for round in 0..rounds {
+        for (at, (_, seconds)) in seconds.iter().enumerate() {
+            let noise = fsarena_core::schedule::mix(at as u64, u64::from(round)) % 21;
+            let seconds = seconds * (0.99 + noise as f64 / 1000.0);
+            for (part, event) in events(&plan, &variants[at], round, seconds).iter().enumerate() {
+                state.apply(part as f64, event);
+            }
+        }
+    }
+    (state.record, names.iter().map(|name| name.to_string()).collect())
+}
