@@ -1,4 +1,4 @@
-//! The agent: runs one cell in a process of its own, here or in a guest, and says what happened.
+//! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
 use crate::bench::{Bench, Moment};
 use crate::failed::Failed;
@@ -19,7 +19,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// How often a second a traced task is asked where it is: a prime, so as not to keep task with anything.
+/// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
 const CPU_SAMPLES_HZ: u32 = 997;
 
 /// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
@@ -35,7 +35,7 @@ pub fn main() -> ! {
 /// timed task.
 ///
 /// # Errors
-/// Where the request cannot be read or nobody listens any more.
+/// If the request cannot be read, or the parent closed the pipe.
 pub fn serve(mut input: impl Read, mut output: impl Write, mark: fn(Moment)) -> std::io::Result<()> {
     die_with_parent()?;
     let mut text = String::new();
@@ -59,7 +59,7 @@ pub fn serve(mut input: impl Read, mut output: impl Write, mark: fn(Moment)) -> 
     }
 }
 
-/// Without a parent nobody would end us, and nobody would listen.
+/// Without a parent, no process would end this one or read its events.
 fn die_with_parent() -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(())

@@ -31,7 +31,7 @@ impl BackingDevices {
     /// Makes the devices and the inputs of all cells.
     ///
     /// # Errors
-    /// Where there is no room, the guard refuses, or a command fails.
+    /// If there is not enough room, the guard refuses, or a command fails.
     pub fn make(
         kernel: &Kernel,
         plan: &Plan,
@@ -158,7 +158,7 @@ fn device(
             let written = WrittenLog::open(&undo::state_dir());
             return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
         }
-        (On::Erased, _) => return Err(Fatal::Plan("nobody named a device to erase".into())),
+        (On::Erased, _) => return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into())),
     };
     let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
     let image = image::create(journal, &places.of(made).join(wanted.image()), wanted.bytes, true)?;

@@ -42,7 +42,7 @@ pub struct Bench<'a> {
     plan: &'a IdlePlan,
     /// How many times in a row the wait has timed out.
     timeouts: u32,
-    /// Called at each moment, for whoever counts from outside.
+    /// Called at each moment, so that an observer outside can count.
     mark: fn(Moment),
     emit: &'a mut dyn FnMut(CellEvent),
 }
@@ -82,13 +82,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Measures one piece of work and the sync after it, and says so.
+    /// Measures one piece of work and the sync after it, and emits the sample.
     ///
     /// `work` is given a log for its commands. It writes to memory: nothing is told while time runs.
     /// `spent` names what its time counts as: `timed` or `lifecycle`.
     ///
     /// # Errors
-    /// Those of the work itself; then there is no sample.
+    /// Those of the work itself; then no sample is emitted.
     pub fn measure<E>(
         &mut self,
         info: &TaskInfo,
@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
         (self.mark)(Moment::Return);
         let elapsed = begun.elapsed();
         let at_return = self.session.at_return();
-        // The probes' own reading between return and sync is nobody's time.
+        // The time that the probes take between return and sync counts for neither.
         let resumed = Instant::now();
         let synced = sync();
         if done.is_ok() {

@@ -21,7 +21,7 @@ const LISTEN: Duration = Duration::from_millis(50);
 /// How much of what an agent says at its end is shown.
 const LAST_BYTES: u64 = 2048;
 
-/// Runs one request in an agent of its own process group, confined as the cell's conditions say, and passes on
+/// Runs one request in an agent, which has a separate process group, confined as the cell's conditions say, and passes on
 /// what it says.
 ///
 /// # Errors
@@ -97,7 +97,7 @@ fn spawn(errors: std::fs::File) -> std::io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
-        // A group of its own: Ctrl-C reaches us alone, and we end the whole group at once.
+        // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
         .process_group(0)
         .spawn()
 }

@@ -24,7 +24,7 @@ pub struct Directories {
     run_id: String,
     other: MadeDir,
     profiling: Option<Profiling>,
-    /// What is made in each directory: it lasts as long as the run, and each cell works in a directory in it.
+    /// The directory made in each directory under test: it lasts as long as the run, and each cell works in it.
     made: BTreeMap<PathBuf, MadeDir>,
 }
 

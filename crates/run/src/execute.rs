@@ -45,7 +45,7 @@ pub enum Keep {
     /// Into a run that was cut short; what it has measured is not measured again.
     Resumed(RunDir),
     /// To the consumers alone. A directory in this one holds the images and goes with the run. The first cell that
-    /// fails ends the run: nobody could resume it.
+    /// fails ends the run, because it could not be resumed.
     Nothing(PathBuf),
 }
 
@@ -70,7 +70,7 @@ impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
     }
 }
 
-/// What is known of a run before its first event.
+/// A run before its first event.
 #[derive(Debug)]
 pub struct Beginning<'a> {
     /// The plan, with what only a trial on this machine could decide.

@@ -66,7 +66,7 @@ pub enum Fatal {
     /// A consumer of events failed.
     #[error("{0}")]
     Consumer(Box<dyn Exits>),
-    /// A cell of a run that stores nothing failed: there is no use for the rest.
+    /// A cell of a run that stores nothing failed, so the rest is useless.
     #[error("{variant} failed: {}", .failed.why)]
     Cell {
         /// Its variant.
@@ -129,7 +129,7 @@ pub fn remove(dir: MadeDir, tell: Tell) -> Result<(), Fatal> {
 /// Runs something that logs its commands, and tells of them.
 ///
 /// # Errors
-/// Where nobody takes what is told.
+/// If a consumer fails.
 pub fn logged<T>(tell: Tell, work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> T) -> Result<T, Fatal> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));

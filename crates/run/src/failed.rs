@@ -8,7 +8,7 @@ use fsarena_core::exit::Exits;
 pub struct Failed {
     /// What failed, and what it said.
     pub why: String,
-    /// What is behind it.
+    /// The cause.
     pub cause: Cause,
 }
 

@@ -74,7 +74,7 @@ impl Guests {
     /// Makes the images and the inputs that all cells share.
     ///
     /// # Errors
-    /// Where there is no room or a command fails.
+    /// If there is not enough room, or a command fails.
     pub fn start(
         plan: &Plan,
         guest: &GuestPlan,
@@ -110,7 +110,7 @@ impl Guests {
         })
     }
 
-    /// mkfs on the image file. It is no task: its time is the host's and no guest's. The error is the variant's own.
+    /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
     fn format(
         &mut self,
         cell: &Cell,

@@ -49,7 +49,7 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
     std::mem::forget(conditions);
     let text = serde_json::to_vec(&guest.request)?;
     agent::serve(text.as_slice(), voice, mark)?;
-    // Unmounted as well as the filesystem under test: whoever comes next finds it whole.
+    // Unmounted like the filesystem under test, so that the next guest finds it whole.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
 
@@ -60,7 +60,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     let device = booted.stack()?;
     let request = &mut guest.request;
     for dir in [&request.other, &request.root] {
-        // The root lies below a mount point of its own, which is made with it and is covered by the mount.
+        // The root lies below a separate mount point, which is made with it and is covered by the mount.
         std::fs::create_dir_all(dir)?;
     }
     mount::by_call(&booted.other, &request.other, &guest.other_type, "")

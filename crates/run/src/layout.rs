@@ -66,7 +66,7 @@ impl Wanted {
 }
 
 impl Layout {
-    /// The devices of a variant whose filesystem is to hold so many bytes.
+    /// The devices of a variant whose filesystem must hold `bytes`.
     ///
     /// # Errors
     /// An unknown filesystem or option set.

@@ -39,7 +39,7 @@ impl Local {
     /// Makes the devices and the inputs that all cells share.
     ///
     /// # Errors
-    /// Where there is no room, the guard refuses, or a command fails.
+    /// If there is not enough room, the guard refuses, or a command fails.
     pub fn start(
         kernel: &Kernel,
         plan: &Plan,

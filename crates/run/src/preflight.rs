@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Why a bare device of the user's own is refused.
-pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that to images of its own only: take `--on loop` or `--on ram`";
+pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `--on loop` or `--on ram`";
 
 /// What a run needs.
 #[derive(Debug, Clone)]
@@ -169,7 +169,7 @@ fn root_only() -> Result<(), Fatal> {
     ))
 }
 
-/// Only a guest boots a kernel of its own.
+/// Only a guest boots a separate kernel.
 fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
     match variants.iter().find(|variant| !variant.level(factor::KERNEL).is_empty()) {
         Some(variant) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
@@ -267,7 +267,7 @@ fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
         let path = Path::new(dir);
         if !path.is_dir() {
             return Err(Fatal::Plan(format!(
-                "{path:?} is no directory; --on dir:PATH needs one that exists"
+                "{path:?} is not a directory; --on dir:PATH needs one that exists"
             )));
         }
         if let Err(error) = rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK) {

@@ -1,4 +1,4 @@
-//! What is said between an executor and the agent: one JSON request in, JSON lines out.
+//! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Outcome};
@@ -33,7 +33,7 @@ pub struct Request {
 pub enum Profiling {
     /// The locks that the task waits for, on this kernel.
     Locks,
-    /// The functions that the whole machine runs, in a guest, sampled so many times a second of its clock.
+    /// The functions that the whole machine runs, in a guest, sampled at this rate per second of its clock.
     Stacks {
         /// Samples a second.
         hz: u32,
@@ -51,15 +51,15 @@ pub struct MountRequest {
     pub fs_type: String,
     /// Comma-separated options; may be empty.
     pub options: String,
-    /// The device of its journal, where it has one of its own.
+    /// The device of its journal, if that is separate.
     #[serde(default)]
     pub journal: Option<PathBuf>,
-    /// By system calls alone: there is no mount(8).
+    /// By system calls alone: guests lack mount(8).
     #[serde(default)]
     pub by_call: bool,
 }
 
-/// What a guest is asked. Its boot fills in where it found the disks.
+/// The request to a guest. Its boot fills in where it found the disks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Guest {
     /// The cell to run.

@@ -25,7 +25,7 @@ impl SourceDisk {
     /// Makes the image, the filesystem, and the inputs of every workload.
     ///
     /// # Errors
-    /// Where there is no room or a command fails.
+    /// If there is not enough room, or a command fails.
     pub fn make(
         plan: &Plan,
         check: &Check,

@@ -1,7 +1,7 @@
 //! The mounted filesystem under test, as the agent handles it.
 //!
 //! The executor has written the mount into its undo journal before the agent starts, so nothing here
-//! needs a journal of its own.
+//! needs a separate journal.
 
 use crate::failed::Failed;
 use crate::protocol::MountRequest;

@@ -103,7 +103,7 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
     Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
 }
 
-/// The metrics that answer for the workloads of a plan where nobody asks for others, the main one first.
+/// The metrics that answer for the workloads of a plan by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&'static str> {
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
     let mut own = asked.map(|(workload, _)| workload.metrics());
@@ -142,7 +142,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         }
         tasks
     });
-    // In a guest mkfs is no task.
+    // In a guest mkfs is not a task.
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let before = [("mkfs", "Make the filesystem"), ("mount", "Mount")];
     let before = around(if guest { &before[1..] } else { &before });

@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 /// Kernel instructions of each task of a cell.
 pub type Counts = BTreeMap<String, f64>;
 
-/// What is done.
+/// The workload.
 pub struct Work<'a> {
     pub fs: &'a str,
     pub workload: &'a str,
     /// What differs from the workload's defaults.
     pub settings: Vec<(&'a str, Value)>,
-    /// Mount options, each for a variant of its own.
+    /// Mount options, one variant each.
     pub mounts: &'a [&'a str],
     pub seed: u64,
 }
@@ -75,7 +75,7 @@ impl Crew {
 }
 
 fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
-    let workload = fsarena_load::workloads::find(work.workload).ok_or("there is no such workload")?;
+    let workload = fsarena_load::workloads::find(work.workload).ok_or("unknown workload")?;
     let mut settings = Settings::defaults(workload.def().settings);
     settings.0.insert("driver".into(), Value::Text("native".into()));
     settings.0.extend(work.settings.iter().map(|(name, value)| (name.to_string(), value.clone())));

@@ -2,7 +2,7 @@
 //!
 //! By default more of the same work is planted: a tree is copied and removed in guests that count instructions, by variants
 //! with 0.14%, 0.5% and 1% more files, and by pairs of identical variants. Printed are the verdicts after 8 rounds, and how
-//! often identical variants were told apart. With `--option` it is a mount option whose cost is known by count:
+//! often identical variants were called different. With `--option` it is a mount option whose cost is known by count:
 //! `strictatime` instead of `noatime`. docs/guide/exact.md holds what came out.
 //!
 //! ```text

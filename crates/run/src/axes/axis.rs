@@ -23,7 +23,7 @@ pub struct Axis {
     pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
 }
 
-/// A variant that is asked for.
+/// The variant to set up.
 pub struct Asked<'a> {
     /// The machine.
     pub kernel: &'a Kernel,
@@ -43,7 +43,7 @@ pub struct Stage<'a> {
     pub variant: &'a Variant,
     /// All devices of its filesystem.
     pub devices: &'a [&'a BlockDevice],
-    /// What has been brought about.
+    /// The conditions set up so far.
     pub done: &'a mut Conditions,
 }
 

@@ -1,4 +1,4 @@
-//! A device that misbehaves: set up inside guests, whose kernel nobody else uses.
+//! A device that misbehaves: set up inside guests, whose kernel runs nothing else.
 
 use super::axis::{Asked, Axis, lacking, nothing};
 use crate::executor::Fatal;

@@ -1,4 +1,4 @@
-//! The journal or log on a device of its own, made once a run.
+//! The journal or log on a separate device, made once per run.
 
 use super::axis::{Asked, Axis, nothing};
 use crate::executor::Fatal;

@@ -1,8 +1,8 @@
 //! A slower device, by the kernel's I/O throttling.
 //!
 //! In version 1 of control groups the limit is set for the group of this process and for the root, in which the
-//! kernel's own threads write back. It is of one device, so nobody else notices. In version 2 the measuring process
-//! gets a group of its own, and writeback counts for whom it is done.
+//! kernel's own threads write back. It applies to one device, so no other is slowed. In version 2 the measuring process
+//! gets a separate group, and writeback counts for the process that dirtied the pages.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Fatal;

@@ -39,7 +39,7 @@ pub struct Booted {
     notes: BTreeMap<PathBuf, Note>,
 }
 
-/// Whether guests of a plan begin with a machine that has booted. Where the CPU itself runs them, booting is no matter;
+/// Whether guests of a plan begin with a machine that has booted. Where the CPU itself runs them, booting is fast enough;
 /// where instructions are counted, nothing of a cell may depend on another; User Mode Linux has no such state.
 pub fn wanted(guest: &GuestPlan) -> bool {
     guest.emulator == Emulator::Qemu && guest.accelerator != Some(Accelerator::Kvm) && !guest.fresh
@@ -127,7 +127,7 @@ impl Booted {
                 return Ok(self.give_up(place, machine, &format!("{}: {error}", self.cache.display())));
             }
         };
-        // What is half written does not stay, however this ends.
+        // A half-written state never stays, however this ends.
         let unfinished = MadeDir::adopt_tree(journal, draft.dir())?;
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
@@ -185,7 +185,7 @@ impl Booted {
         Beginning::Boot
     }
 
-    /// Says it of a machine once; the last that is said of it counts, but for its being used again.
+    /// Notes it once per machine; the last note counts, except that the machine was used again.
     fn note(&mut self, place: &Path, machine: &Machine, text: &str) {
         let text = format!("kernel {}: {text}", machine.kernel.name());
         let note = Note::new(NoteKind::Remark, text).task("boot");

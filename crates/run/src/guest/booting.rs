@@ -84,7 +84,7 @@ impl Guests {
         Ok(self.with_room(end.outcome))
     }
 
-    /// What is asked of the agent.
+    /// The request to the agent.
     fn request(&self, cell: &Cell, facts: &VariantFacts) -> Result<serde_json::Value, Fatal> {
         let mount = MountRequest {
             // The guest finds it by its serial number.
@@ -183,7 +183,7 @@ impl Starting<'_> {
         keep_command_line(machine.dir, "command.json", &launch)?;
         let end = hearing::hear(self.journal, launch, self.guest, emit)?;
         match &end.outcome {
-            // What does not even go on is no fault of the cell: it has another chance, by booting.
+            // If the kept machine does not resume, the cell is not to blame: it gets a second chance by booting.
             Outcome::Failed { why, .. } if !end.spoke => {
                 booted.failed(snapshot, &machine, why);
                 self.anew(cell, emit)

@@ -30,7 +30,7 @@ impl Images {
     /// Makes them, and the inputs that all cells share.
     ///
     /// # Errors
-    /// Where there is no room or a command fails.
+    /// If there is not enough room, or a command fails.
     pub fn make(
         plan: &Plan,
         check: &Check,

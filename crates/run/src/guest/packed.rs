@@ -1,4 +1,4 @@
-//! What is booted beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
+//! The initramfs beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
 
 use crate::executor::Fatal;
 use crate::preflight::guests;
@@ -67,7 +67,7 @@ impl Packer {
     /// An initramfs with the modules that a cell wants.
     ///
     /// # Errors
-    /// Where one is missing or there is no room.
+    /// If one is missing, or there is not enough room.
     pub fn initramfs(&mut self, asked: Asked) -> Result<&mut Initramfs, Fatal> {
         let key = key(asked);
         if !self.packed.contains_key(&key) {
@@ -90,7 +90,7 @@ impl Packer {
     /// alone takes seconds to load.
     ///
     /// # Errors
-    /// Where a module is missing or there is no room.
+    /// If a module is missing, or there is not enough room.
     pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>), Fatal> {
         let here = self.mounted.iter().filter(|def| guests::in_modules(asked.modules, def));
         let first =
@@ -105,7 +105,7 @@ impl Packer {
             }
         };
         for name in usual(asked.modules) {
-            // One that lacks another is no use, and nobody has asked for it yet.
+            // A module without its dependency is useless, and no cell has asked for it yet.
             add(&self.closure(asked.modules, [name].into_iter()).unwrap_or_default());
         }
         add(self.modules(asked)?);

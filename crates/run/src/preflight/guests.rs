@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 /// Filesystems of an source disk that their mkfs can fill from a directory, without mounting it.
 const FILLABLE: [&str; 3] = ["ext2", "ext3", "ext4"];
 
-/// The emulator that is taken where nobody chooses one: QEMU, unless only User Mode Linux is here.
+/// The default emulator: QEMU, unless only User Mode Linux is here.
 pub fn usual() -> Emulator {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |program| find_program(&path, program).is_some();

@@ -123,7 +123,7 @@ fn existing(dir: &Path) -> &Path {
 fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
-        // A file: fsarena did not make it, and the guard says so.
+        // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) => {
             return Err(Fatal::Plan(format!(
