@@ -158,7 +158,9 @@ fn device(
             let written = WrittenLog::open(&undo::state_dir());
             return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
         }
-        (On::Erased, _) => return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into())),
+        (On::Erased, _) => {
+            return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
+        }
     };
     let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
     let image = image::create(journal, &places.of(made).join(wanted.image()), wanted.bytes, true)?;
