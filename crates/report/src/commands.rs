@@ -34,8 +34,8 @@ struct Entry {
 }
 
 impl Commands {
-    /// Takes one line of the log. Cells come one after the other, and a cell is taken whole or, where there is no room
-    /// left, not at all.
+    /// Takes one line of the log. Cells come one after the other; a cell is kept whole or, once the room is used up,
+    /// not at all.
     pub fn push(&mut self, line: &LogLine) {
         let Some(cell) = &line.cell else { return };
         if self.bytes > BUDGET && !self.cells.contains_key(cell) {
@@ -65,7 +65,7 @@ impl Commands {
         self.cells.is_empty()
     }
 
-    /// How many commands there was no room for.
+    /// The number of commands that did not fit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -14,7 +14,7 @@ pub struct Document {
     pub parts: Vec<Part>,
 }
 
-/// One part. Text may hold anything; whoever shows it makes it harmless.
+/// One part. Text may hold anything; the formats make it harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// A heading, and its level: 1 for the title, 3 and more inside a chapter.
@@ -25,7 +25,7 @@ pub enum Part {
     Facts(Vec<String>),
     /// A paragraph.
     Text(String),
-    /// A warning: a paragraph that nobody may overlook.
+    /// A warning: a paragraph that stands out.
     Loud(String),
     /// A list.
     List(Vec<String>),

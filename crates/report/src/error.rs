@@ -53,7 +53,7 @@ pub enum Error {
     Watch {
         /// The run.
         run: String,
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         what: String,
     },
     /// A format has no place for what a run measured.
@@ -97,22 +97,22 @@ pub enum Error {
     /// A weight names no task, or is none.
     #[error("--weight: {what}")]
     Weight {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// Nothing there is told apart by block size and threads.
+    /// The run or set has no tasks by block size and threads.
     #[error(
         "{0} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
          workload fileio, sysbench or fio"
     )]
     NoMatrix(String),
-    /// Its cells are no matrix.
+    /// Its cells do not form a matrix.
     #[error(transparent)]
     Matrix(#[from] fsarena_stats::matrix::cells::Error),
     /// It holds no curve of throughput over clients.
     #[error("{0}: a curve is throughput by number of clients, as a run of gus3 measures it")]
     NoCurve(String),
-    /// Its values are no curve.
+    /// Its values do not form a curve.
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::series::Error),
     /// A chart could not be drawn.

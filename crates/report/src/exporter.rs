@@ -44,7 +44,7 @@ pub trait Exporter: Sync {
         None
     }
 
-    /// What this format leaves out because there is too much of it, in words.
+    /// The part of the run that this format leaves out because it is too large, in words.
     fn lacks(&self, _: &Report) -> Option<String> {
         None
     }

@@ -23,7 +23,7 @@ mod term;
 pub(crate) use self::csv::column_name;
 pub(crate) use self::json::ratio as ratio_json;
 
-/// The format of what a command prints when no other is asked for.
+/// The default format of what a command prints.
 pub const DEFAULT: &str = "term";
 
 /// Every format that fsarena exports to. The first that is kept in the directory of a run is its main report.
@@ -48,7 +48,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
 /// Finds an exporter by its name.
 ///
 /// # Errors
-/// When there is no such format; the error lists those there are.
+/// When the format is unknown; the error lists the available ones.
 pub fn find(id: &str) -> Result<&'static dyn Exporter, Error> {
     Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id())?)
 }

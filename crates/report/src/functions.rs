@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Functions that are printed.
 const TOP: usize = 20;
-/// A normal deviate is within so many standard deviations in 95% of cases.
+/// A normal deviate is within this many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
 
 /// What samples found of one task in one variant.

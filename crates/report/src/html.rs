@@ -22,7 +22,7 @@ use std::borrow::Cow;
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 
-/// What the script reads where there are no samples.
+/// The data that the script reads on pages without samples.
 pub const NO_SAMPLES: &str =
     r#"{"tasks":[],"variants":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
 
@@ -75,15 +75,15 @@ pub fn of_document(document: &Document) -> Result<String, Error> {
     render(document, Extras { from, plan: None, data: NO_SAMPLES.into(), samples: String::new() })
 }
 
-/// What a page has besides its document.
+/// The parts of a page besides its document.
 struct Extras {
-    /// What made it, in words.
+    /// The program that made it.
     from: String,
     /// The plan to save, in base64.
     plan: Option<String>,
-    /// What the script reads.
+    /// The data that the script reads.
     data: Cow<'static, str>,
-    /// What the table of samples holds.
+    /// The contents of the table of samples, in words.
     samples: String,
 }
 
@@ -203,7 +203,7 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
     Ok((title, lead, sections))
 }
 
-/// What the templates say of their texts.
+/// How the templates print text.
 trait Escaped {
     /// One line without control characters. The engine escapes it.
     fn line(&self, text: &str) -> String {

@@ -34,16 +34,16 @@ pub trait Importer: Sync {
     /// Reads the samples.
     ///
     /// # Errors
-    /// What is wrong, with the line where that is known.
+    /// A fault, with its line if known.
     fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault>;
 }
 
-/// What is wrong in a file.
+/// A fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The line, from 1; none where the whole file is meant.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
 }
 
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// Every format, in the order in which they are asked. CSV is last: almost any text is CSV.
+/// Every format, in the order in which they are tried. CSV is last: almost any text is CSV.
 pub const IMPORTERS: &[&dyn Importer] =
     &[&hyperfine::Hyperfine, &fio::Fio, &gobench::GoBench, &sysbench::Sysbench, &dbench::Dbench, &csv::Csv];
 

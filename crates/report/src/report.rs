@@ -38,7 +38,7 @@ pub struct Report {
     pub commands: Commands,
     /// The folder of its charts as SVG, as a link from where the report will lie; none where there are none.
     pub pictures: Option<String>,
-    /// What the terminal can show.
+    /// The abilities of the terminal.
     pub screen: Screen,
     /// The plan as resolved, TOML.
     pub plan: String,
@@ -46,7 +46,7 @@ pub struct Report {
     pair: OnceLock<Vec<Row>>,
 }
 
-/// What is asked of a run besides its plan.
+/// The question asked of a run, besides its plan.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// The metrics to answer for, the main one first. The caller knows those of the run's workloads; none stands for

@@ -47,7 +47,7 @@ pub struct Overall {
     /// Their geometric mean: every task counts the same.
     pub geometric: Composite,
     /// The sum as it would be without dropping any round, where some were dropped; else the same for the
-    /// geometric mean where there is no sum.
+    /// geometric mean of metrics that have no sum.
     pub without_drops: Option<Comparison>,
 }
 

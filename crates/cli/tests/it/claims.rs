@@ -39,7 +39,7 @@ fn a_true_claim_ends_the_run_at_the_first_look() {
     let place = place();
     let (printed, said) = run(&place, 0, &[TRUE], &[]);
     assert!(printed.contains("held") && printed.contains(TRUE), "{printed}");
-    assert!(printed.contains("Why it stopped: every claim is decided."), "{printed}");
+    assert!(printed.contains("The run stopped because: every claim is decided."), "{printed}");
     assert!(said.contains("smallest detectable difference in"), "{said}");
     let rounds: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
     assert_eq!(rounds, (0..8).collect());
@@ -130,7 +130,7 @@ fn a_resumed_run_goes_on_with_its_claims() {
     let (_, said) = place.expect(2, &["run", "--resume", "latest", "--claim", FALSE]);
     assert!(said.contains("--claim"), "{said}");
     let (printed, _) = place.expect(0, &["run", "--resume", "latest"]);
-    assert!(printed.contains("Why it stopped: every claim is decided."), "{printed}");
+    assert!(printed.contains("The run stopped because: every claim is decided."), "{printed}");
     let rounds: std::collections::BTreeSet<u32> = place.rows("latest").iter().map(|row| row.0).collect();
     assert_eq!(rounds, (0..8).collect());
     place.assert_clean();

@@ -31,7 +31,7 @@ pub struct Look {
 }
 
 /// The variants of a matrix in the order of the run's variants and with their looks, the bare device last. Where several tools
-/// measured, each follows its variant, in a shade and a line of its own.
+/// measured, each follows its variant, in its own shade and line.
 pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
     let own = |name: &str| {
         let is_it = |own: &str| name == own || name.starts_with(&format!("{own} by "));

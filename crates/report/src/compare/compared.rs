@@ -10,9 +10,9 @@ use serde_json::Value;
 pub struct Compared {
     /// The two sides.
     pub title: String,
-    /// What stands below that on a page.
+    /// The facts below the title.
     pub facts: Vec<String>,
-    /// What it comes to, in words.
+    /// The result in words.
     pub answer: Document,
     /// The ratios with their intervals, where there are some.
     pub chart: Option<Chart>,

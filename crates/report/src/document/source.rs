@@ -12,7 +12,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Of these variants each once; none where there is no variant.
+    /// Each of these variants once; none without a variant.
     pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
         let mut once: Vec<usize> = vec![];
         variants.into_iter().for_each(|variant| {

@@ -11,7 +11,7 @@ use fsarena_stats::grid;
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use std::collections::BTreeSet;
 
-/// What is compared.
+/// The metric that is compared.
 const METRIC: &str = "iops";
 /// The parameters of a task that belongs to a matrix.
 const SIZE: &str = "bs";
@@ -50,7 +50,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
             continue;
         }
         let variant = &record.variants[cell.variant];
-        // Where several tools measured the same cells, each is a variant of its own.
+        // If several tools measured the same cells, each is a separate variant.
         let name = if tools.len() > 1 {
             format!("{} by {}", variant.name, cell.workload)
         } else {

@@ -7,7 +7,7 @@ use inferno::flamegraph::{self, Options};
 /// One variant: every chain with what it took, in thousands of instructions.
 ///
 /// # Errors
-/// Where there is no sample.
+/// When there are no samples.
 pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
     let lines = variant
         .stacks
@@ -19,7 +19,7 @@ pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
 /// Two variants: as wide as the second, coloured by what it has more (red) or less (blue) than the first.
 ///
 /// # Errors
-/// Where there is no sample.
+/// When there are no samples.
 pub fn of_two(title: &str, [first, second]: [&Sampled; 2]) -> Result<Vec<u8>, Error> {
     let mut chains: std::collections::BTreeMap<String, [u64; 2]> = Default::default();
     for (at, variant) in [first, second].into_iter().enumerate() {

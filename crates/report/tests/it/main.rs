@@ -3,6 +3,7 @@
 mod clients;
 mod exports;
 mod findings;
+mod formats;
 mod fixture;
 mod hostile;
 mod import;

@@ -95,7 +95,7 @@ fn narrow(args: &Args, stage: &StageFile, plan: &mut Plan, chosen: Vec<Best>) ->
     }
     if !args.quiet {
         let word = |best: &Best| {
-            let sure = if best.decided { "" } else { " (by the estimate; not decided)" };
+            let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
             format!("{} {}{sure}", best.variant.name, best.level)
         };
         let words: Vec<String> = chosen.iter().map(word).collect();

@@ -43,7 +43,7 @@ fn best(screen: &Screen, cells: &[At]) -> Option<At> {
 }
 
 /// The cell that shows what the device can do with this block size: the most of a row of the same
-/// direction that itself gains from threads or reaches the device's ceiling. The bare device is asked
+/// direction that itself gains from threads or reaches the device's ceiling. The rule asks about the bare device
 /// first, then the variant itself in another mode, then the other variants. What random requests reach, sequential
 /// ones could; the reverse says nothing, for a disk with one head.
 fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
