@@ -96,7 +96,7 @@ fn load(line: &str) -> Option<&str> {
 }
 
 fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>, String> {
-    let count = count.parse().map_err(|_| format!("`{count}` is no count"))?;
+    let count = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
     Ok(Said::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
 }
 
@@ -107,14 +107,14 @@ fn throughput(line: &str) -> Option<Vec<&str>> {
 }
 
 fn summary<'t>(words: &[&'t str]) -> Result<Said<'t>, String> {
-    let mb_s = words[0].parse().map_err(|_| format!("`{}` is no throughput", words[0]))?;
+    let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
     let clients = words.windows(2).find(|pair| pair[1] == "clients").map(|pair| pair[0]);
     let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
     Ok(Said::Throughput { mb_s, clients, max_ms: longest.map(latency).transpose()? })
 }
 
 fn latency(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no latency"))
+    text.parse().map_err(|_| format!("`{text}` is not a latency"))
 }
 
 #[cfg(test)]
@@ -150,8 +150,8 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     #[test]
     fn what_is_no_number_is_told_with_its_line() {
         let faults = |text: &str| read(text).find_map(|(at, said)| Some((at, said.err()?)));
-        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is no latency".into())));
-        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((10, "`x` is no throughput".into())));
+        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is not a latency".into())));
+        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((10, "`x` is not a throughput".into())));
         assert_eq!(faults(TEXT), None);
     }
 }

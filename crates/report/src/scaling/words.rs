@@ -116,8 +116,7 @@ pub fn saturation_range(one: &Scaling) -> String {
 
 fn saturation(one: &Scaling) -> String {
     let Some(saturation) = &one.saturation else {
-        return "No number of clients was measured together with its double, so that nothing is said of \
-                saturation."
+        return "Saturation is unknown: no number of clients was measured together with its double."
             .into();
     };
     let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
