@@ -116,8 +116,7 @@ pub fn saturation_range(one: &Scaling) -> String {
 
 fn saturation(one: &Scaling) -> String {
     let Some(saturation) = &one.saturation else {
-        return "Saturation is unknown: no number of clients was measured together with its double."
-            .into();
+        return "Saturation is unknown: no number of clients was measured together with its double.".into();
     };
     let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
     let gains = "twice as many clients bring under 5%";

@@ -3,8 +3,8 @@
 mod clients;
 mod exports;
 mod findings;
-mod formats;
 mod fixture;
+mod formats;
 mod hostile;
 mod import;
 mod live;
