@@ -98,8 +98,8 @@ fn a_directory_that_cannot_be_used_is_named_before_anything_is_made() {
     let nobody = Nobody::within(&place);
     for (on, words) in [
         ("dir:/etc", ["\"/etc\": Permission denied", "that you can write to"]),
-        ("dir:/no/such", ["\"/no/such\" is no directory", "one that exists"]),
-        ("dir:/dev/null", ["\"/dev/null\" is no directory", "one that exists"]),
+        ("dir:/no/such", ["\"/no/such\" is not a directory", "one that exists"]),
+        ("dir:/dev/null", ["\"/dev/null\" is not a directory", "one that exists"]),
     ] {
         let (_, said) = nobody.expect(2, &[&TINY[..], &["--on", on]].concat());
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
