@@ -98,7 +98,7 @@ impl Board {
     /// All zero, for so many clients. Pages are taken when they are written to.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// If memory cannot be allocated.
     pub fn new(clients: u32) -> Result<Board, Error> {
         let bytes = RECORDERS_AT + clients as usize * size_of::<Recorder>();
         let map = || -> std::io::Result<MmapRaw> {
@@ -112,7 +112,7 @@ impl Board {
     /// The recorder of a client, from 0.
     ///
     /// # Panics
-    /// Where there is no such client.
+    /// If `client` is not below the number of clients.
     pub fn recorder(&self, client: u32) -> &Recorder {
         assert!(client < self.clients);
         // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
@@ -187,7 +187,7 @@ impl Recorder {
     }
 }
 
-/// Adds where nobody else writes.
+/// Adds to a counter that only this client writes.
 #[inline]
 pub fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
@@ -198,7 +198,7 @@ pub fn add(counter: &AtomicU64, more: u64) {
 pub struct Said {
     /// The line of the loadfile.
     pub line: u32,
-    /// The system's word, where it had one.
+    /// The system's error number, if there is one.
     pub errno: Option<i32>,
     /// What happened.
     pub text: String,
@@ -221,7 +221,7 @@ impl Remark {
         self.length.store(length, Release);
     }
 
-    /// What was said.
+    /// The remark, if the client made one.
     pub fn said(&self) -> Option<Said> {
         let length = self.length.load(Acquire) as usize;
         let text: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Relaxed)).collect();

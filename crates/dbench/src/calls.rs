@@ -57,7 +57,7 @@ impl Name {
         self.bytes.push(0);
     }
 
-    /// Takes away what is behind so many bytes.
+    /// Shortens it to `length` bytes.
     fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
         self.bytes.push(0);
@@ -151,7 +151,7 @@ pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
 /// Opens a file, or makes it, or makes and opens a directory.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn create(path: &CStr, options: i64, disposition: i64) -> Result<OwnedFd, Errno> {
     const CREATE: i64 = 2;
     const OVERWRITE: i64 = 4;

@@ -49,7 +49,7 @@ pub struct Client<'r, C> {
     handles: Handles,
     names: [Name; 2],
     entries: Entries,
-    /// What is read into.
+    /// The buffer of reads.
     buffer: Vec<u8>,
     /// The place of the pattern that is written, where there is one.
     pattern: Option<usize>,
@@ -85,7 +85,7 @@ impl<'r, C: Clock> Client<'r, C> {
     pub fn run(mut self) {
         self.shared.board.wait_for_start();
         self.begin_pass();
-        // The reason is said where it is found.
+        // The code that finds the reason records it.
         let _stuck = self.play();
     }
 
@@ -374,7 +374,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 }
 
-/// What no load can be blamed for.
+/// Errors that the load did not cause.
 fn is_shortage(errno: Errno) -> bool {
     [
         Errno::NOSPC,

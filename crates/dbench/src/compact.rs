@@ -12,7 +12,7 @@ pub fn pack(program: &Program) -> Vec<u8> {
 /// The program that [`pack`] has made these bytes of.
 ///
 /// # Errors
-/// What is wrong with them, for people.
+/// Describes the error for the user.
 pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
     postcard::from_bytes(bytes).map_err(|error| format!("this is no load as fsarena keeps it: {error}"))
 }

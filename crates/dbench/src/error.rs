@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a load cannot be read, or was not played to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no loadfile.
+    /// No loadfile was found.
     #[error(
         "no loadfile: fsarena does not bring dbench's own, which is under the GPL. On Debian: apt install dbench \
          (looked for {looked_for}); or name one with --set loadfile=FILE, or use the workload dbench-like"
@@ -20,10 +20,10 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// It is no loadfile.
+    /// The file is not a loadfile.
     #[error("loadfile {path:?}: {why}")]
     Unfit {
         /// The file.
@@ -38,10 +38,10 @@ pub enum Error {
         path: PathBuf,
         /// From 1.
         line: u32,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// The limits of this machine are too low for so many clients.
+    /// The limits of this machine are too low for this number of clients.
     #[error("{0}")]
     Limit(String),
     /// A client could not go on.
@@ -61,7 +61,7 @@ pub enum Error {
     Resource {
         /// What could not be had, and what to do.
         what: String,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// A signal asked fsarena to stop.

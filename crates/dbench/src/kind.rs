@@ -43,7 +43,7 @@ pub enum Kind {
     Flush,
 }
 
-/// What is known of a kind.
+/// The properties of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct KindDef {
     /// Which.
@@ -90,7 +90,7 @@ pub const KINDS: [KindDef; 17] = [
 ];
 
 impl Kind {
-    /// What is known of it.
+    /// Its properties.
     pub const fn def(self) -> &'static KindDef {
         &KINDS[self as usize]
     }

@@ -62,7 +62,7 @@ pub struct Options {
     pub measured: Duration,
     /// Megabytes (10⁶) a second that each client is held to.
     pub rate_mb_s: Option<f64>,
-    /// What is written where the loadfile has no pattern.
+    /// The content of writes for which the loadfile gives no pattern.
     pub content: Content,
     /// The seed of all that is random.
     pub seed: u64,

@@ -43,7 +43,7 @@ pub fn find(named: &str) -> Result<PathBuf, Error> {
 /// Reads a loadfile, which may be packed with gzip.
 ///
 /// # Errors
-/// Where it cannot be read or is no loadfile, with the line.
+/// If the file cannot be read or is not a loadfile; names the line.
 pub fn load(path: &Path) -> Result<Program, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
     let unfit = |why: String| Error::Unfit { path: path.into(), why };
@@ -65,7 +65,7 @@ pub fn load(path: &Path) -> Result<Program, Error> {
 /// Reads the text of a loadfile. `origin` names it in errors.
 ///
 /// # Errors
-/// Where it is no loadfile, with the line.
+/// If the text is not a loadfile; names the line.
 pub fn parse(origin: &str, text: &[u8]) -> Result<Program, Error> {
     read(Path::new(origin), text)
 }

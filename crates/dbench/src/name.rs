@@ -88,7 +88,7 @@ impl NamesBuilder {
     /// Takes a name with `/` between its parts. `$3` is a random string only where `stored` says so.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Describes the error for the user.
     pub fn intern(&mut self, name: &[u8], stored: bool) -> Result<NameId, String> {
         // With and without random strings the same text means different things, but `$` is rare.
         let dollar = stored && name.contains(&b'$');

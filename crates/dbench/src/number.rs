@@ -19,7 +19,7 @@ pub enum Number {
     Stored(u8),
 }
 
-/// What is done to a random number.
+/// The operation applied to a random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Qualifier {
     /// `%n`: the remainder.
@@ -34,7 +34,7 @@ impl Number {
     /// Reads a number.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Describes the error for the user.
     pub fn parse(text: &[u8]) -> Result<Number, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let number = match text {

@@ -154,7 +154,7 @@ fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
     for recorder in board.recorders() {
         let one = &recorder.kinds[kind as usize];
         let count = one.count.load(Relaxed);
-        // Memory that nobody wrote to stays untouched.
+        // Clients leave unused counters unwritten, so their pages are never allocated.
         if count > 0 {
             all.count += count;
             all.total_ns += one.total_ns.load(Relaxed);

@@ -13,7 +13,7 @@ const MOST_WORDS: usize = 19;
 /// Reads line after line into a program.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// What was read.
+    /// The parsed line.
     pub builder: Builder,
     /// A REPEAT whose operation comes next: its line and its count.
     repeat: Option<(u32, i64)>,
@@ -24,7 +24,7 @@ pub struct Parser {
     numbers: Vec<Number>,
 }
 
-/// What to say of a line that is no text.
+/// The error for a line that is not text.
 pub fn not_text(line: &[u8]) -> Option<String> {
     let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
     Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
@@ -34,7 +34,7 @@ impl Parser {
     /// Reads a line without its end.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Describes the error for the user.
     pub fn line(&mut self, number: u32, line: &[u8]) -> Result<(), String> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         not_text(line).map_or(Ok(()), Err)?;
@@ -57,7 +57,7 @@ impl Parser {
     /// Ends the program.
     ///
     /// # Errors
-    /// What is missing, with the line.
+    /// The missing part, with its line.
     pub fn finish(self) -> Result<super::Program, (u32, String)> {
         if let Some((line, _)) = self.repeat {
             return Err((line, "nothing follows this REPEAT".into()));

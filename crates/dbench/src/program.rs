@@ -135,7 +135,7 @@ impl Builder {
     /// Adds an operation with names that have `/` between their parts.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Describes the error for the user.
     pub fn operation(
         &mut self,
         line: u32,

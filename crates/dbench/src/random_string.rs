@@ -20,7 +20,7 @@ impl RandomString {
     /// Reads `file[0123456789].dat`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Describes the error for the user.
     pub fn parse(text: &[u8]) -> Result<RandomString, String> {
         let mut parts = vec![];
         let mut rest = text;

@@ -8,19 +8,19 @@ pub trait Device: Sync {
     /// Reads a block; gives the bytes read.
     ///
     /// # Errors
-    /// The system's word.
+    /// The error of the system call.
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno>;
 
     /// Writes a block; gives the bytes written.
     ///
     /// # Errors
-    /// The system's word.
+    /// The error of the system call.
     fn write(&self, file: u32, offset: u64, block: &[u8]) -> Result<usize, Errno>;
 
     /// Makes a file durable.
     ///
     /// # Errors
-    /// The system's word.
+    /// The error of the system call.
     fn sync(&self, file: u32) -> Result<(), Errno>;
 
     /// An error that only shows later, as that of a mapping.
@@ -80,7 +80,7 @@ impl Device for Calls<'_> {
 /// Makes a file durable.
 ///
 /// # Errors
-/// The system's word.
+/// The error of the system call.
 pub fn sync(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
     if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
 }

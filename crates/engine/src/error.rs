@@ -57,7 +57,7 @@ pub enum Error {
         offset: u64,
         /// How many bytes were asked for.
         bytes: u32,
-        /// The system's word.
+        /// The error of the system call.
         source: io::Error,
     },
     /// A block does not hold what was written.
@@ -79,7 +79,7 @@ pub enum Error {
         doing: &'static str,
         /// To which file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Threads, rings or memory could not be had.
@@ -87,7 +87,7 @@ pub enum Error {
     Resource {
         /// What could not be had.
         what: String,
-        /// The system's word.
+        /// The error of the system call.
         source: io::Error,
         /// What to do, starting with `; `; or nothing.
         advice: &'static str,

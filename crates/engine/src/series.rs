@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Latencies of one kind of operations as counted values, in nanoseconds.
 pub type Sparse = Vec<(u64, u64)>;
 
-/// What was counted in one stretch of time.
+/// The counts of one stretch of time.
 #[derive(Debug, Clone)]
 pub struct Stretch<'a> {
     /// When it began, in seconds after the start.

@@ -1,4 +1,4 @@
-//! What a tree asks of the filesystem that is to hold it.
+//! The capabilities that a tree requires of its filesystem.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Demands {
     pub twin_but_for_case: Option<PathBuf>,
     /// Something whose name has what Windows keeps for itself.
     pub reserved: Option<PathBuf>,
-    /// What has the longest name.
+    /// The entry with the longest name.
     pub longest: Option<PathBuf>,
 }
 

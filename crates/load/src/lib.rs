@@ -1,7 +1,8 @@
-//! Workloads: what is timed, and the files it needs.
+//! Workloads: the timed tasks and the files that they need.
 //!
-//! A workload gives tasks; it never times or counts anything, and never waits until the machine is idle. The code that measures a task
-//! knows nothing of workloads. So the same workload runs on this kernel, in a guest and on a rank.
+//! A workload defines tasks; the runner times them, counts, and waits until the machine is idle. The runner knows
+//! nothing of workloads, so the same workload runs on this kernel, in a guest and on a rank. Workloads use the load
+//! engine (`fsarena-engine`) and the dbench player (`fsarena-dbench`); neither knows workloads.
 
 pub mod demands;
 pub mod payload;

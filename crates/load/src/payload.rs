@@ -1,4 +1,4 @@
-//! What files contain: text that compresses and bytes that do not, in a stated ratio.
+//! File contents: compressible text and incompressible bytes in a stated ratio.
 
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt, SeedableRng};
@@ -19,7 +19,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// A source of which so many per cent are text.
+    /// A source with this percentage of compressible text.
     pub fn new(seed: u64, compressible: u8) -> Payload {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 2));
         let text = text(&mut rng);

@@ -1,4 +1,4 @@
-//! Tasks: what a workload asks to be timed.
+//! Tasks: the timed parts of a workload.
 
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::CommandRecord;
@@ -10,11 +10,11 @@ use fsarena_sys::argv::Argv;
 pub struct Task {
     /// How reports name it.
     pub info: TaskInfo,
-    /// What must be so before it starts.
+    /// The state that the runner makes before it starts.
     pub before: Before,
     /// Work that is needed first and not timed. Empty for most tasks: what is not timed is lost time.
     pub prepare: Vec<Action>,
-    /// What is timed, in order.
+    /// The timed actions, in order.
     pub work: Vec<Action>,
 }
 
@@ -46,7 +46,7 @@ pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings, Error> + Send>;
 
 /// Work done in this process.
 pub struct Call {
-    /// What the log says of it: the command it stands for.
+    /// The words in the log: the command that the call stands for.
     pub words: Vec<String>,
     /// How many such commands it stands for.
     pub times: u64,
@@ -55,7 +55,7 @@ pub struct Call {
     pub run: Box<dyn FnOnce() -> Result<Found, Error> + Send>,
 }
 
-/// Why a task failed.
+/// The reason for which a task failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A command failed.
@@ -64,9 +64,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, and to which file.
+        /// The operation and its file.
         doing: String,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// The work cannot be done as asked.

@@ -1,4 +1,4 @@
-//! What caches of web pages are asked for, and what is measured of them.
+//! The requests that web caches receive, and the readings of them.
 
 pub mod account;
 pub mod contents;

@@ -8,7 +8,7 @@ use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
 use std::path::{Path, PathBuf};
 
-/// What a workload is asked to do.
+/// A request to a workload.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The complete, checked settings.
@@ -82,7 +82,7 @@ pub trait Workload: Sync {
     /// Where it depends on something that cannot be read (`--tree PATH`).
     fn survey(&self, job: &Job) -> Result<Survey, Error>;
 
-    /// Programs the tasks run, to be looked for before the run.
+    /// The programs that the tasks run; the preflight looks for them.
     fn programs(&self, job: &Job) -> Vec<&'static str>;
 
     /// Makes the inputs that all cells of a run share, on the other disk. Called once a run, never timed.
@@ -94,7 +94,7 @@ pub trait Workload: Sync {
     /// The tasks, ready to be done once.
     ///
     /// # Errors
-    /// Where the inputs are not there.
+    /// If the inputs are missing.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
 
     /// The metrics that answer for it where nobody asks for others, the main one first.

@@ -27,7 +27,7 @@ const HELD: usize = 103;
 const READS: [(usize, usize); 8] = [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (9, 19), (5, 70), (1, 73)];
 /// Files that stay: read once and updated.
 const UPDATED: usize = 57;
-/// Syncs of those, one after each so many updates.
+/// Syncs of those, one after every N updates.
 const UPDATE_SYNCS: [(usize, u32); 4] = [(50, 0), (3, 2), (1, 4), (3, 6)];
 /// Names that are looked up in vain besides.
 const MISSED: usize = 39;
@@ -56,7 +56,7 @@ enum Size {
     One,
 }
 
-/// What is drawn from decks during a cycle.
+/// The decks that a cycle draws from.
 struct Decks {
     reads: Deck<i64>,
     firsts: Deck<Option<i64>>,

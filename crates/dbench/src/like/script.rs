@@ -31,7 +31,7 @@ impl Line {
         self
     }
 
-    /// One that fails, because there is no such name.
+    /// An operation that fails because the name does not exist.
     pub fn fails(mut self) -> Line {
         self.expected = Expected::Failure;
         self

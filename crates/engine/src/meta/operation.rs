@@ -93,7 +93,7 @@ impl Operation {
     /// Does it.
     ///
     /// # Errors
-    /// The system's word.
+    /// The error of the system call.
     #[inline(always)]
     pub fn perform(self, names: &Names) -> Result<(), Errno> {
         let file_mode = Mode::from_raw_mode(0o644);

@@ -1,4 +1,4 @@
-//! What serving costs, by whom.
+//! The CPU and I/O cost of serving requests.
 
 use crate::task::Error;
 use fsarena_core::metric::reading;

@@ -1,4 +1,4 @@
-//! What is read of a cache while it serves.
+//! The readings of a cache while it serves.
 
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 

@@ -1,4 +1,4 @@
-//! Which object is asked for next.
+//! The choice of the next object that a client requests.
 
 use fsarena_core::schedule::mix;
 use fsarena_engine::{Offsets, Pattern};
@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is asked for, of all clients together.
+/// The requests of all clients together.
 #[derive(Debug)]
 pub struct Demand {
     /// Objects that are asked for again and again; numbers from 0.
@@ -32,7 +32,7 @@ impl Demand {
         Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
     }
 
-    /// What a client draws from.
+    /// The draws of one client.
     pub fn draws(&self, seed: u64, client: u64) -> Draws {
         let popular =
             Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
