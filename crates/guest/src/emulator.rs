@@ -1,9 +1,9 @@
 //! The command lines of the emulators.
 
+use crate::config::{Disks, EventChannel, JOURNAL, OTHER, TEST, member};
 use crate::exact;
-use crate::inside::fw_cfg::ORDERS_FILE;
+use crate::inside::fw_cfg::CONFIG_FILE;
 use crate::kernel::GuestKernel;
-use crate::orders::{Disks, JOURNAL, OTHER, TEST, Voice, member};
 use crate::xstate;
 use fsarena_core::plan::{Accelerator, Emulator};
 use std::ffi::OsString;
@@ -25,8 +25,8 @@ pub struct Machine<'a> {
     pub kernel: &'a GuestKernel,
     /// Its initramfs; none where it begins with a state that is beyond it.
     pub initramfs: Option<&'a Path>,
-    /// The file with its orders, where they do not lie in its initramfs: QEMU's alone.
-    pub orders: Option<&'a Path>,
+    /// The file with its config where the initramfs does not hold it: QEMU only.
+    pub config: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
     /// The image of the journal's disk, where there is one.
@@ -61,21 +61,22 @@ impl Machine<'_> {
     }
 
     /// Where the guest's words go.
-    pub fn voice(&self) -> Voice {
+    pub fn events(&self) -> EventChannel {
         match self.emulator {
-            Emulator::Uml => {
-                Voice::Hostfs { dir: self.dir.to_string_lossy().into_owned(), file: "events.jsonl".into() }
-            }
-            Emulator::Qemu => Voice::Port(PORT.into()),
-            Emulator::Exact => Voice::Io(exact::PORT),
+            Emulator::Uml => EventChannel::Hostfs {
+                dir: self.dir.to_string_lossy().into_owned(),
+                file: "events.jsonl".into(),
+            },
+            Emulator::Qemu => EventChannel::Port(PORT.into()),
+            Emulator::Exact => EventChannel::Io(exact::PORT),
         }
     }
 
     /// The file in which a guest's words are found; none where they are on its emulator's standard output.
-    pub fn voice_file(&self) -> Option<PathBuf> {
-        match self.voice() {
-            Voice::Hostfs { dir, file } => Some(Path::new(&dir).join(file)),
-            Voice::Port(_) | Voice::Io(_) | Voice::Console => None,
+    pub fn events_file(&self) -> Option<PathBuf> {
+        match self.events() {
+            EventChannel::Hostfs { dir, file } => Some(Path::new(&dir).join(file)),
+            EventChannel::Port(_) | EventChannel::Io(_) | EventChannel::Console => None,
         }
     }
 
@@ -144,8 +145,8 @@ impl Machine<'_> {
             .collect();
         words.extend([OsString::from("-kernel"), self.kernel.image.clone().into()]);
         words.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
-        let orders = format!("name={ORDERS_FILE},file=");
-        words.extend(self.orders.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&orders, path)]));
+        let config = format!("name={CONFIG_FILE},file=");
+        words.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&config, path)]));
         words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
         words.extend(["-serial", "chardev:console"].map(OsString::from));
         if in_memory {
@@ -163,7 +164,7 @@ impl Machine<'_> {
             words.extend(self.journal.into_iter().flat_map(|path| disk(JOURNAL, path, exact)));
         }
         if exact {
-            words.extend(exact::clock().into_iter().chain(exact::voice()));
+            words.extend(exact::clock().into_iter().chain(exact::events()));
         } else {
             words.extend(
                 [
@@ -218,7 +219,7 @@ mod tests {
             accelerator: Accelerator::Tcg,
             kernel: &kernel,
             initramfs: Some(Path::new("/i")),
-            orders: None,
+            config: None,
             test: &[PathBuf::from(test), PathBuf::from("/m")],
             journal: Some(Path::new("/j")),
             other: Path::new("/o"),

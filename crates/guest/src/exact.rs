@@ -37,7 +37,7 @@ pub fn memory(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
 }
 
 /// What the guest says, on standard output.
-pub fn voice() -> [OsString; 4] {
+pub fn events() -> [OsString; 4] {
     ["-chardev", "file,id=events,path=/dev/stdout", "-device", "isa-debugcon,iobase=0xe9,chardev=events"]
         .map(OsString::from)
 }

@@ -6,7 +6,7 @@ pub(crate) mod fw_cfg;
 mod later;
 mod mapper;
 
-use crate::orders::{Disks, JOURNAL, ORDERS, OTHER, Orders, Stack, TEST, Voice, WORKS, member};
+use crate::config::{CONFIG, Disks, EventChannel, GuestConfig, JOURNAL, OTHER, Stack, TEST, WORKS, member};
 use crate::packing::module_path;
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
@@ -24,9 +24,9 @@ const HOST: &str = "/host";
 /// A guest that is ready to work.
 pub struct Booted {
     /// What it was told.
-    pub orders: Orders,
+    pub config: GuestConfig,
     /// Where its words go, one line at a time.
-    pub voice: Box<dyn Write>,
+    pub events: Box<dyn Write>,
     /// The disks under test.
     pub disks: Vec<PathBuf>,
     /// The disk of the journal, where there is one.
@@ -37,7 +37,7 @@ pub struct Booted {
 
 /// Whether this process is the first of a guest that fsarena booted.
 pub fn is_here() -> bool {
-    std::process::id() == 1 && Path::new(ORDERS).exists()
+    std::process::id() == 1 && Path::new(CONFIG).exists()
 }
 
 /// Mounts what programs expect, loads modules, and finds disks and the way out.
@@ -48,18 +48,18 @@ pub fn boot() -> Result<Booted> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         mount(kind, target, kind, "")?;
     }
-    let mut orders: Orders = serde_json::from_slice(&std::fs::read(ORDERS)?)?;
-    if orders.trial {
+    let mut config: GuestConfig = serde_json::from_slice(&std::fs::read(CONFIG)?)?;
+    if config.trial {
         println!("{WORKS}");
         power_off();
     }
-    if orders.later {
-        orders = later::orders(&orders)?;
+    if config.later {
+        config = later::config(&config)?;
     }
-    orders.modules.iter().try_for_each(|module| load(module))?;
-    let voice = voice(&orders.voice)?;
-    let Stack { more, journal: apart, .. } = orders.stack;
-    let (disks, journal, other) = match orders.disks {
+    config.modules.iter().try_for_each(|module| load(module))?;
+    let events = events(&config.events)?;
+    let Stack { more, journal: apart, .. } = config.stack;
+    let (disks, journal, other) = match config.disks {
         Disks::Ubd => {
             let further = (0..more).map(|number| ubd(number + 2));
             let disks = std::iter::once(ubd(0)).chain(further).collect::<Result<_>>()?;
@@ -77,7 +77,7 @@ pub fn boot() -> Result<Booted> {
             (vec![test?], None, other?)
         }
     };
-    Ok(Booted { orders, voice, disks, journal, other })
+    Ok(Booted { config, events, disks, journal, other })
 }
 
 impl Booted {
@@ -86,7 +86,7 @@ impl Booted {
     /// # Errors
     /// What the kernel does not take.
     pub fn stack(&self) -> Result<PathBuf> {
-        let stack = &self.orders.stack;
+        let stack = &self.config.stack;
         let below = match stack.array {
             Some(array) => wait_for_made(array::assemble(array, &self.disks)?)?,
             None => self.disks[0].clone(),
@@ -143,15 +143,15 @@ fn load(name: &str) -> Result<()> {
     }
 }
 
-fn voice(voice: &Voice) -> Result<Box<dyn Write>> {
-    match voice {
-        Voice::Console => Ok(Box::new(std::io::stdout())),
-        Voice::Port(name) => {
+fn events(events: &EventChannel) -> Result<Box<dyn Write>> {
+    match events {
+        EventChannel::Console => Ok(Box::new(std::io::stdout())),
+        EventChannel::Port(name) => {
             let port = wait_for(|| port(name), name)?;
             Ok(Box::new(File::options().write(true).open(port)?))
         }
-        Voice::Io(number) => Ok(Box::new(Io(File::options().write(true).open("/dev/port")?, *number))),
-        Voice::Hostfs { dir, file } => {
+        EventChannel::Io(number) => Ok(Box::new(Io(File::options().write(true).open("/dev/port")?, *number))),
+        EventChannel::Hostfs { dir, file } => {
             mount("hostfs", HOST, "none", dir)?;
             let file = File::options().append(true).open(Path::new(HOST).join(file))?;
             Ok(Box::new(Synced(file)))

@@ -26,7 +26,7 @@ pub struct Launch {
     /// The file for what its console and its emulator say.
     pub console: PathBuf,
     /// The file its words come in; its standard output where there is none.
-    pub voice: Option<PathBuf>,
+    pub events: Option<PathBuf>,
     /// Whether it is User Mode Linux. That runs on one CPU of the host, where its system calls are several times
     /// cheaper, and needs help on some CPUs.
     pub user_mode: bool,
@@ -66,7 +66,7 @@ impl Launch {
         let copy = || console.try_clone().map_err(Error::io("writing", &self.console));
         let mut command = Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).envs(argv::mark()).stdin(self.stdin).stderr(copy()?);
-        match &self.voice {
+        match &self.events {
             Some(path) => {
                 // Made here, so that there is something to listen to before the guest runs.
                 File::create(path).map_err(Error::io("writing", path))?;
@@ -88,7 +88,7 @@ impl Launch {
         };
         let mut child = command.spawn().map_err(|error| not_started(&self.argv[0], error))?;
         let ended = Arc::new(AtomicBool::new(false));
-        let lines = match (&self.voice, child.stdout.take()) {
+        let lines = match (&self.events, child.stdout.take()) {
             (Some(path), _) => follow(path, ended.clone())?,
             (None, Some(stdout)) => lines_of(stdout),
             (None, None) => return Err(Error::Missing("the emulator has no standard output".into())),
@@ -215,9 +215,9 @@ fn pass_on(mut file: File, send: &Sender<String>, ended: &AtomicBool) -> std::io
 mod tests {
     use super::*;
 
-    fn launch(dir: &Path, script: &str, voice: Option<PathBuf>) -> Guest {
+    fn launch(dir: &Path, script: &str, events: Option<PathBuf>) -> Guest {
         let argv = ["sh", "-c", script].map(OsString::from).to_vec();
-        Launch { argv, console: dir.join("console.log"), voice, user_mode: true, stdin: Stdio::null() }
+        Launch { argv, console: dir.join("console.log"), events, user_mode: true, stdin: Stdio::null() }
             .start()
             .unwrap()
     }
@@ -239,9 +239,9 @@ mod tests {
         let mut guest = launch(dir.path(), "echo one; echo two; echo why >&2", None);
         assert_eq!(all(&mut guest), ["one", "two"]);
         assert_eq!(guest.last_words().lines, "why");
-        let voice = dir.path().join("events");
-        let script = format!("echo one >> {0}; sleep 0.05; echo two >> {0}", voice.display());
-        let mut guest = launch(dir.path(), &script, Some(voice));
+        let events = dir.path().join("events");
+        let script = format!("echo one >> {0}; sleep 0.05; echo two >> {0}", events.display());
+        let mut guest = launch(dir.path(), &script, Some(events));
         assert_eq!(all(&mut guest), ["one", "two"]);
         assert!(guest.end(Duration::from_secs(5)).0.unwrap().success());
     }
@@ -270,7 +270,7 @@ mod tests {
         let launch = Launch {
             argv,
             console: dir.path().join("c"),
-            voice: None,
+            events: None,
             user_mode: false,
             stdin: Stdio::null(),
         };

@@ -4,6 +4,7 @@
 //! `/init`, so that the same agent measures there as everywhere.
 
 pub mod cache;
+pub mod config;
 pub mod console;
 pub mod counter;
 pub mod cpio;
@@ -16,7 +17,6 @@ mod keeper;
 pub mod kernel;
 pub mod launch;
 pub mod modules;
-pub mod orders;
 pub mod packing;
 mod qmp;
 pub mod snapshot;

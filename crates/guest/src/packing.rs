@@ -1,9 +1,9 @@
 //! Packing fsarena itself into an initramfs, and what it is to do there.
 
 use crate::Error;
+use crate::config::{CONFIG, GuestConfig};
 use crate::cpio::Archive;
 use crate::modules::Module;
-use crate::orders::{ORDERS, Orders};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -14,12 +14,12 @@ pub(crate) const SELF: &str = "/proc/self/exe";
 /// Where the guest's modules are.
 const MODULES: &str = "/modules";
 
-/// An initramfs that is the same for many guests, up to the orders at its end.
+/// An initramfs that is the same for many guests, up to the config at its end.
 #[derive(Debug)]
 pub struct Initramfs {
     path: PathBuf,
     file: File,
-    /// Where the orders begin.
+    /// Where the config begins.
     end: u64,
 }
 
@@ -39,17 +39,17 @@ impl Initramfs {
         &self.path
     }
 
-    /// Replaces the orders at its end.
+    /// Replaces the config at its end.
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn hand_over(&mut self, orders: &Orders) -> Result<(), Error> {
-        let text = serde_json::to_vec(orders).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
+    pub fn hand_over(&mut self, config: &GuestConfig) -> Result<(), Error> {
+        let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {
             self.file.set_len(self.end)?;
             self.file.seek(SeekFrom::Start(self.end))?;
             let mut archive = Archive::new(Vec::new());
-            archive.file(ORDERS, &text)?;
+            archive.file(CONFIG, &text)?;
             self.file.write_all(&archive.finish()?)
         };
         append().map_err(Error::io("writing", &self.path))
@@ -118,9 +118,9 @@ mod tests {
         let path = dir.path().join("initramfs");
         let module = Module { name: "ext4".into(), elf: b"elf".to_vec() };
         let mut packed = Initramfs::pack(&path, &[module]).unwrap();
-        let orders = |words: &str| Orders { request: words.into(), ..Orders::default() };
-        packed.hand_over(&orders(&"long ".repeat(100))).unwrap();
-        packed.hand_over(&orders("short")).unwrap();
+        let config = |words: &str| GuestConfig { request: words.into(), ..GuestConfig::default() };
+        packed.hand_over(&config(&"long ".repeat(100))).unwrap();
+        packed.hand_over(&config("short")).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         assert!(has("modules/ext4.ko") && has("\"short\"") && has("init"));

@@ -3,7 +3,7 @@
 //! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
 //! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`]; QEMU writes the
 //! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
-//! own disks, and orders that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
+//! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
 
 use crate::cache;
 use crate::emulator::{Machine, QEMU};
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 pub const READY: &str = "fsarena: ready";
 /// What it says before the reason why its state cannot be kept.
 pub const NOT_READY: &str = "fsarena: not ready: ";
-/// What it says when it has found orders and disks.
+/// What it says when it has found its config and disks.
 pub const GOING_ON: &str = "fsarena: going on";
-/// What the file of the orders holds while the state is being made.
-pub const NO_ORDERS: &[u8] = b"-";
+/// What the file of the config holds while the state is being made.
+pub const NO_CONFIG: &[u8] = b"-";
 
 /// What the names of kept machines begin with, and how many are kept: each takes some 170 MB.
 const NAME: &str = "booted-";
@@ -57,7 +57,7 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
     let nowhere: Vec<PathBuf> = machine.test.iter().map(|_| PathBuf::new()).collect();
     let shape = Machine {
         initramfs: None,
-        orders: None,
+        config: None,
         test: &nowhere,
         journal: machine.journal.map(|_| Path::new("")),
         other: Path::new(""),
@@ -211,7 +211,7 @@ impl Snapshot {
         Ok(Launch {
             argv: machine.argv().into_iter().chain(words).collect(),
             console: machine.console(),
-            voice: machine.voice_file(),
+            events: machine.events_file(),
             user_mode: false,
             stdin: Stdio::from(OwnedFd::from(reader)),
         })
@@ -236,14 +236,14 @@ mod tests {
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
         let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), modules: Modules::default() };
-        let at = |test: &[&str], orders: &str, memory_mib| {
+        let at = |test: &[&str], config: &str, memory_mib| {
             let test: Vec<PathBuf> = test.iter().map(PathBuf::from).collect();
             let machine = Machine {
                 emulator: Emulator::Qemu,
                 accelerator: Accelerator::Tcg,
                 kernel: &kernel,
                 initramfs: None,
-                orders: Some(Path::new(orders)),
+                config: Some(Path::new(config)),
                 test: &test,
                 journal: None,
                 other: Path::new("/other"),
@@ -256,14 +256,14 @@ mod tests {
             eprintln!("skipped: no QEMU");
             return;
         }
-        let one = at(&["/a"], "/orders", 512);
+        let one = at(&["/a"], "/config", 512);
         assert_eq!(one, at(&["/b"], "/others", 512));
-        assert_ne!(one, at(&["/a", "/b"], "/orders", 512));
-        assert_ne!(one, at(&["/a"], "/orders", 1024));
+        assert_ne!(one, at(&["/a", "/b"], "/config", 512));
+        assert_ne!(one, at(&["/a"], "/config", 1024));
         std::fs::write(&image, "another").unwrap();
-        assert_ne!(one, at(&["/a"], "/orders", 512));
+        assert_ne!(one, at(&["/a"], "/config", 512));
         std::fs::remove_file(&image).unwrap();
-        assert_eq!(at(&["/a"], "/orders", 512), None);
+        assert_eq!(at(&["/a"], "/config", 512), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
 use crate::Error;
-use crate::orders::Array;
+use crate::config::Array;
 use rustix::fs::SeekFrom;
 use std::fs::File;
 use std::io;

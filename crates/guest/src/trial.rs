@@ -1,11 +1,11 @@
 //! Whether KVM runs a kernel here. `/dev/kvm` proves nothing: in a virtual machine it may be there and run no kernel to
 //! its end. So one is booted, for a bounded time, and the result is remembered for as long as nothing changes.
 
+use crate::config::{GuestConfig, WORKS};
 use crate::console::LastWords;
 use crate::emulator::QEMU;
 use crate::kernel::GuestKernel;
 use crate::launch::{Heard, Launch};
-use crate::orders::{Orders, WORKS};
 use crate::packing::Initramfs;
 use crate::{Error, cache};
 use fsarena_sys::program;
@@ -84,12 +84,12 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir)).map_err(words)?;
     let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir)).map_err(words)?;
     let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[]).map_err(words)?;
-    initramfs.hand_over(&Orders { trial: true, ..Orders::default() }).map_err(words)?;
+    initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() }).map_err(words)?;
     let console = room.path().join("console.log");
     let launch = Launch {
         argv: argv(kernel, initramfs.path()),
         console: console.clone(),
-        voice: None,
+        events: None,
         user_mode: false,
         stdin: Stdio::null(),
     };

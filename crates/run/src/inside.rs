@@ -34,21 +34,21 @@ pub fn main() -> ! {
 }
 
 fn work(mut booted: Booted) -> std::io::Result<()> {
-    let mut guest: Guest = serde_json::from_value(booted.orders.request.clone())?;
+    let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
     let conditions = prepare(&mut booted, &mut guest);
-    let Booted { mut voice, .. } = booted;
+    let Booted { mut events, .. } = booted;
     // What cannot be had is the cell's own failure.
     let conditions = match conditions {
         Ok(conditions) => conditions,
         Err(error) => {
             let failed = Failed::new(Cause::Missing, error.to_string());
-            return say(&mut voice, &Line::End(failed.into()));
+            return say(&mut events, &Line::End(failed.into()));
         }
     };
     // They end with the guest: undoing them takes time, and this process is in them.
     std::mem::forget(conditions);
     let text = serde_json::to_vec(&guest.request)?;
-    agent::serve(text.as_slice(), voice, mark)?;
+    agent::serve(text.as_slice(), events, mark)?;
     // Unmounted like the filesystem under test, so that the next guest finds it whole.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
@@ -56,7 +56,7 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
 /// Puts the disks together, mounts the other one, and brings about what the variant asks for.
 fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions> {
     let kernel = Kernel::host();
-    say(&mut booted.voice, &note(about(&kernel)))?;
+    say(&mut booted.events, &note(about(&kernel)))?;
     let device = booted.stack()?;
     let request = &mut guest.request;
     for dir in [&request.other, &request.root] {
@@ -68,7 +68,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     request.device = numbers(&device);
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
-    bench::of_the_first(&all).into_iter().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
+    bench::of_the_first(&all).into_iter().try_for_each(|told| say(&mut booted.events, &note(told)))?;
     if let Some(mount) = &mut request.mount {
         if let Some(journal) = journal {
             name_journal(&request.cell.variant, mount, &device, journal)?;
@@ -77,7 +77,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     }
     let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
     let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
-    conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.voice, &note(told)))?;
+    conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.events, &note(told)))?;
     Ok(conditions)
 }
 
@@ -133,11 +133,11 @@ fn note(note: Note) -> Line {
     Line::Event(CellEvent::Note(note))
 }
 
-fn say(voice: &mut dyn Write, line: &Line) -> std::io::Result<()> {
+fn say(events: &mut dyn Write, line: &Line) -> std::io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
-    voice.write_all(&text)?;
-    voice.flush()
+    events.write_all(&text)?;
+    events.flush()
 }
 
 /// What tells this kernel from others, and what biases its figures.

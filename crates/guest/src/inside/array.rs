@@ -1,6 +1,6 @@
 //! An md array without metadata, by md's attributes: there is no mdadm in a guest.
 
-use crate::orders::Array;
+use crate::config::Array;
 use crate::stripes::CHUNK;
 use std::io::{Error, Result};
 use std::os::unix::fs::MetadataExt;

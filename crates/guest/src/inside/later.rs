@@ -1,8 +1,8 @@
 //! A guest that boots before anybody knows what for. It gets as far as it can, says so, and waits: QEMU keeps the whole
-//! machine at that point, and whoever begins with it finds orders and disks of its own.
+//! machine at that point, and whoever begins with it finds its own config and disks.
 
-use super::fw_cfg::{ORDERS_FILE, Ports};
-use crate::orders::{Orders, Stack};
+use super::fw_cfg::{CONFIG_FILE, Ports};
+use crate::config::{GuestConfig, Stack};
 use crate::snapshot::{GOING_ON, NOT_READY, READY};
 use std::io::{Error, Result, Write};
 use std::path::{Path, PathBuf};
@@ -10,19 +10,20 @@ use std::time::Duration;
 
 /// The driver whose disks are let go: only what is probed anew has the size of the disk that is there then.
 const DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk";
-/// How often orders are looked for.
+/// How often a guest looks for its config.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Loads what it was told to, and waits for the orders: their modules are those that are not loaded yet. Where its state
+/// Loads what it was told to, and waits for the config: its modules are those that are not loaded yet. Where its state
 /// cannot be kept it says why, and ends the guest.
 ///
 /// # Errors
-/// Where it has no voice, or cannot go on.
-pub fn orders(first: &Orders) -> Result<Orders> {
+/// Where it has no event channel, or cannot continue.
+pub fn config(first: &GuestConfig) -> Result<GuestConfig> {
     // Without the modules it may have none.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| super::load(module));
-    let mut voice = super::voice(&first.voice)?;
-    let mut say = |words: &str| voice.write_all(format!("{words}\n").as_bytes()).and_then(|()| voice.flush());
+    let mut events = super::events(&first.events)?;
+    let mut say =
+        |words: &str| events.write_all(format!("{words}\n").as_bytes()).and_then(|()| events.flush());
     let (ports, disks) = match loaded.and_then(|()| let_go(&first.stack)) {
         Ok(ready) => ready,
         Err(error) => {
@@ -31,18 +32,18 @@ pub fn orders(first: &Orders) -> Result<Orders> {
         }
     };
     say(READY)?;
-    let mut orders = wait(&ports);
-    if let Some(now) = orders.now {
+    let mut config = wait(&ports);
+    if let Some(now) = config.now {
         set_clock(now)?;
     }
     disks.iter().try_for_each(|disk| tell_driver("bind", disk))?;
     // From here on it is the cell that fails.
     say(GOING_ON)?;
-    orders.modules.retain(|module| !first.modules.contains(module));
-    Ok(orders)
+    config.modules.retain(|module| !first.modules.contains(module));
+    Ok(config)
 }
 
-/// Lets the disks go. The ports that orders come by, and the disks.
+/// Lets the disks go. The ports that the config comes by, and the disks.
 fn let_go(stack: &Stack) -> Result<(Ports, Vec<String>)> {
     let ports =
         Ports::open().map_err(|error| Error::other(format!("its kernel gives no I/O ports: {error}")))?;
@@ -51,11 +52,11 @@ fn let_go(stack: &Stack) -> Result<(Ports, Vec<String>)> {
     Ok((ports, disks))
 }
 
-fn wait(ports: &Ports) -> Orders {
+fn wait(ports: &Ports) -> GuestConfig {
     loop {
-        // What is kept may be a machine in the midst of reading. What is no orders is looked at again.
-        match ports.file(ORDERS_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
-            Some(orders) => return orders,
+        // What is kept may be a machine in the midst of reading. Text that is not a config is read again.
+        match ports.file(CONFIG_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
+            Some(config) => return config,
             None => std::thread::sleep(LOOK),
         }
     }

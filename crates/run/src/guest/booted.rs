@@ -8,10 +8,10 @@ use crate::failed::Failed;
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::cache;
+use fsarena_guest::config::GuestConfig;
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::orders::Orders;
-use fsarena_guest::snapshot::{self, Draft, NO_ORDERS, NOT_READY, READY, Snapshot};
+use fsarena_guest::snapshot::{self, Draft, NO_CONFIG, NOT_READY, READY, Snapshot};
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
@@ -31,8 +31,8 @@ pub enum Beginning {
 /// The machines that guests of a run begin with.
 pub struct Booted {
     cache: PathBuf,
-    /// The file with the orders of the next guest.
-    orders: PathBuf,
+    /// The file with the config of the next guest.
+    config: PathBuf,
     /// Machines that are not tried again in this run.
     given_up: BTreeSet<PathBuf>,
     /// What a reader should know of each machine.
@@ -52,12 +52,12 @@ impl Booted {
         // Where it cannot be made, nothing is kept.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache);
         let (given_up, notes) = (BTreeSet::new(), BTreeMap::new());
-        Booted { cache, orders: dir.join("orders"), given_up, notes }
+        Booted { cache, config: dir.join("config"), given_up, notes }
     }
 
-    /// Where a guest finds its orders.
-    pub fn orders(&self) -> PathBuf {
-        self.orders.clone()
+    /// Where a guest finds its config.
+    pub fn config(&self) -> PathBuf {
+        self.config.clone()
     }
 
     /// What a reader should know.
@@ -72,7 +72,7 @@ impl Booted {
     pub fn beginning(
         &mut self,
         machine: &Machine,
-        orders: &Orders,
+        config: &GuestConfig,
         asked: Asked,
         packer: &mut Packer,
         (journal, plan): (&Journal, &GuestPlan),
@@ -92,7 +92,7 @@ impl Booted {
             );
             return Ok(Beginning::Kept(found));
         }
-        std::fs::write(&self.orders, NO_ORDERS).map_err(fsarena_sys::Error::io("writing", &self.orders))?;
+        std::fs::write(&self.config, NO_CONFIG).map_err(fsarena_sys::Error::io("writing", &self.config))?;
         let (mut initramfs, modules) = packer.for_any(asked)?;
         // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
         if (machine.memory_mib << 20) < 3 * file_size(initramfs.path()) + LEAST_MEMORY {
@@ -102,7 +102,7 @@ impl Booted {
                 "it has too little memory for all modules (--guest-memory)",
             ));
         }
-        let first = Orders { later: true, modules, request: serde_json::Value::Null, ..orders.clone() };
+        let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
         initramfs.hand_over(&first)?;
         let machine = Machine { initramfs: Some(initramfs.path()), ..machine.clone() };
         let made = self.make(&machine, &place, journal, plan);
@@ -132,7 +132,7 @@ impl Booted {
         let launch = Launch {
             argv: machine.argv().into_iter().chain(Draft::words()).collect(),
             console: machine.console(),
-            voice: machine.voice_file(),
+            events: machine.events_file(),
             user_mode: false,
             stdin,
         };

@@ -16,10 +16,10 @@ use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::safety::ScratchDevice;
+use fsarena_guest::config::GuestConfig;
 use fsarena_guest::counter::Counter;
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::orders::Orders;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::undo::Journal;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Guests {
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
             kernel: &self.kernels[level],
             initramfs: None,
-            orders: None,
+            config: None,
             test: &test,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: self.images.other(),
@@ -65,15 +65,15 @@ impl Guests {
         let asked =
             Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
         let modules = self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect();
-        let orders = Orders {
+        let config = GuestConfig {
             modules,
-            voice: machine.voice(),
+            events: machine.events(),
             disks: machine.disks(),
             stack,
             request: self.request(cell, &formatted.facts)?,
-            ..Orders::default()
+            ..GuestConfig::default()
         };
-        let cell = ThisCell { machine: &machine, orders: &orders, asked };
+        let cell = ThisCell { machine: &machine, config: &config, asked };
         let Guests { guest, journal, packer, booted, counter, .. } = self;
         let mut starting = Starting { guest, journal, packer, counter: counter.as_ref() };
         let end = match booted.as_mut() {
@@ -112,7 +112,7 @@ impl Guests {
 /// A cell, as far as starting a guest for it goes.
 struct ThisCell<'a> {
     machine: &'a Machine<'a>,
-    orders: &'a Orders,
+    config: &'a GuestConfig,
     asked: Asked<'a>,
 }
 
@@ -135,13 +135,13 @@ impl Starting<'_> {
                 format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
             return Ok(End::failed(Failed::new(Cause::Missing, why)));
         }
-        initramfs.hand_over(cell.orders)?;
+        initramfs.hand_over(cell.config)?;
         let machine = Machine { initramfs: Some(initramfs.path()), ..cell.machine.clone() };
         let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
         let launch = Launch {
             argv: machine.argv().into_iter().chain(counting).collect(),
             console: machine.console(),
-            voice: machine.voice_file(),
+            events: machine.events_file(),
             user_mode: machine.emulator == Emulator::Uml,
             stdin: Stdio::null(),
         };
@@ -156,11 +156,11 @@ impl Starting<'_> {
         cell: &ThisCell,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<End, Fatal> {
-        let path = booted.orders();
-        let machine = Machine { orders: Some(&path), ..cell.machine.clone() };
+        let path = booted.config();
+        let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
         let running = (self.journal, self.guest);
-        let beginning = booted.beginning(&machine, cell.orders, cell.asked, self.packer, running)?;
+        let beginning = booted.beginning(&machine, cell.config, cell.asked, self.packer, running)?;
         emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
         let snapshot = match beginning {
             Beginning::Kept(snapshot) => snapshot,
@@ -170,8 +170,8 @@ impl Starting<'_> {
             }
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
-        let orders = Orders { now, ..cell.orders.clone() };
-        let text = serde_json::to_vec(&orders).map_err(|error| Fatal::Agent(error.to_string()))?;
+        let config = GuestConfig { now, ..cell.config.clone() };
+        let text = serde_json::to_vec(&config).map_err(|error| Fatal::Agent(error.to_string()))?;
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
         let launch = match snapshot.launch(&machine) {
             Ok(launch) => launch,

@@ -9,7 +9,7 @@ use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle;
 use fsarena_fs::safety::ScratchDevice;
-use fsarena_guest::orders::Array;
+use fsarena_guest::config::Array;
 use fsarena_guest::stripes;
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};

@@ -13,10 +13,10 @@ use fsarena_fs::charsets;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_fs::lifecycle;
+use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::modules::Modules;
-use fsarena_guest::orders::{Array, Stack};
 use fsarena_guest::trial;
 use std::collections::BTreeMap;
 

@@ -5,19 +5,19 @@ use fsarena_core::factor::raid::Raid;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where the guest finds its orders.
-pub const ORDERS: &str = "/orders.json";
+/// Where the guest finds its config.
+pub const CONFIG: &str = "/config.json";
 
 /// What a guest says on its console in a trial boot.
 pub const WORKS: &str = "fsarena: this kernel works";
 
 /// What a guest has to do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Orders {
+pub struct GuestConfig {
     /// Whether it has only to say [`WORKS`] on its console and to end.
     #[serde(default)]
     pub trial: bool,
-    /// Whether this is all that is known when it boots: further orders come when its state has been kept.
+    /// Whether this is all that is known when it boots: the rest comes when its state has been kept.
     #[serde(default)]
     pub later: bool,
     /// What the clock of the host says, since 1970: a guest that begins with a kept state has an old one.
@@ -26,7 +26,7 @@ pub struct Orders {
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
     /// Where its words go.
-    pub voice: Voice,
+    pub events: EventChannel,
     /// How its disks are told apart.
     pub disks: Disks,
     /// What lies between the disks and the filesystem under test.
@@ -92,7 +92,7 @@ impl Stack {
 /// Where a guest's words go.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Voice {
+pub enum EventChannel {
     /// A virtio serial port of this name.
     Port(String),
     /// An I/O port of this number, which takes a byte at a time and answers at once: nothing of the host's pace
