@@ -73,11 +73,11 @@ const EXIT_CODES: &str = "\
 5  refused for safety: continuing could destroy data
 6  this machine lacks something; the message says what to install or to free
 
-If every variant fails, the code says why: 2 where mkfs or mount refused options that you gave,
-5 and 6 as above, 4 where filesystems or commands failed at the work, 1 for a bug of fsarena.
+If every variant fails, the code tells why: 2 if mkfs or mount refused your options, 5 and 6 as
+above, 4 if filesystems or commands failed at the work, 1 for a bug of fsarena.
 
-SIGINT, SIGTERM and SIGHUP end a run: it cleans up, keeps its samples, and then ends by the same
-signal (a shell shows 130, 143, 129). These codes change only with a major version.";
+SIGINT, SIGTERM and SIGHUP end a run: it cleans up, keeps its samples, and ends by the same signal
+(a shell shows 130, 143, 129). These codes change only with a major version.";
 
 impl Cli {
     /// Runs the command that the arguments name.

@@ -40,6 +40,9 @@ pub struct Plan {
     pub stage: Option<stage::Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
+    /// Filesystems of this machine that are not compared, because they lack an option set of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Where the variants live.
     pub device: DevicePlan,
     /// When to stop.
@@ -253,6 +256,7 @@ pub(crate) mod tests {
             seed: 1,
             claims: vec![],
             stage: None,
+            left_out: vec![],
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },

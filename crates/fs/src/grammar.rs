@@ -6,6 +6,7 @@
 //! those are refused that mount(8) or a driver could take for a path.
 
 use crate::Error;
+use fsarena_core::names::nearest;
 use crate::def::FsDef;
 
 /// What an option of mkfs takes.
@@ -150,7 +151,10 @@ impl Reader<'_> {
         match self.def.arguments.iter().find(named) {
             Some((Takes::Path, _)) => Err(self.reaches(option)),
             Some((takes, _)) => Ok(*takes),
-            None => Err(self.wrong(option, "fsarena does not pass it on")),
+            None => {
+                let names = self.def.arguments.iter().flat_map(|(_, names)| names.split(' '));
+                Err(self.wrong(option, &format!("fsarena does not pass it on{}", near(option, names))))
+            }
         }
     }
 
@@ -164,7 +168,9 @@ impl Reader<'_> {
                     return Err(self.reaches(&format!("{option} {part}")));
                 }
                 if !keys.split(' ').any(|name| name == key) {
-                    return Err(self.wrong(&format!("{option} {part}"), "fsarena does not pass it on"));
+                    let near = near(key, keys.split(' ').filter(|name| !name.starts_with('!')));
+                    let why = format!("fsarena does not pass it on{near}");
+                    return Err(self.wrong(&format!("{option} {part}"), &why));
                 }
             }
         }
@@ -199,6 +205,11 @@ impl Reader<'_> {
 /// Something that could reach what fsarena was not told to write to.
 fn refused(argument: &str, why: &str, fix: &str) -> Error {
     Error::Refused { what: argument.into(), why: why.into(), fix: fix.into() }
+}
+
+/// Proposes the nearest name: `; did you mean …?`.
+fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
+    nearest(wrong, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"))
 }
 
 /// A key or an option, and the value behind `=`.

@@ -3,8 +3,8 @@
 
 use crate::error::Error;
 use crate::report::Report;
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::unknown;
-use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::{Comparison, compare};
 use fsarena_stats::ranksets::rank_sets;
@@ -108,7 +108,7 @@ impl Ranking {
     }
 }
 
-type Task<'a> = &'a fsarena_core::cell::TaskInfo;
+type Task<'a> = &'a TaskInfo;
 /// `[variant][round]` of a task.
 type Values<'a> = &'a Vec<Vec<f64>>;
 
@@ -153,8 +153,8 @@ fn names(word: &str, task: Task) -> bool {
 ///
 /// # Errors
 /// Where one names no task of the run, or is no weight.
-pub fn check_weights(record: &RunRecord, weights: &[(String, f64)]) -> Result<(), Error> {
-    let tasks = || record.tasks.iter().filter(|task| task.in_composite);
+pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
+    let tasks = || tasks.iter().filter(|task| task.in_composite);
     for (name, weight) in weights {
         if !tasks().any(|task| names(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();

@@ -77,7 +77,7 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 /// # Errors
 /// When the run lacks a metric, a task or a variant that is asked for, or cannot tell which variant is better.
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
-    check_weights(&record, &asked.weights)?;
+    check_weights(&record.tasks, &asked.weights)?;
     let ranks = record.plan.device.backing.ranks();
     if !ranks && !asked.claims.is_empty() {
         return Err(Error::RanksNothing(record.id));

@@ -65,6 +65,7 @@ pub fn run(args: Args) -> Outcome {
             return Err(refusal(flag));
         }
     }
+    run.refuse_ignored(a.contains_key(factor::DIR))?;
     run::run_plan(run, |run| plan(&[a, b], run))
 }
 

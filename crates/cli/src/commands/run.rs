@@ -4,6 +4,7 @@ mod dry;
 mod flags;
 mod once;
 mod overrides;
+mod refuse;
 mod stages;
 
 pub use flags::Args;
@@ -12,6 +13,7 @@ pub use overrides::kernel_level;
 use crate::failure::{Failure, Outcome};
 use crate::running::{handle_signals, resolved};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
 use fsarena_core::plan::file::{PlanFile, Written};
 use fsarena_core::study;
@@ -25,6 +27,7 @@ pub fn run(args: Args) -> Outcome {
     if args.resume.is_some() {
         return run_plan(args, |_| unreachable!("a run that is resumed has its plan"));
     }
+    args.refuse_ignored(false)?;
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
         handle_signals()?;
@@ -66,13 +69,11 @@ pub fn read_plan(args: &Args) -> Result<Written, Failure> {
 fn read(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
     let meta = path.metadata().map_err(|error| {
-        let studies: Vec<&str> = study::STUDIES.iter().map(|study| study.name).collect();
-        let message =
-            format!("{name:?} is neither a study ({}) nor a plan file: {error}", studies.join(", "));
-        Failure::new(ExitCode::Usage, message)
+        let unknown = unknown("study or plan file", name, study::STUDIES.iter().map(|study| study.name));
+        Failure::new(ExitCode::Usage, format!("{unknown} ({error})"))
     })?;
     if !meta.is_file() {
-        // Opening a named pipe could wait for ever.
+        // Opening a named pipe could block.
         return Err(Failure::new(ExitCode::Usage, format!("{name}: not a regular file, so not a plan")));
     }
     // Read no more than shows that it is too large.

@@ -105,7 +105,7 @@ fn a_directory_that_cannot_be_used_is_named_before_anything_is_made() {
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
     }
     let (_, said) = nobody.expect(2, &[&TINY[..], &["--on", "dir:.", "--on", "dir:."]].concat());
-    assert!(said.contains("is there twice"), "{said}");
+    assert!(said.contains("is given twice"), "{said}");
     assert!(!nobody.home.join("runs").exists());
 }
 

@@ -29,6 +29,7 @@ mod selftest;
 mod serve;
 mod signals;
 mod squid;
+mod usage;
 mod watch;
 
 /// A file that no `mod` names would be compiled by nobody, and its tests never run.

@@ -62,7 +62,7 @@ pub struct Overrides {
     pub backing: Option<Backing>,
     /// `--size`.
     pub size: Option<ByteSize>,
-    /// `--other`.
+    /// `--source-dir`.
     pub other_dir: Option<PathBuf>,
     /// The seed taken where neither plan nor command line gives one.
     pub fresh_seed: u64,
@@ -97,6 +97,7 @@ impl Resolver<'_> {
         }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
+        let (factors, left_out) = self.factors(file)?;
         let mut plan = Plan {
             name: file.name.get_ref().clone(),
             title: file.title.clone(),
@@ -106,7 +107,8 @@ impl Resolver<'_> {
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),
             claims: vec![],
             stage: file.stored.as_ref().and_then(|plan| plan.stage.clone()),
-            factors: self.factors(file)?,
+            factors,
+            left_out: file.stored.as_ref().map_or(left_out, |plan| plan.left_out.clone()),
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
             idle: self.idle(file)?,

@@ -7,18 +7,22 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::factor;
+use fsarena_core::plan::Plan;
+use fsarena_report::ranking::check_weights;
 use fsarena_run::executor::Fatal;
 use fsarena_run::{Request, check, execute};
 use fsarena_store::RunDir;
 
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
 pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
+    check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
     if args.dry_run {
         let (variants, check) = check(&request)?;
         return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
     }
     let mut progress = Progress::new(args.quiet);
-    if let Some(text) = args.guest_by_itself(&request.plan) {
+    for text in args.guest_by_itself(&request.plan).into_iter().chain(left_out(&request.plan)) {
         progress.say(&text);
         request.remarks.push(Note::new(NoteKind::Remark, text));
     }
@@ -45,4 +49,11 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     // What ended the run matters more than a report that could not be written.
     ended?;
     Ok((answered?, Some(run)))
+}
+
+/// Names the filesystems that an option set leaves out.
+fn left_out(plan: &Plan) -> Option<String> {
+    let sets = plan.factors.get(factor::OPTIONS).map_or(String::new(), |sets| sets.join(" or "));
+    let names = plan.left_out.join(", ");
+    (!names.is_empty()).then(|| format!("not compared, without the option set {sets}: {names}"))
 }

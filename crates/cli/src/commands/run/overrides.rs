@@ -85,7 +85,7 @@ impl Args {
         })
     }
 
-    fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
+    pub(super) fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
             return Ok((Some(Backing::Erase { path: absolute(path)?, signature }), vec![]));
@@ -119,8 +119,18 @@ fn is_root() -> bool {
 
 /// A kernel named by its path is found from whatever directory; the words for a packaged one stay.
 pub fn kernel_level(level: &str) -> Result<String, Failure> {
-    let packaged = level.is_empty() || level.split(':').next() == Some(DEBIAN);
-    if packaged { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
+    if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
+}
+
+/// Whether a kernel is named by its Debian version instead of its path.
+pub(super) fn is_packaged(level: &str) -> bool {
+    level.is_empty() || level.split(':').next() == Some(DEBIAN)
+}
+
+/// Whether `--set` sets a path.
+pub(super) fn is_path((id, text): &(String, String)) -> bool {
+    let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
+    !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path)
 }
 
 /// A run is resumed and recovered from whatever directory, so its paths are absolute.
@@ -129,10 +139,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The same for a setting that is a path and is given.
-fn path_absolute((id, text): &(String, String)) -> Result<(String, String), Failure> {
-    let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
-    let is_path = !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path);
-    Ok((id.clone(), if is_path { absolute_text(Path::new(text))? } else { text.clone() }))
+fn path_absolute(set: &(String, String)) -> Result<(String, String), Failure> {
+    let (id, text) = set;
+    Ok((id.clone(), if is_path(set) { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
 fn absolute_text(path: &Path) -> Result<String, Failure> {

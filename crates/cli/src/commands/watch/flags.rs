@@ -113,8 +113,11 @@ Examples:
   fsarena compare RUN RUN …                      the cost of a request in each";
 
 impl Args {
-    /// What is to be watched.
+    /// The watch that these flags define.
     pub fn watch(&self) -> Result<Watch, Failure> {
+        for path in [&self.log, &self.path, &self.device].into_iter().flatten() {
+            path.metadata().map_err(Failure::file(path))?;
+        }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
             (Some(at), _, _) => Some(Spec::Squid(at.clone())),
             (_, Some(url), _) => Some(Spec::Prometheus(url.clone(), self.series.clone().unwrap_or_default())),
@@ -127,13 +130,13 @@ impl Args {
             let host = fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname");
             host.unwrap_or_else(|| "here".into())
         });
-        // Kept for a restart, which may be in another directory.
+        // A restart may happen in another directory.
         let path = self.path.as_deref().map(absolute).transpose()?;
         let device = self.device.as_deref().map(absolute).transpose()?;
         Ok(named(name, counter, (path, device), &self.service, (self.window, self.every))?)
     }
 
-    /// Where it ends by itself.
+    /// When the watch ends without a signal.
     pub fn limits(&self) -> Limits {
         Limits { windows: self.windows }
     }

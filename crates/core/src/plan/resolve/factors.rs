@@ -9,9 +9,13 @@ use crate::names::unknown;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
+/// Levels of factors by the names of the factors.
+type Levels = BTreeMap<String, Vec<String>>;
+
 impl Resolver<'_> {
-    pub(super) fn factors(&self, file: &PlanFile) -> Result<BTreeMap<String, Vec<String>>, PlanError> {
-        let mut factors = BTreeMap::new();
+    /// The factors with their levels, and the filesystems that lack an option set.
+    pub(super) fn factors(&self, file: &PlanFile) -> Result<(Levels, Vec<String>), PlanError> {
+        let (mut factors, mut left_out) = (BTreeMap::new(), vec![]);
         for (key, value) in &file.factors {
             let id = self.factor_name(key)?;
             let levels = self.level_list(value)?;
@@ -25,29 +29,27 @@ impl Resolver<'_> {
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
             // Directories are used as they are: fsarena makes no filesystem there.
-            let around = [factor::DIR, factor::CPUS, factor::CPU_SPEED, factor::MEMORY, factor::CLIENTS];
-            factors.retain(|id, _| around.contains(&id.as_str()));
+            factors.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
         } else if file.variants.is_empty() {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
             if factors.get(factor::FS) == Some(&self.words.available) {
-                self.leave_out_without_options(&mut factors);
+                left_out = self.leave_out_without_options(&mut factors);
             }
         }
-        Ok(factors)
+        Ok((factors, left_out))
     }
 
     /// Without `--fs`, drops the filesystems that lack one of the option sets.
-    fn leave_out_without_options(&self, factors: &mut BTreeMap<String, Vec<String>>) {
+    fn leave_out_without_options(&self, factors: &mut Levels) -> Vec<String> {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
             let known = self.words.filesystems.iter().find(|(id, _)| id == fs);
             known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
         };
-        if let Some(levels) = factors.get_mut(factor::FS)
-            && levels.iter().any(has_all)
-        {
-            levels.retain(has_all);
+        match factors.get_mut(factor::FS) {
+            Some(levels) if levels.iter().any(has_all) => levels.extract_if(.., |fs| !has_all(fs)).collect(),
+            _ => vec![],
         }
     }
 

@@ -1,0 +1,71 @@
+//! Flags that a run would ignore: fsarena refuses them before it makes anything.
+
+use super::Args;
+use super::flags::On;
+use super::overrides::{is_packaged, is_path};
+use crate::failure::Failure;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::factor;
+use fsarena_core::plan::Backing;
+use std::path::PathBuf;
+
+/// Why directories as they are take none of the flags for filesystems.
+const DIRECTORIES: &str = "directories are used as they are, without mkfs and mount; leave out this flag or the \
+                           directories";
+
+impl Args {
+    /// Refuses flags that do not apply where the run takes place; `directories` says that variants name directories.
+    pub fn refuse_ignored(&self, directories: bool) -> Result<(), Failure> {
+        if self.resume.is_some() {
+            return Ok(());
+        }
+        let (backing, _) = self.backing()?;
+        let directories = directories || backing == Some(Backing::Dir);
+        let guest = matches!(backing, Some(Backing::Guest(_)));
+        let of_filesystems = [
+            ("--fs", !self.fs.is_empty()),
+            ("--options", !self.options.is_empty()),
+            ("--mkfs", !self.mkfs.is_empty()),
+            ("--mount", !self.mount.is_empty()),
+            ("--size", self.size.is_some()),
+        ];
+        let of_guests = [
+            ("--kernel", !self.kernel.is_empty()),
+            ("--modules", self.modules.is_some()),
+            ("--guest-memory", self.guest_memory.is_some()),
+            ("--guest-timeout", self.guest_timeout.is_some()),
+            ("--fresh-guests", self.fresh_guests),
+        ];
+        let of_erase = [("--erase-signature", self.erase_signature.is_some())];
+        let of_directories = [("--source-dir", self.source_dir.is_some())];
+        let cases: [(bool, &[(&str, bool)], &str); 4] = [
+            (directories, &of_filesystems, DIRECTORIES),
+            (!guest, &of_guests, "requires a guest: --on qemu, --on uml or --on exact"),
+            (self.erase.is_none(), &of_erase, "requires --erase DEVICE"),
+            (!directories, &of_directories, "requires directories: --on dir:PATH"),
+        ];
+        for (applies, flags, why) in cases {
+            if let Some((flag, _)) = flags.iter().find(|(_, given)| applies && *given) {
+                return Err(Failure::new(ExitCode::Usage, format!("{flag}: {why}")));
+            }
+        }
+        let formatting = |id: &str| !factor::OF_DIRECTORIES.contains(&id);
+        match self.factor.iter().find(|(id, _)| directories && formatting(id)) {
+            Some((id, _)) => Err(Failure::new(ExitCode::Usage, format!("--factor {id}: {DIRECTORIES}"))),
+            None => self.check_paths(),
+        }
+    }
+
+    /// Refuses paths that do not exist.
+    fn check_paths(&self) -> Result<(), Failure> {
+        let places = self.on.iter().filter_map(|on| match on {
+            On::Loop(dir) => dir.clone(),
+            _ => None,
+        });
+        let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(PathBuf::from);
+        let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
+        let given = [&self.tree, &self.source_dir, &self.modules].into_iter().flatten().cloned();
+        let mut paths = given.chain(places).chain(kernels).chain(settings);
+        paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
+    }
+}

@@ -1,0 +1,161 @@
+//! Paths that do not exist, names with a typo, and flags that do not apply: each is a usage error, before anything is made.
+
+use crate::common::stored;
+use crate::common::{Place, root};
+
+/// Runs every line in a place with one stored run; each ends with exit code 2, prints nothing and says these words.
+#[track_caller]
+fn refused(lines: &[(&str, &str)]) {
+    let place = Place::new();
+    stored::run(&place.runs());
+    std::fs::write(place.dir.join("a.csv"), "variant,value\na,1\n").unwrap();
+    for (line, words) in lines {
+        let args: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+        let (printed, said) = place.expect(2, &args);
+        assert_eq!(printed, "", "{line}");
+        assert!(said.contains(words), "{line}\n says: {said} not: {words}");
+        assert!(!said.contains("bug"), "{line}\n{said}");
+    }
+    assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1, "fsarena began a run");
+    place.assert_clean();
+}
+
+#[test]
+fn paths_that_do_not_exist_are_usage_errors() {
+    refused(&[
+        ("run no/plan.toml", "no/plan.toml"),
+        ("run plan.toml --on dir:no/such", "no/such"),
+        ("run plan.toml --on dir:home --source-dir no/such", "no/such"),
+        ("run plan.toml --on dir:home --tree no/such", "no/such"),
+        ("run plan.toml --on dir:home --export md=no/such/file.md", "no/such"),
+        ("run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=no/such", "no/such"),
+        ("run --resume no/such", "no/such"),
+        ("run --after no/such gus3", "no/such"),
+        ("ab plan.toml --a dir=no/such --b dir=home", "no/such"),
+        ("ab no/plan.toml --a fs=ext4 --b fs=ext4", "no/plan.toml"),
+        ("report no/such", "no/such"),
+        ("report --runs no/such", "no/such"),
+        ("report latest --export html=no/such/file.html", "no/such"),
+        ("compare latest no/such", "no/such"),
+        ("compare no.csv a.csv", "no.csv"),
+        ("compare a.csv no.csv", "no.csv"),
+        ("analyse no/such", "no/such"),
+        ("analyse no.csv", "no.csv"),
+        ("analyse latest --fresh no/such", "no matrix"),
+        ("history --runs no/such", "no/such"),
+        ("show no/such", "no/such"),
+        ("load --dir no/such", "no/such"),
+        ("load --file no/such/file", "no/such"),
+        ("serve no/such", "no/such"),
+        ("watch --log no/such --windows 1 --window 1s", "no/such"),
+        ("watch --path no/such --windows 1 --window 1s", "no/such"),
+        ("watch --device no/such --windows 1 --window 1s", "no/such"),
+        ("watch --resume no/such", "no/such"),
+    ]);
+}
+
+#[test]
+fn devices_and_kernels_that_do_not_exist_are_usage_errors() {
+    if !root() {
+        return;
+    }
+    refused(&[
+        ("run plan.toml --erase /dev/disk/by-id/no-such", "no-such"),
+        ("run plan.toml --on loop:no/such", "no/such"),
+        ("run plan.toml --on qemu --kernel no/such", "no/such"),
+        ("run plan.toml --on qemu --kernel plan.toml --modules no/such", "no/such"),
+    ]);
+}
+
+#[test]
+fn a_typo_in_a_name_gets_the_nearest_name() {
+    refused(&[
+        ("run --fs ext", "Did you mean `ext"),
+        ("run --options noatme", "Did you mean `noatime`?"),
+        ("run --factor schedulr=none", "Did you mean `scheduler`?"),
+        ("run --factor device=loopp", "Did you mean `loop`?"),
+        ("run --workload coreutil", "Did you mean `coreutils`?"),
+        ("run --set drvier=native", "Did you mean `driver`?"),
+        ("run --set driver=nativ", "Did you mean `native`?"),
+        ("run engel --modes rndrdd", "Did you mean `rndrd`?"),
+        ("run --scale quik", "Did you mean `quick`?"),
+        ("run --metric elapsd", "Did you mean `elapsed`?"),
+        ("run --on lopp", "Did you mean `loop`?"),
+        ("run --export htm=x", "Did you mean `html`?"),
+        ("run piszc", "Did you mean `piszcz`?"),
+        ("run plan.toml --on dir:home --weight touc=3", "Did you mean `touch`?"),
+        ("run plan.toml --on dir:home --claim touc.elapsed:'best'is'x", "touc"),
+        ("ab plan.toml --a fss=ext4 --b fs=ext4", "Did you mean `fs`?"),
+        ("report --metric elapsd", "Did you mean `elapsed`?"),
+        ("report --format htm", "Did you mean `html`?"),
+        ("report latst", "Did you mean `latest`?"),
+        ("report --weight uttar=3", "Did you mean `untar`?"),
+        ("compare latest published:piszcz-3", "Did you mean `published:piszcz-I"),
+        ("compare latest latst", "Did you mean `latest`?"),
+        ("compare latest latest --metric elapsd", "Did you mean `elapsed`?"),
+        ("history exmple", "Did you mean `example`?"),
+        ("history --variant ext", "Did you mean `ext"),
+        ("history --reference ext", "Did you mean `ext"),
+        ("history --metric elapsd", "Did you mean `elapsed`?"),
+        ("show piszc", "Did you mean `piszcz`?"),
+        ("show published:engl", "Did you mean `published:engel`?"),
+        ("load --meta creat", "Did you mean `create`?"),
+        ("load --random-distribution randm", "Did you mean `random`?"),
+        ("list filesystem", "filesystems"),
+        ("reprot", "report"),
+    ]);
+}
+
+#[test]
+fn flags_that_do_not_apply_are_refused() {
+    refused(&[
+        ("run plan.toml --on dir:home --fs ext4", "--fs"),
+        ("run plan.toml --on dir:home --options noatime", "--options"),
+        ("run plan.toml --on dir:home --mkfs -b1024", "--mkfs"),
+        ("run plan.toml --on dir:home --mount noatime", "--mount"),
+        ("run plan.toml --on dir:home --size 1g", "--size"),
+        ("run plan.toml --on dir:home --factor scheduler=none", "--factor scheduler"),
+        ("run plan.toml --on dir:home --modes randread", "Unknown setting `modes`"),
+        ("run plan.toml --on dir:home --guest-memory 1g", "--guest-memory: requires a guest"),
+        ("run plan.toml --on ram --kernel debian:6.1", "--kernel: requires a guest"),
+        ("run plan.toml --on ram --fresh-guests", "--fresh-guests: requires a guest"),
+        ("run plan.toml --on ram --source-dir home", "--source-dir: requires directories"),
+        ("run plan.toml --on ram --erase-signature ext4", "--erase"),
+        ("ab plan.toml --a dir=home --b dir=shims --size 1g", "--size"),
+        ("compare latest latest --margin 2%", "--margin applies to files"),
+        ("compare latest latest --from csv", "--from applies to files"),
+        ("load --rw read --rwmixread 70", "--rwmixread applies to"),
+        ("load --rw read --fsync 8", "--fsync"),
+        ("load --meta create --shared-cursor", "cannot be used with"),
+        ("doctor --install --format json", "cannot be used with"),
+    ]);
+}
+
+/// Sizes with suffixes, and the modes of fio and of sysbench, in every command that takes them.
+#[test]
+fn sizes_and_modes_are_written_alike_everywhere() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let dry = |more: &[&str]| {
+        let args = [&["run", "engel", "--on", "ram", "--scale", "tiny", "--seed", "1", "--dry-run"], more];
+        place.expect(0, &args.concat()).0
+    };
+    let plan = dry(&["--modes", "randread,write", "--bs", "4k,64KiB", "--set", "total_bytes=64m"]);
+    assert_eq!(plan, dry(&["--modes", "rndrd,seqwr", "--bs", "4096,65536", "--set", "total_bytes=67108864"]));
+    assert!(plan.contains("4096") && plan.contains("rndrd"), "{plan}");
+}
+
+/// Filesystems that lack an option set are named on the screen and in the report.
+#[test]
+fn filesystems_that_an_option_set_leaves_out_are_named() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan("fs = [\"ext4\"]", "fs = [\"available\"]");
+    let (plan, _) = place.expect(0, &["run", "plan.toml", "--options", "noatime,writeback", "--dry-run"]);
+    let named = plan.lines().find(|line| line.starts_with("# not compared")).unwrap_or_default();
+    assert!(named.contains("xfs"), "{plan}");
+}
