@@ -6,8 +6,8 @@
 //! those are refused that mount(8) or a driver could take for a path.
 
 use crate::Error;
-use fsarena_core::names::nearest;
 use crate::def::FsDef;
+use fsarena_core::names::nearest;
 
 /// What an option of mkfs takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

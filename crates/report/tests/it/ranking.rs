@@ -76,14 +76,18 @@ fn weights_decide_and_are_checked() {
     assert_eq!(first(&[("untar", 5.0)]), "ext4");
     // The task by its number, and by its name: the last word counts.
     assert_eq!(first(&[("rm-tree", 1.0), ("011", 9.0)]), "xfs");
-    let error =
-        |name: &str, weight: f64| check_weights(&record.tasks, &[(name.into(), weight)]).unwrap_err().to_string();
+    let error = |name: &str, weight: f64| {
+        check_weights(&record.tasks, &[(name.into(), weight)]).unwrap_err().to_string()
+    };
     assert!(error("untarr", 1.0).contains("Did you mean `untar`?"), "{}", error("untarr", 1.0));
     assert!(error("untar", -1.0).contains("a number from 0 to"));
     assert!(error("untar", f64::NAN).contains("a number from 0 to"));
     let nothing = ["touch", "untar", "rm-tree"].map(|name| (name.to_string(), 0.0));
     assert!(
-        check_weights(&record.tasks, &nothing).unwrap_err().to_string().contains("every task has the weight 0")
+        check_weights(&record.tasks, &nothing)
+            .unwrap_err()
+            .to_string()
+            .contains("every task has the weight 0")
     );
 }
 
