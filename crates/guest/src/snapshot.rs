@@ -253,7 +253,7 @@ mod tests {
             place(dir.path(), &machine, &["ext4".into()])
         };
         if at(&["/a"], "", 512).is_none() {
-            eprintln!("skipped: no QEMU");
+            fsarena_skip::skipped("program qemu-system-x86_64");
             return;
         }
         let one = at(&["/a"], "/config", 512);

@@ -274,7 +274,7 @@ mod tests {
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
         let Some(mounted) = ReadOnly::of(dir.path()) else {
-            eprintln!("skipped: only root can mount");
+            fsarena_skip::skipped("root");
             return;
         };
         let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());

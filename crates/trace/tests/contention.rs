@@ -39,7 +39,7 @@ fn traced(options: &Options, work: impl FnOnce()) -> Option<Profile> {
             | Unavailable::NoTracefs { .. }
             | Unavailable::NoTracepoint { .. }),
         ) => {
-            eprintln!("skipped: {why}");
+            fsarena_skip::skipped(&why.to_string());
             return None;
         }
         Err(why) => panic!("{why}"),
@@ -93,7 +93,7 @@ fn on_ext4(work: impl FnOnce(&Path)) {
 fn direct_writes_to_one_ext4_file_wait_for_its_inode() {
     let _alone = alone();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: loop devices and tracing need root");
+        fsarena_skip::skipped("root");
         return;
     }
     let mut profile = None;
@@ -131,7 +131,7 @@ fn dd_into_one_file(path: &Path) {
 fn programs_started_under_the_trace_are_followed() {
     let _alone = alone();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: loop devices and tracing need root");
+        fsarena_skip::skipped("root");
         return;
     }
     let mut profile = None;

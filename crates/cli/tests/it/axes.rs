@@ -196,7 +196,7 @@ fn zram_devices_come_and_go() {
         names.filter(|name| name.starts_with("zram")).collect::<std::collections::BTreeSet<_>>()
     };
     if !root() || !Path::new("/sys/class/zram-control").exists() {
-        println!("skipped: no zram here");
+        fsarena_skip::skipped("no zram here");
         return;
     }
     let place = Place::new();

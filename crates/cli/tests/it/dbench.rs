@@ -78,7 +78,7 @@ fn the_real_dbench_gives_the_same_task() {
         return;
     }
     if !Command::new("dbench").arg("--help").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: dbench is not installed");
+        fsarena_skip::skipped("program dbench");
         return;
     }
     let place = place("use = \"dbench-like\"\nclients = [1, 2]", "use = \"dbench-tool\"\nclients = [1]");

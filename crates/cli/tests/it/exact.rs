@@ -14,7 +14,7 @@ const TWO: [&str; 13] = [
 fn cache() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if program::find(&path, "qemu-system-x86_64").is_none() {
-        println!("skipped: no qemu-system-x86_64");
+        fsarena_skip::skipped("program qemu-system-x86_64");
         return None;
     }
     let kernels = |dir: &Path| {
@@ -26,7 +26,7 @@ fn cache() -> Option<PathBuf> {
         std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
     let found = fetched || kernels(Path::new("/"));
     if !found {
-        println!("skipped: no kernel in /boot or {}", cache.display());
+        fsarena_skip::skipped(&format!("no kernel in /boot or {}", cache.display()));
     }
     found.then_some(cache)
 }

@@ -65,7 +65,7 @@ fn each_engine_gives_a_rate_for_every_mode() {
     for engine in ["native", "sysbench", "fio"] {
         let here = std::process::Command::new(engine).arg("--version").output().is_ok();
         if engine != "native" && !here {
-            println!("skipped: {engine} is not installed");
+            fsarena_skip::skipped(&format!("program {engine}"));
             continue;
         }
         let place = Place::new();

@@ -9,7 +9,7 @@ fn squid() -> bool {
     let sbin = std::path::Path::new("/usr/sbin/squid").exists();
     let here = sbin || fsarena_fs::available::find_program(&path, "squid").is_some();
     if !here {
-        println!("skipped: squid is not installed");
+        fsarena_skip::skipped("program squid");
     }
     here
 }
@@ -143,7 +143,7 @@ fn without_squid_it_is_said_what_to_install() {
         assert_eq!(output.status.code(), Some(6), "{said}");
         assert!(said.contains("apt-get install squid") || said.contains("on Debian"), "{said}");
     } else {
-        println!("skipped: fsarena looks in /usr/sbin too, and squid is there");
+        fsarena_skip::skipped("fsarena looks in /usr/sbin too, and squid is there");
     }
 }
 

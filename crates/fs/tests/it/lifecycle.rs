@@ -104,7 +104,7 @@ fn a_confined_program_cannot_write_to_another_device() {
         return;
     }
     if !can_confine() {
-        println!("skipped: this kernel has no Landlock");
+        fsarena_skip::skipped("this kernel has no Landlock");
         return;
     }
     let place = Place::new();

@@ -317,7 +317,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_said_with_the_file() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root may mount");
+        fsarena_skip::skipped("root");
         return;
     }
     for driver in ["commands", "native"] {

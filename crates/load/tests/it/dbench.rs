@@ -49,7 +49,7 @@ Unlink \"\\clients\\client1\\B\" 0x6 NT_STATUS_OK
 fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--help").output().is_ok_and(|output| output.status.success());
     if !found {
-        println!("skipped: {program} is not installed");
+        fsarena_skip::skipped(&format!("program {program}"));
     }
     found
 }

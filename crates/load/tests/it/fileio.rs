@@ -60,7 +60,7 @@ fn child() {
 fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        println!("skipped: {program} is not installed");
+        fsarena_skip::skipped(&format!("program {program}"));
     }
     found
 }

@@ -205,7 +205,7 @@ mod tests {
             .open(&Scene { kernel: Kernel::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {
-            eprintln!("skipped: {}", opened.notes[0].text);
+            fsarena_skip::skipped(&opened.notes[0].text);
             return;
         }
         let mut own = crate::probes::process::Process

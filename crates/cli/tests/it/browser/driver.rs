@@ -31,7 +31,7 @@ impl Driver {
         };
         if !found("chromedriver") || !found("chromium") {
             assert!(std::env::var_os("CI").is_none(), "CI has to have chromium and chromium-driver");
-            println!("skipped: needs the Debian packages chromium and chromium-driver");
+            fsarena_skip::skipped("program chromedriver");
             return None;
         }
         let mut child = Command::new("chromedriver")

@@ -14,7 +14,7 @@ pub fn has(names: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = names.iter().find(|name| program::find(&path, name).is_none());
     if let Some(name) = missing {
-        println!("skipped: no {name}");
+        fsarena_skip::skipped(&format!("program {name}"));
     }
     missing.is_none()
 }
@@ -32,7 +32,7 @@ pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
     };
     let found = roots.find(is);
     if found.is_none() {
-        println!("skipped: no linux-image-{begin}…{end} in {}", fsarena_guest::cache::SHARED);
+        fsarena_skip::skipped(&format!("no linux-image-{begin}…{end} in {}", fsarena_guest::cache::SHARED));
     }
     found
 }

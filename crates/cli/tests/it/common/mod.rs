@@ -16,14 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Loop devices and mounts need root. Says so where a test is skipped for the lack of it.
-pub fn root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: needs root");
-    }
-    root
-}
+pub use fsarena_skip::root;
 
 /// A plan that runs in a moment: three tasks by system calls, and hardly any idle wait.
 const PLAN: &str = r#"

@@ -6,14 +6,7 @@ use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
 use fsarena_sys::undo::Journal;
 use std::path::{Path, PathBuf};
 
-/// Loop devices and mounts need root. Says so where a test is skipped for the lack of it.
-pub fn root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root for loop devices and mounts");
-    }
-    root
-}
+pub use fsarena_skip::root;
 
 /// A directory with a blank and a newline in its name, and a journal in it.
 pub struct Place {
