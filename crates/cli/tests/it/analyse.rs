@@ -154,7 +154,9 @@ fn without_the_privilege_it_says_what_is_needed() {
     let mut command = place.fsarena(&["analyse", "--explain", "seqwr[bs=512,threads=16]"]);
     let output = match command.uid(65534).gid(65534).output() {
         Ok(output) => output,
-        Err(error) => return fsarena_skip::skipped(&format!("another user cannot start the program: {error}")),
+        Err(error) => {
+            return fsarena_skip::skipped(&format!("another user cannot start the program: {error}"));
+        }
     };
     let said = common::text(&output.stderr);
     if output.status.success() {
