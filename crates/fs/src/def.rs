@@ -6,6 +6,8 @@ use crate::grammar::Grammar;
 /// fairness lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
+    /// What initialises it after mount; None where nothing does.
+    pub initialiser: Option<Initialiser>,
     /// The name in plans and reports.
     pub id: &'static str,
     /// What people read.
@@ -53,6 +55,7 @@ pub struct FsDef {
 
 /// What many filesystems have in common: mkfs takes no list of features, everything lies on one device.
 pub const BASE: FsDef = FsDef {
+    initialiser: None,
     id: "",
     title: "",
     kernel_type: "",
@@ -176,6 +179,15 @@ pub struct Overhead {
     pub percent: u64,
     /// Bytes a file or directory takes beside its data: inode, directory entry, rounding to whole blocks.
     pub per_file_bytes: u64,
+}
+
+/// A kernel thread that goes on initialising a filesystem after mount.
+#[derive(Debug, Clone, Copy)]
+pub struct Initialiser {
+    /// Its name.
+    pub thread: &'static str,
+    /// Whether the filesystem on a device has anything left to initialise. The thread lives on for long after its work.
+    pub has_work: fn(&std::path::Path) -> std::io::Result<bool>,
 }
 
 /// What a filesystem does by default, where that makes comparisons unequal.

@@ -5,10 +5,17 @@
 //! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
 //! block group descriptors.
 
+use crate::def::Initialiser;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// What fills the inode tables of ext2, ext3 and ext4.
+pub(crate) const EXT4LAZYINIT: Initialiser = Initialiser {
+    thread: "ext4lazyinit",
+    has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),
+};
 
 const SUPERBLOCK_AT: u64 = 1024;
 const MAGIC: u16 = 0xEF53;
@@ -28,7 +35,7 @@ const SHORT_DESCRIPTOR: u64 = 32;
 ///
 /// # Errors
 /// Where the device cannot be read.
-pub fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
+fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
     let device = File::open(device)?;
     let mut superblock = [0; 1024];
     device.read_exact_at(&mut superblock, SUPERBLOCK_AT)?;

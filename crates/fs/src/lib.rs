@@ -8,7 +8,7 @@ pub mod external;
 pub mod fairness;
 pub mod filesystems;
 pub mod grammar;
-pub mod lazy;
+mod lazy;
 pub mod lifecycle;
 pub mod pinned;
 pub mod safety;

@@ -1,7 +1,8 @@
 //! The wait until the machine is idle, so that nothing that came before disturbs what comes next.
 
 use fsarena_core::plan::IdlePlan;
-use fsarena_fs::lazy;
+use fsarena_fs::def::Initialiser;
+use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
@@ -11,10 +12,6 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(5);
 /// Looks in a row that must find it quiet.
 const QUIET_POLLS: u32 = 2;
-/// Kernel threads that go on initialising a filesystem after mount.
-const INITIALISERS: &[&str] = &["ext4lazyinit"];
-/// What they may be initialising.
-const INITIALISED: &[&str] = &["ext2", "ext3", "ext4"];
 /// Initialisation is given so many times as long as a disturbance: it begins some seconds after mounting, and is
 /// known to end.
 const INITIALISATION_TIMES: f64 = 4.0;
@@ -129,19 +126,26 @@ fn initialiser(kernel: &Kernel) -> Option<String> {
         .flatten()
         .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
-        .find(|name| INITIALISERS.contains(&name.trim_end()))?;
-    anything_left(kernel).then(|| format!("{} is still at work", name.trim_end()))
+        .find(|name| initialisers().any(|(_, initialiser)| initialiser.thread == name.trim_end()))?;
+    has_work(kernel, name.trim_end()).then(|| format!("{} is still at work", name.trim_end()))
 }
 
-/// Whether a mounted filesystem has inode tables that are still to be written. One that cannot be asked is not waited
-/// for: a thread lives on for long after its work.
-fn anything_left(kernel: &Kernel) -> bool {
+/// Whether the thread of this name has work left on a mounted filesystem. One that cannot be asked is not waited for.
+fn has_work(kernel: &Kernel, thread: &str) -> bool {
     let mounts = kernel.mounts().unwrap_or_default();
-    let initialised = mounts.iter().filter(|mount| INITIALISED.contains(&mount.fs_type.as_str()));
-    initialised.filter(|mount| !mount.super_options.split(',').any(|option| option == "ro")).any(|mount| {
-        let left = lazy::inode_tables_left(Path::new(&mount.source)).ok().flatten();
-        left.is_some_and(|(left, _)| left > 0)
-    })
+    let writable = mounts.iter().filter(|mount| !mount.super_options.split(',').any(|option| option == "ro"));
+    let of = |fs_type: &str| {
+        initialisers()
+            .find(|(kernel_type, initialiser)| *kernel_type == fs_type && initialiser.thread == thread)
+    };
+    writable
+        .filter_map(|mount| Some((of(&mount.fs_type)?.1.has_work)(Path::new(&mount.source))))
+        .any(|work| work.unwrap_or(false))
+}
+
+/// What goes on initialising filesystems after mount, by the kernel's name of the filesystem.
+fn initialisers() -> impl Iterator<Item = (&'static str, Initialiser)> {
+    FILESYSTEMS.iter().filter_map(|def| Some((def.kernel_type, def.initialiser?)))
 }
 
 fn number_after(text: &str, label: &str) -> Option<u64> {

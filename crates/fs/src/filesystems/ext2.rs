@@ -26,6 +26,7 @@ pub(super) const MKE2FS: Grammar = &[
 /// ext2.
 pub const DEF: FsDef = FsDef {
     id: "ext2",
+    initialiser: Some(crate::lazy::EXT4LAZYINIT),
     title: "ext2",
     kernel_type: "ext2",
     mkfs: "mkfs.ext2",

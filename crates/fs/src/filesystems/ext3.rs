@@ -9,6 +9,7 @@ use crate::filesystems::ext2::MKE2FS;
 /// ext3.
 pub const DEF: FsDef = FsDef {
     id: "ext3",
+    initialiser: Some(crate::lazy::EXT4LAZYINIT),
     title: "ext3",
     kernel_type: "ext3",
     mkfs: "mkfs.ext3",

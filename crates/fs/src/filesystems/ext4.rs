@@ -9,6 +9,7 @@ use crate::filesystems::ext2::MKE2FS;
 /// ext4.
 pub const DEF: FsDef = FsDef {
     id: "ext4",
+    initialiser: Some(crate::lazy::EXT4LAZYINIT),
     title: "ext4",
     kernel_type: "ext4",
     mkfs: "mkfs.ext4",
