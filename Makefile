@@ -49,8 +49,12 @@ deny:
 bench: setup
 	$(CARGO) bench --workspace
 
+# The book, into target/book. Needs mdbook.
 docs:
-	mdbook build docs
+	@command -v mdbook > /dev/null || { echo "mdbook is missing. Install it: cargo install mdbook" >&2; exit 1; }
+	mdbook build --dest-dir "$(abspath $(TARGET))/book" docs
+
+# The documentation of the code.
 
 doc:
 	$(CARGO) doc --workspace --no-deps

@@ -1,6 +1,8 @@
 //! `fsarena`: arguments and wiring, nothing else.
 
 mod args;
+#[cfg(test)]
+mod book;
 mod commands;
 mod failure;
 mod flags;

@@ -1,0 +1,212 @@
+//! The examples of the book's page "Extending fsarena", compiled so that the page stays true.
+
+#![allow(dead_code)]
+
+// ANCHOR: filesystem
+mod bcachefs {
+    use fsarena_fs::def::{
+        BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    };
+    use fsarena_fs::grammar::Takes;
+
+    /// bcachefs.
+    pub const DEF: FsDef = FsDef {
+        id: "bcachefs",
+        title: "bcachefs",
+        kernel_type: "bcachefs",
+        mkfs: "mkfs.bcachefs",
+        force: &["--force"],
+        options: &[
+            DEFAULT,
+            NOATIME,
+            OptionSet { id: DURABLE, help: "same as default", ..PLAIN },
+            OptionSet {
+                id: FAST_UNSAFE,
+                mount: &["nochanges"],
+                help: "keeps all changes in memory",
+                ..PLAIN
+            },
+        ],
+        // Every mkfs argument that a plan may set. fsarena refuses those that are not listed.
+        arguments: &[(Takes::Value, "--block_size --compression")],
+        packages: &["bcachefs-tools"],
+        min_bytes: 128 * MIB,
+        overhead: Overhead { fixed_bytes: 48 * MIB, percent: 10, per_file_bytes: 1024 },
+        ..BASE
+    };
+}
+// ANCHOR_END: filesystem
+
+// ANCHOR: workload
+mod append {
+    use fsarena_core::cell::{TaskId, TaskInfo};
+    use fsarena_core::sample::Readings;
+    use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+    use fsarena_load::task::{Action, Before, Call, Error, Task};
+    use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    /// `append`: write a log line by line.
+    pub struct Append;
+
+    const LINE: &[u8] = &[b'x'; 100];
+    const LINES: SettingDef = SettingDef {
+        id: "lines",
+        help: "lines that are appended",
+        kind: Kind::Int { min: 1, max: 10_000_000 },
+        default: Default::Int(10_000),
+    };
+    const DEF: WorkloadDef =
+        WorkloadDef { id: "append", help: "append lines of 100 bytes to one file", settings: &[LINES] };
+
+    impl Workload for Append {
+        fn def(&self) -> &'static WorkloadDef {
+            &DEF
+        }
+
+        fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+            let title = "Append lines to a log".into();
+            vec![TaskInfo { id: TaskId::new("append"), title, number: None, in_composite: true }]
+        }
+
+        // The room that the work needs. A device that is too small is an error before the run.
+        fn survey(&self, job: &Job) -> Result<Survey, Error> {
+            let bytes = LINE.len() as u64 * job.settings.int("lines") as u64;
+            Ok(Survey { room: Room { bytes, inodes: 1, other_bytes: 0 }, ..Survey::default() })
+        }
+
+        fn programs(&self, _: &Job) -> Vec<&'static str> {
+            vec![]
+        }
+
+        fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+            let (path, lines) = (place.root.join("log"), job.settings.int("lines"));
+            let work = Call::new(["append"], move || {
+                let failed = || Error::io(format!("append to {}", path.display()));
+                let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed())?;
+                (0..lines).try_for_each(|_| file.write_all(LINE)).map_err(failed())?;
+                Ok(Readings::default())
+            });
+            let tasks = self.outline(job).into_iter();
+            let work = vec![Action::Call(work)];
+            Ok(tasks
+                .zip([work])
+                .map(|(info, work)| Task { info, before: Before::Warm, prepare: vec![], work })
+                .collect())
+        }
+    }
+}
+// ANCHOR_END: workload
+
+// ANCHOR: probe
+mod context_switches {
+    use fsarena_core::sample::{Direction, ReadingDef, Unit};
+    use fsarena_probe::{Opened, Probe, ProbeReading, Scene, Takes, TextGauge, Unavailable};
+
+    /// Context switches of the machine.
+    pub struct ContextSwitches;
+
+    const READINGS: &[ProbeReading] = &[ProbeReading {
+        def: ReadingDef {
+            id: "context_switches",
+            unit: Unit::Count,
+            direction: Direction::Lower,
+            help: "context switches of the machine until the data was on the device",
+        },
+        takes: Takes::DeltaToDurable,
+    }];
+
+    impl Probe for ContextSwitches {
+        fn id(&self) -> &'static str {
+            "context_switches"
+        }
+
+        fn help(&self) -> &'static str {
+            "context switches of the machine"
+        }
+
+        fn readings(&self) -> &'static [ProbeReading] {
+            READINGS
+        }
+
+        // An error makes the reading unavailable; the run goes on, and the report names the reason.
+        fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
+            TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new)
+        }
+    }
+
+    fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+        let number = text.lines().find_map(|line| line.strip_prefix("ctxt "))?;
+        out[0] = number.trim().parse().ok()?;
+        Some(())
+    }
+}
+// ANCHOR_END: probe
+
+// ANCHOR: exporter
+mod variants {
+    use fsarena_report::error::Error;
+    use fsarena_report::exporter::Exporter;
+    use fsarena_report::report::Report;
+    use std::io::Write;
+
+    /// The names of the variants, one a line.
+    pub struct Variants;
+
+    impl Exporter for Variants {
+        fn id(&self) -> &'static str {
+            "variants"
+        }
+
+        fn help(&self) -> &'static str {
+            "the names of the variants, one a line"
+        }
+
+        fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+            for variant in &report.record.variants {
+                writeln!(out, "{}", variant.name)?;
+            }
+            Ok(())
+        }
+    }
+}
+// ANCHOR_END: exporter
+
+// ANCHOR: factor
+mod read_ahead {
+    use fsarena_core::factor::FactorDef;
+
+    /// The read-ahead of the device.
+    pub const DEF: FactorDef = FactorDef {
+        id: "read_ahead",
+        default: "",
+        example: "0, 128, 4096",
+        help: "read-ahead of every device of the variant in KiB; empty leaves it as it is",
+        check,
+    };
+
+    fn check(level: &str) -> Result<(), String> {
+        match level.is_empty() || level.parse::<u32>().is_ok() {
+            true => Ok(()),
+            false => Err(format!("`{level}`: give the read-ahead in KiB, such as 128")),
+        }
+    }
+}
+// ANCHOR_END: factor
+
+fn main() {
+    use fsarena_load::workload::Workload;
+    use fsarena_probe::Probe;
+    use fsarena_report::exporter::Exporter;
+
+    println!("filesystem {}", bcachefs::DEF.id);
+    println!("workload {}", append::Append.def().id);
+    println!("probe {}", context_switches::ContextSwitches.id());
+    println!("exporter {}", variants::Variants.id());
+    println!("factor {}", read_ahead::DEF.id);
+}
