@@ -33,7 +33,7 @@ pub(crate) fn this_boot() -> String {
     process::boot_id(&Kernel::host()).chars().take(8).collect()
 }
 
-/// What a file is at this moment: whoever writes to it changes this. None where it is not there.
+/// What a file is at this moment: every write to the file changes this. None where it is not there.
 pub(crate) fn state_of(path: &Path) -> Option<u64> {
     let meta = path.metadata().ok()?;
     let mut hasher = DefaultHasher::new();
@@ -42,7 +42,7 @@ pub(crate) fn state_of(path: &Path) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// Whether nobody else can put anything into a directory of the cache: what QEMU goes on with it trusts.
+/// Whether no other user can write to a directory of the cache: what QEMU goes on with it trusts.
 pub(crate) fn is_ours(dir: &Path) -> bool {
     let ours = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
     dir.symlink_metadata().is_ok_and(|meta| ours(&meta) && meta.mode() & 0o002 == 0)
@@ -71,7 +71,7 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duratio
     }
 }
 
-/// Removes a file or a directory. It is whole until it has another name: whoever looks sees all of it or nothing.
+/// Removes a file or a directory. It is whole until it has another name: other processes see all of it or nothing.
 pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));

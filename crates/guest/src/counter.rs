@@ -43,9 +43,9 @@ pub struct Counts {
     pub user: u64,
     /// Of the kernel, until the work returned.
     pub kernel: u64,
-    /// Of programs, until the data was durable.
+    /// Of programs, until the data was synced.
     pub user_durable: u64,
-    /// Of the kernel, until the data was durable.
+    /// Of the kernel, until the data was synced.
     pub kernel_durable: u64,
     /// System calls until then.
     pub calls: u64,

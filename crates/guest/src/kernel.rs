@@ -77,7 +77,7 @@ impl Places {
         roots
     }
 
-    /// The release and the modules of the kernel that a guest boots where nobody names one, if it is at hand.
+    /// The release and the modules of the kernel that a guest boots where the user names none, if it is at hand.
     ///
     /// # Errors
     /// Where they cannot be read.

@@ -63,7 +63,7 @@ impl Modules {
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
     }
 
-    /// What all files were when somebody first asked: after `make modules_install` the same names may be other files.
+    /// What all files were at the first request: after `make modules_install` the same names may be other files.
     pub(crate) fn state(&self) -> u64 {
         *self.state.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

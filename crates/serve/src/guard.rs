@@ -190,7 +190,7 @@ pub async fn watch(State(guard): State<Arc<Guard>>, request: Request, next: Next
     response
 }
 
-/// A page with a policy of its own; nobody may frame it.
+/// A page with a separate policy; no site may frame it.
 pub fn with_policy(page: impl Into<Body>, policy: &str) -> Response {
     let policy = HeaderValue::try_from(format!("{policy}; frame-ancestors 'none'"));
     let policy = policy.unwrap_or(HeaderValue::from_static(POLICY));

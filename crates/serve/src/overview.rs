@@ -24,7 +24,7 @@ pub struct Overview {
     pub plan: Option<Plan>,
     /// Why it cannot be read.
     pub problem: Option<String>,
-    /// Its answer in one line, once somebody has worked it out.
+    /// Its answer in one line, once it has been computed.
     pub verdict: OnceLock<String>,
 }
 
@@ -50,7 +50,7 @@ impl Overviews {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn list(&self, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
-        // Held while the folder is read: whoever comes meanwhile shares the result.
+        // Held while the folder is read: requests that arrive meanwhile share the result.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, listed)) = known.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(listed.clone());
@@ -90,12 +90,12 @@ impl Overviews {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Notes that somebody looks at the list.
+    /// Records that a client read the list.
     pub fn look(&self) {
         self.looked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody looked at the list since the last call.
+    /// Whether a client read the list since the last call.
     pub fn was_looked_at(&self) -> bool {
         self.looked.swap(false, Ordering::Relaxed)
     }

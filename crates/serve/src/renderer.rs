@@ -89,7 +89,7 @@ impl Renderer {
         page.1.clone()
     }
 
-    /// Lets go of what nobody has asked for longest, where there is too much.
+    /// Removes the least recently requested pages while the cache is over its limit.
     fn forget(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let size = |cell: &OnceCell<Made>| match cell.get() {

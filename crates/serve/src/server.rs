@@ -126,7 +126,7 @@ impl Server {
             }
             Ok(())
         });
-        // Work on a large run would go on for seconds, for nobody.
+        // Work on a large run would go on for seconds after the client has left.
         runtime.shutdown_background();
         ended
     }

@@ -21,7 +21,7 @@ pub fn is_pending(run: &Overview) -> bool {
         && run.summary.rounds > 0
 }
 
-/// Works answers out for as long as the server runs, where somebody looks at the list.
+/// Works answers out for as long as the server runs, while a client reads the list.
 pub async fn work(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! The kernel's locking layer: the frames between a contended lock and whoever wanted it.
+//! The kernel's locking layer: the frames between a contended lock and the code that requested it.
 
 /// How names of the locking layer begin: kernel/locking, its callers' inline wrappers where these are
 /// compiled out of line, and the tracing of contention itself. No name of any filesystem.

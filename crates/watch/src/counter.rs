@@ -6,7 +6,7 @@ use fsarena_sys::kernel::Kernel;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Something that counts requests: a number that only grows, until whoever counts is restarted.
+/// Something that counts requests: a number that only grows, until the counting program restarts.
 pub trait Counter: Send {
     /// The number now.
     ///

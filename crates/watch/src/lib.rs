@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! Counter → Tally ┐
-//! Gauges ─────────┼→ Window → Recorder (store) and whoever prints
+//! Gauges ─────────┼→ Window → Recorder (store) and the printer
 //! Service ────────┘
 //! ```
 

@@ -11,7 +11,7 @@ pub struct Window {
     pub number: u32,
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
-    /// How long it was by a clock that nobody steps.
+    /// Its length by the monotonic clock.
     pub seconds: f64,
     /// What was read.
     pub readings: Readings,

@@ -43,7 +43,7 @@ impl Command {
             .process_group(0)
             .spawn()?;
         let output = read_to_the_end(&mut child, Instant::now() + self.patience);
-        // What it started belongs to its group, and nobody waits for that.
+        // Its children belong to its process group; the watch does not wait for them.
         if let (Some(group), true) = (Pid::from_raw(child.id() as i32), !matches!(output, Ok(Some(_)))) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }

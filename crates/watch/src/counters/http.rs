@@ -43,7 +43,7 @@ impl Page {
     /// What it says now. HTTP/1.0, so that it comes in one piece and the connection ends.
     ///
     /// # Errors
-    /// Where nobody answers in time, or answers too much, no HTTP, or with another status than 200.
+    /// Where no server answers in time, or the answer is too long, is not HTTP, or has a status other than 200.
     pub fn get(&self) -> Result<String, Trouble> {
         let until = Instant::now() + self.patience;
         let mut stream = self.connect(until)?;
