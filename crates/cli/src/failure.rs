@@ -78,7 +78,9 @@ pub fn report_panics() {
             usual(panic);
         }
         let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
-        let what = panic.payload_as_str().unwrap_or("a panic");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
         report_bug(&format!("internal error: {what}{place}"));
     }));
 }

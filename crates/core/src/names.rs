@@ -11,8 +11,13 @@ const NEAR: f64 = 0.8;
 const PART: f64 = 0.85;
 
 /// A name that does not exist: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
+///
+/// Boxed, so that errors that hold it stay small.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
+pub struct Unknown(Box<Message>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Message {
     what: String,
     name: String,
     place: String,
@@ -29,14 +34,14 @@ pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &
             names.push(known);
         }
     }
-    Unknown {
+    Unknown(Box::new(Message {
         what: what.into(),
         name: name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
         place: String::new(),
         nearest: nearest(name, names.iter().copied()).map(String::from),
         available: names.into_iter().map(String::from).collect(),
         list: None,
-    }
+    }))
 }
 
 /// The item of that name.
@@ -74,24 +79,27 @@ fn similarity(wrong: &str, word: &str) -> f64 {
 impl Unknown {
     /// Adds where the name was looked up: `of workload tree`, `in run 2026…`.
     #[must_use]
-    pub fn at(self, place: impl fmt::Display) -> Unknown {
-        Unknown { place: format!(" {place}"), ..self }
+    pub fn at(mut self, place: impl fmt::Display) -> Unknown {
+        self.0.place = format!(" {place}");
+        self
     }
 
     /// Names the command that lists all names, instead of the names.
     #[must_use]
-    pub fn list(self, command: &'static str) -> Unknown {
-        Unknown { list: Some(command), ..self }
+    pub fn list(mut self, command: &'static str) -> Unknown {
+        self.0.list = Some(command);
+        self
     }
 }
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Unknown {} `{}`{}.", self.what, self.name, self.place)?;
-        if let Some(nearest) = &self.nearest {
+        let Message { what, name, place, nearest, available, list } = &*self.0;
+        write!(f, "Unknown {what} `{name}`{place}.")?;
+        if let Some(nearest) = nearest {
             write!(f, " Did you mean `{nearest}`?")?;
         }
-        match (self.list, &self.available[..]) {
+        match (list, &available[..]) {
             (Some(command), _) => write!(f, " List them: {command}"),
             (None, []) => write!(f, " There are none."),
             (None, names) => {

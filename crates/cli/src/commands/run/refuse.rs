@@ -38,8 +38,8 @@ impl Args {
         ];
         let of_erase = [("--erase-signature", self.erase_signature.is_some())];
         let of_directories = [("--source-dir", self.source_dir.is_some())];
-        let cases: [(bool, &[(&str, bool)], &str); 4] = [
-            (directories, &of_filesystems, DIRECTORIES),
+        let cases = [
+            (directories, &of_filesystems[..], DIRECTORIES),
             (!guest, &of_guests, "requires a guest: --on qemu, --on uml or --on exact"),
             (self.erase.is_none(), &of_erase, "requires --erase DEVICE"),
             (!directories, &of_directories, "requires directories: --on dir:PATH"),
