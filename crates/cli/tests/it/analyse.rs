@@ -83,7 +83,7 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
     // That is what the study asks, so every report answers it.
     for format in ["term", "md", "html"] {
         let (report, _) = place.expect(0, &["report", "--format", format]);
-        assert!(report.contains("In the way: ext4"), "{format}: {report}");
+        assert!(report.contains("Filesystems with anomalies: ext4"), "{format}: {report}");
     }
     let before = runs(&place);
     let confirmed = json(&place, &["analyse", "--confirm", "--rounds", "1"]);

@@ -91,7 +91,7 @@ fn a_refuted_claim_outweighs_an_open_one() {
     let place = place();
     // Three rounds decide nothing; asked for by number they are all there is.
     let (printed, said) = run(&place, 4, &[TRUE], &["--rounds", "3"]);
-    assert!(printed.contains("provisional: a verdict needs 8 rounds"), "{printed}");
+    assert!(printed.contains("provisional: a verdict requires 8 rounds"), "{printed}");
     assert!(said.contains("so far"), "{said}");
     let (printed, _) = run(&place, 3, &[FALSE, TRUE], &[]);
     assert!(printed.contains("every claim is decided"), "{printed}");

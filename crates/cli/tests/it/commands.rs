@@ -114,12 +114,12 @@ fn exports_are_what_report_prints() {
         let file = std::fs::read_to_string(place.dir.join(format!("out.{format}"))).unwrap();
         if format == "md" {
             // A file has its charts beside it, standard output has no beside.
-            let (before, after) = file.split_once("## Pictures\n").expect("charts");
+            let (before, after) = file.split_once("## Charts\n").expect("charts");
             let links = after.lines().filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
             let all = links.map(|link| assert!(place.dir.join(link).is_file(), "{link}")).count();
             let after = &after[after.find("\n## ").unwrap() + 1..];
             assert!(all > 3, "{all} charts");
-            let (printed_before, said) = printed.split_once("## Pictures\n").expect("how to get charts");
+            let (printed_before, said) = printed.split_once("## Charts\n").expect("how to get charts");
             let (said, printed_after) = said.split_at(said.find("\n## ").unwrap() + 1);
             assert!(said.contains("--export svg=charts\\`") && !said.contains("]("), "{said}");
             assert_eq!((before, after), (printed_before, printed_after));

@@ -217,7 +217,7 @@ fn the_runs_cannot_be_written() {
     let disk = place.mount(Disk::memory(1));
     common::disk::read_only(&disk);
     let on = format!("loop:{}", place.dir.display());
-    let (_, said) = place.expect(1, &with(&["--runs", disk.to_str().unwrap(), "--on", &on]));
+    let (_, said) = place.expect(6, &with(&["--runs", disk.to_str().unwrap(), "--on", &on]));
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("Read-only file system") && said.contains(disk.to_str().unwrap()), "{said}");
     place.assert_clean();
@@ -234,7 +234,7 @@ fn the_state_cannot_be_written() {
     let mut fsarena = place.fsarena(&RUN);
     let output = fsarena.env("FSARENA_STATE_DIR", &disk).output().unwrap();
     let said = common::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(said.contains("Read-only file system") && said.contains(disk.to_str().unwrap()), "{said}");
     place.assert_clean();
 }

@@ -106,7 +106,7 @@ fn a_directory_that_was_exchanged_for_another_stays() {
     std::fs::rename(&work, &moved).unwrap();
     std::fs::create_dir(&work).unwrap();
     let foreign = put(&work, "thesis");
-    let (_, said) = place.expect(1, &["recover"]);
+    let (_, said) = place.expect(6, &["recover"]);
     assert!(said.contains("another directory is there"), "{said}");
     stays(&foreign);
     // As it was, so that what the killed run left can go.

@@ -94,7 +94,7 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     kernel::user_mode(&own, "reiser4", &script);
     let args = ["--on", "uml", "--kernel", text(&own), "--fs"];
     let (answer, _) = seen(&nobody, 0, &[&args[..], &["reiser4"]].concat());
-    assert!(answer.contains("unmounted: reiser4."), "{answer}");
+    assert!(answer.contains("Completed all tasks: reiser4."), "{answer}");
     let (_, said) = seen(&nobody, 6, &[&args[..], &["jfs"]].concat());
     assert!(said.contains("6.66.0 has no jfs"), "{said}");
     // And one that dies of it.
