@@ -21,7 +21,10 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     let (answer, said) = nobody.expect(0, &[&TINY[..], &["--rounds", "1", "--on", "dir:a dir"]].concat());
     assert_eq!(everything(&dir), before);
     place.assert_clean();
-    assert!(answer.contains("021 Cat a 3 MiB file") && answer.contains("Only one variant has data"), "{answer}");
+    assert!(
+        answer.contains("021 Cat a 3 MiB file") && answer.contains("Only one variant has data"),
+        "{answer}"
+    );
     assert!(said.contains("nothing was formatted"), "{said}");
     let (json, _) = nobody.expect(0, &["report", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
