@@ -1,7 +1,7 @@
 //! A document as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
 //!
 //! Text goes through the template engine, which escapes it; charts through their renderer, which escapes it; samples and
-//! commands through a block of JSON ([`data`]) that the page's one script reads as data. A Content-Security-Policy
+//! commands through a block of JSON (`data`) that the page's one script reads as data. A Content-Security-Policy
 //! allows that script and that style sheet by their hashes, and nothing else.
 
 mod data;
