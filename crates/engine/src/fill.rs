@@ -3,36 +3,26 @@
 use super::job::Content;
 use super::verify::{self, Identity};
 use fsarena_core::schedule::mix;
+use memmap2::MmapMut;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-/// The alignment of buffers for direct I/O; no device requires more than a page.
-const ALIGN: usize = 4096;
 /// Every piece of this size gets a number of its own with each write: the smallest unit in which any
 /// filesystem or device deduplicates.
 const PIECE: usize = 512;
 
-/// Equal, aligned buffers in one allocation.
+/// Equal, aligned buffers. Each is a separate mapping, so that a reference to one never covers another, which the
+/// kernel may be writing to.
 #[derive(Debug)]
 pub struct Slots {
-    memory: Vec<u8>,
-    /// Where the first aligned byte is.
-    first: usize,
-    block: usize,
-    stride: usize,
+    buffers: Vec<MmapMut>,
 }
 
 impl Slots {
     /// Allocates `count` zeroed buffers of `block` bytes; none if there is not enough memory.
     pub fn new(count: u32, block: u32) -> Option<Slots> {
-        let (count, block) = (count as usize, block as usize);
-        let stride = block.next_multiple_of(ALIGN);
-        let bytes = stride.checked_mul(count).filter(|bytes| *bytes > 0)?.checked_add(ALIGN)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(bytes).ok()?;
-        memory.resize(bytes, 0);
-        let first = memory.as_ptr().align_offset(ALIGN);
-        Some(Slots { memory, first, block, stride })
+        let buffers = (0..count).map(|_| MmapMut::map_anon(block as usize)).collect::<Result<Vec<_>, _>>();
+        Some(Slots { buffers: buffers.ok().filter(|buffers| !buffers.is_empty() && block > 0)? })
     }
 
     /// The address of a buffer, for the kernel.
@@ -44,7 +34,7 @@ impl Slots {
     /// A buffer. The kernel must not be writing to it.
     #[inline(always)]
     pub fn get(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.memory[self.first + slot * self.stride..][..self.block]
+        &mut self.buffers[slot]
     }
 }
 
@@ -99,7 +89,7 @@ mod tests {
     fn slots_are_aligned_and_apart() {
         let mut slots = Slots::new(3, 512).unwrap();
         for slot in 0..3 {
-            assert_eq!(slots.pointer(slot) as usize % ALIGN, 0);
+            assert_eq!(slots.pointer(slot) as usize % 4096, 0);
             slots.get(slot).fill(slot as u8 + 1);
         }
         assert!((0..3).all(|slot| slots.get(slot) == [slot as u8 + 1; 512]));
