@@ -36,7 +36,7 @@ pub struct Scene<'a> {
 pub struct Wait {
     /// The time it took.
     pub waited: Duration,
-    /// What was still busy when time was up; empty where the machine is idle.
+    /// Activities still busy when time was up; empty where the machine is idle.
     pub busy: Vec<String>,
 }
 
