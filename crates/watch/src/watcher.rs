@@ -198,7 +198,7 @@ fn own_ns() -> u64 {
     cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::ended_children_ns()
 }
 
-/// Sleeps so many seconds, or until a signal comes.
+/// Sleeps for the given number of seconds, or until a signal comes.
 fn sleep(seconds: f64) {
     let time = Duration::from_secs_f64(seconds.max(0.0));
     let request = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };

@@ -38,9 +38,9 @@ pub enum Mark {
         /// To where.
         to: f64,
     },
-    /// The wall clock was stepped by so many seconds.
+    /// Seconds by which the wall clock was stepped.
     ClockStep(f64),
-    /// The machine slept for so many seconds.
+    /// Seconds that the machine slept.
     Slept(f64),
     /// The device under the path is gone or another one.
     Device(String),
