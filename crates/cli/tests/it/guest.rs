@@ -142,7 +142,10 @@ fn two_kernels_are_compared() {
         ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
     let (answer, _) =
         nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--rounds", "1"][..], &sides].concat());
-    assert!(flat(&answer).contains("B, ext4/debian:6.1-cloud, against A, ext4/debian:6.1"), "{answer}");
+    assert!(
+        flat(&answer).contains("B (ext4/debian:6.1-cloud) compared with A (ext4/debian:6.1)"),
+        "{answer}"
+    );
     let run = run_in(&nobody, "runs");
     assert_kept(&run, 2);
     let report = std::fs::read_to_string(run.join("report.md")).unwrap();
