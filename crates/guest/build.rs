@@ -1,4 +1,4 @@
-//! Compiles the counter, a plugin of QEMU, which the library carries as bytes: whoever has fsarena has it.
+//! Compiles the instruction counter, a QEMU plugin, and embeds it in the library: users need no separate file.
 
 use std::path::Path;
 use std::process::Command;

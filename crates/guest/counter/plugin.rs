@@ -1,9 +1,10 @@
-//! A plugin of QEMU that counts the instructions of a guest, those of its kernel apart from those of its programs.
+//! A QEMU plugin that counts the kernel and user instructions of a guest.
 //!
-//! Where an instruction lies says whose it is: kernels for x86-64 live in the upper half of the addresses. So the
-//! count is made when code is translated, and running it only adds. What the guest marks with an instruction that does
-//! nothing else (`fsarena_guest::counter`) becomes a line of the file that the argument `out=` names:
-//! user and kernel instructions until the work returned, and until its data was durable, and system calls until then.
+//! The address of an instruction tells the two apart: x86-64 kernels run in the upper half of the address space. The
+//! plugin therefore classifies code once, when QEMU translates it; executing it only adds. The guest marks the begin
+//! and end of the work with a no-op instruction (`fsarena_guest::counter`). For each marked piece of work the plugin
+//! writes one line to the file of the argument `out=`: user and kernel instructions until the work returned, the same
+//! until its data was synced, and system calls until then.
 //!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
@@ -20,10 +21,10 @@ pub static qemu_plugin_version: c_int = 1;
 
 /// The mark: a no-operation of eight bytes whose displacement says which mark it is.
 const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
-/// Its last byte: the work begins, it has returned, its data is durable.
+/// Its last byte: the work begins, it has returned, its data is synced.
 const BEGIN: u8 = 1;
 const RETURN: u8 = 2;
-const DURABLE: u8 = 3;
+const SYNCED: u8 = 3;
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// From here on addresses are the kernel's.
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 extern "C" fn translated(_: u64, block: *mut Block) {
-    // SAFETY: QEMU passes a block of its own, which has as many instructions as it says.
+    // SAFETY: QEMU passes a valid block, and the block has `count` instructions.
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
         let whose = usize::from(qemu_plugin_tb_vaddr(block) >= KERNEL);
@@ -124,7 +125,7 @@ extern "C" fn marked(_: c_uint, mark: *mut c_void) {
     match mark as usize as u8 {
         BEGIN => COUNTS.iter().chain([&CALLS]).for_each(|count| count.store(0, Relaxed)),
         RETURN => AT_RETURN.iter().zip(now).for_each(|(kept, now)| kept.store(now, Relaxed)),
-        DURABLE => {
+        SYNCED => {
             let [user, kernel] = [AT_RETURN[0].load(Relaxed), AT_RETURN[1].load(Relaxed)];
             if let Some(mut out) = OUT.get() {
                 let _ = writeln!(out, "{user} {kernel} {} {} {}", now[0], now[1], CALLS.load(Relaxed));

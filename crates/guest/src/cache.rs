@@ -8,11 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Where root keeps kernels.
+/// Root's directory for kernels.
 pub const SHARED: &str = "/var/cache/fsarena";
 
-/// Where fetched and unpacked kernels are kept: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
-/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, and in the directory of temporary files where there is no home.
+/// The directory for fetched and unpacked kernels: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
+/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
 pub fn dir() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("FSARENA_CACHE_DIR") {

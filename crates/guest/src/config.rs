@@ -25,14 +25,14 @@ pub struct GuestConfig {
     pub now: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
-    /// Where its words go.
+    /// Where the guest writes its events.
     pub events: EventChannel,
-    /// How its disks are told apart.
+    /// How the guest identifies its disks.
     pub disks: Disks,
     /// What lies between the disks and the filesystem under test.
     #[serde(default)]
     pub stack: Stack,
-    /// What is asked of the agent, as it is. The guest's boot does not read it.
+    /// The request to the agent, unparsed. The guest's boot does not read it.
     pub request: serde_json::Value,
 }
 
@@ -110,11 +110,11 @@ pub enum EventChannel {
     Console,
 }
 
-/// How disks are told apart.
+/// How the guest identifies its disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disks {
-    /// By the serial number that virtio gives them: their names follow an order of their own.
+    /// By the serial number that virtio gives them: the order of their names is not predictable.
     #[default]
     BySerial,
     /// `ubda`, `ubdb`, in the order of the command line.

@@ -6,11 +6,11 @@ use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-/// How the packages of kernels begin.
+/// The prefix of the names of kernel packages.
 const PACKAGE: &str = "linux-image-";
-/// Names of kernel packages that are no kernels: debug symbols, and unsigned twins.
+/// Suffixes of packages to skip: debug symbols, and unsigned copies of kernels.
 const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
-/// Flavours that are taken only where they are asked for: the one lacks many filesystems, the other is for real time.
+/// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
 /// Fetches the newest kernel package whose version begins so, and unpacks it. Returns the directory that has its
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(found("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
     }
 
-    /// Stands in for apt-cache, where nothing is found whatever is asked for.
+    /// No package has the version 0.01.
     #[test]
     fn what_is_here_is_said_where_nothing_can_be_fetched() {
         let dir = tempfile::tempdir().unwrap();

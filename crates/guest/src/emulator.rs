@@ -39,11 +39,11 @@ pub struct Machine<'a> {
     pub dir: &'a Path,
 }
 
-/// What the kernel is told whatever the emulator: no self-tests of ciphers, and no 256 old terminals.
+/// Kernel parameters for every emulator: among others, no self-tests of ciphers and none of the 256 legacy ptys.
 const KERNEL: &[&str] =
     &["quiet", "panic=-1", "oops=panic", "cryptomgr.notests", "pty.legacy_count=0", "rdinit=/init"];
-/// What it is told where nothing may vary: no random addresses, no random page or slab order; and one CPU without
-/// a timer of its own, which it would spend a third of its boot on measuring.
+/// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
+/// its local timer, whose calibration takes a third of the boot.
 const PINNED: &[&str] = &[
     "norandmaps",
     "nokaslr",
@@ -116,7 +116,7 @@ impl Machine<'_> {
         words.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
         words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
         words.extend(KERNEL.iter().map(OsString::from));
-        // What is no parameter of the kernel it hands to /init as environment.
+        // The kernel passes parameters that it does not know to /init as environment variables.
         words.extend(xstate::is_too_large().then(|| OsString::from(xstate::WITHOUT_VECTORS)));
         words
     }
@@ -186,7 +186,7 @@ impl Machine<'_> {
     fn append(&self, exact: bool) -> String {
         let mut words = vec!["console=ttyS0", "mitigations=off", "random.trust_cpu=on", "no_timer_check"];
         words.extend(KERNEL);
-        // What goes wrong before the console is up is said all the same.
+        // `earlyprintk` shows errors from before the console is up.
         words.extend(if exact { PINNED } else { &["nokaslr", "earlyprintk=ttyS0"] });
         words.join(" ")
     }
@@ -194,8 +194,8 @@ impl Machine<'_> {
 
 /// A raw image as a virtio disk with a serial number.
 fn disk(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
-    // A full disk of the host is an error in the guest; QEMU's default is to stop it for ever. Exact guests leave
-    // both disks as they found them, and count instructions: how far the host has written is no matter there.
+    // A full host disk becomes an I/O error in the guest; by default QEMU would pause the guest for ever. Exact guests
+    // count instructions and leave both disks unchanged, so they need not wait for the host's writes.
     let further = if exact { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
     let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");

@@ -1,15 +1,15 @@
-//! What can keep a guest from running, in words for people.
+//! Errors that keep a guest from running, with messages for people.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::{Path, PathBuf};
 
-/// Why there is no guest.
+/// Why a guest could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This machine lacks something; the text says what to do.
     #[error("{0}")]
     Missing(String),
-    /// The plan asks for what cannot be.
+    /// The plan asks for something impossible.
     #[error("{0}")]
     Plan(String),
     /// A file is not what it was taken for.
@@ -17,7 +17,7 @@ pub enum Error {
     Unfit {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The system failed.

@@ -72,7 +72,7 @@ pub fn boot() -> Result<Booted> {
         }
         Disks::Memory => {
             let [test, other] = ["/dev/pmem0", "/dev/pmem1"].map(|path| wait_for(|| there(path), path));
-            // What is written to it is of interest; where a kernel does not count that, a note of the probe says so.
+            // Enables the counters of written sectors. Where the kernel cannot, the probe adds a note.
             let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
             (vec![test?], None, other?)
         }

@@ -50,7 +50,7 @@ pub fn split(parent: u32) -> Result<()> {
 /// # Safety
 /// Only in a process that was forked for it: it closes every file.
 unsafe fn keep(guest: libc::pid_t) -> ! {
-    // SAFETY: plain system calls on a process of its own.
+    // SAFETY: plain system calls, in a process that was forked for this function.
     unsafe {
         // What it inherited would be held open: the undo journal's lock, the pipes of the guest.
         if libc::syscall(libc::SYS_close_range, 0, c_int::MAX, 0) != 0 {

@@ -17,9 +17,9 @@ pub const UML: &str = "linux.uml";
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone)]
 pub struct GuestKernel {
-    /// What is booted.
+    /// The file that the emulator boots.
     pub image: PathBuf,
-    /// What `uname -r` will say in it; empty where the file does not say.
+    /// The output of `uname -r` in the guest; empty where the file does not contain it.
     pub release: String,
     /// Its modules.
     pub modules: Modules,
@@ -153,8 +153,8 @@ fn packaged(
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }
 
-/// The newest kernel below these roots that has modules. Where no version is asked for one of a flavour is better than
-/// none.
+/// The newest kernel below these roots that has modules and this version. If the version is empty and only kernels of
+/// a flavour exist, the newest of those.
 fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)> {
     let mut found = packages(roots);
     let usual = found.iter().any(|(release, ..)| is_version(release, version));
@@ -276,7 +276,7 @@ mod tests {
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
         let error = find(Emulator::Qemu, path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
-        assert!(error.to_string().contains("is no kernel for x86"), "{error}");
+        assert!(error.to_string().contains("not an x86 kernel"), "{error}");
         let error = find(Emulator::Qemu, "/nowhere/bzImage", &places, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
         assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());

@@ -44,19 +44,19 @@ pub struct Guest {
     status: Option<ExitStatus>,
 }
 
-/// What was heard of a guest.
+/// A message from a guest, or the absence of one.
 #[derive(Debug)]
 pub enum Heard {
     /// A line.
     Line(String),
-    /// Nothing for so long.
+    /// No line within the given time.
     Silence,
-    /// It ended, and everything it said has been heard.
+    /// The guest ended, and the caller has received all its lines.
     End,
 }
 
 impl Launch {
-    /// Starts the guest in a session and a process group of its own, which ends with this process.
+    /// Starts the guest in a separate session and process group. The guest ends when this process ends.
     ///
     /// # Errors
     /// Where the emulator is not installed or cannot be started.
@@ -183,7 +183,7 @@ fn lines_of(stdout: std::process::ChildStdout) -> Receiver<String> {
     receive
 }
 
-/// The lines that a file grows by, until it is said to have ended.
+/// The lines that are appended to a file, until `ended` is set.
 fn follow(path: &Path, ended: Arc<AtomicBool>) -> Result<Receiver<String>, Error> {
     let file = File::open(path).map_err(Error::io("reading", path))?;
     let (send, receive) = channel();

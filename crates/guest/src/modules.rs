@@ -88,7 +88,7 @@ impl Modules {
     /// `crc32c` names the module that stands for the checksum of that name, which several can compute.
     ///
     /// # Errors
-    /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is no module.
+    /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
     pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>, Error> {
         let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
         for name in wanted {
@@ -151,10 +151,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// The `name=value` strings of the section `.modinfo`.
 fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>, Error> {
-    let no_module = |error: object::Error| Error::unfit(path, format!("is no kernel module: {error}"));
+    let no_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
     let file = object::File::parse(elf).map_err(no_module)?;
     let section =
-        file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "is no kernel module"))?;
+        file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "not a kernel module"))?;
     let bytes = section.data().map_err(no_module)?;
     let strings = bytes.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())

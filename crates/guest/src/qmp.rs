@@ -60,7 +60,7 @@ impl Monitor {
         self.answer().map(drop)
     }
 
-    /// What is returned next; what merely happened meanwhile is passed over.
+    /// Reads QEMU's next return value. Skips events.
     fn answer(&mut self) -> Result<Value> {
         loop {
             let mut line = self.line()?;

@@ -28,19 +28,19 @@ pub const READY: &str = "fsarena: ready";
 pub const NOT_READY: &str = "fsarena: not ready: ";
 /// What it says when it has found its config and disks.
 pub const GOING_ON: &str = "fsarena: going on";
-/// What the file of the config holds while the state is being made.
+/// The content of the config file until the state is saved.
 pub const NO_CONFIG: &[u8] = b"-";
 
-/// What the names of kept machines begin with, and how many are kept: each takes some 170 MB.
+/// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
 const NAME: &str = "booted-";
 const KEPT: usize = 6;
-/// What was used within this time stays, too.
+/// Machines that were used within this time are kept, too.
 const IDLE: Duration = Duration::from_secs(600);
 const STATE: &str = "state";
 const CONSOLE: &str = "console.log";
 /// The longest that QEMU may take to write a state.
 const SAVING: Duration = Duration::from_secs(60);
-/// How often a signal is looked for meanwhile.
+/// The time between two checks for a signal while QEMU writes.
 const LOOK: Duration = Duration::from_millis(200);
 /// What a pipe holds at once, in bytes: with more, writer and reader change places less often.
 const PIPE: usize = 1 << 20;
@@ -92,7 +92,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes an empty directory beside the place, and what QEMU is asked by: its standard input.
+    /// Makes an empty directory beside the place, and a socket for QMP, which becomes QEMU's standard input.
     ///
     /// # Errors
     /// Where the cache cannot be written.
@@ -102,28 +102,29 @@ impl Draft {
         Ok((Draft { dir, place, monitor }, Stdio::from(OwnedFd::from(theirs))))
     }
 
-    /// The directory, which goes or gets another name.
+    /// The directory. It is removed on failure and renamed on success.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What is added to the command line of a machine that will be asked for its state.
+    /// Further QEMU arguments that open a QMP monitor on standard input.
     pub fn words() -> [OsString; 4] {
         ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"].map(OsString::from)
     }
 
-    /// Has QEMU write the state of its machine, which has said that it is ready, and keeps it with its console.
+    /// Makes QEMU write the state of its machine, whose guest has reported that it is ready, and keeps the state with
+    /// the console log.
     ///
     /// # Errors
-    /// What QEMU says against it; no room; a signal.
+    /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = Monitor::greet(self.monitor)?;
         save(&mut monitor, &self.dir.join(STATE))?;
-        // Its machine has nothing more to do. Where it stays, it is killed.
+        // If QEMU ignores this, the caller kills it.
         let _ = monitor.ask("quit", json!({}));
         std::fs::copy(console, self.dir.join(CONSOLE))?;
         match std::fs::rename(&self.dir, &self.place) {
-            // Somebody else was faster.
+            // Another process has saved this machine meanwhile.
             Err(_) if find(&self.place).is_some() => std::fs::remove_dir_all(&self.dir)?,
             renamed => renamed?,
         }
@@ -134,13 +135,13 @@ impl Draft {
     }
 }
 
-/// Has QEMU write its machine's state into a file.
+/// Makes QEMU write its machine's state to a file.
 fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.hand_over("state", theirs.as_fd())?;
     drop(theirs);
-    // The bandwidth is that of a network otherwise. The machine is not stopped before: it would begin stopped, too.
+    // QEMU's default limit suits a network. The machine keeps running: a stopped one would also start stopped.
     monitor.ask("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.ask("migrate", json!({ "uri": "fd:state" }))?;
     let begun = Instant::now();
@@ -148,7 +149,7 @@ fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
     loop {
         let now = monitor.ask("query-migrate", json!({}))?;
         match now["status"].as_str() {
-            // Written now, and not while the first cell works.
+            // Sync now, so that writeback does not disturb the first cell.
             Some("completed") => return file.sync_data(),
             Some("failed" | "cancelled") | None => {
                 let why = now["error-desc"].as_str().unwrap_or("no reason is given");
@@ -162,7 +163,7 @@ fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
     }
 }
 
-/// Copies what QEMU writes, to its end.
+/// Copies QEMU's output to the file until end of file.
 fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<()> {
     from.set_read_timeout(Some(LOOK))?;
     let mut part = vec![0; PIPE];
@@ -177,7 +178,7 @@ fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<()> 
     }
 }
 
-/// Whether there is time, and nobody wants the end.
+/// Fails when the time is up or a signal asks fsarena to stop.
 fn go_on(begun: Instant) -> Result<()> {
     if cancel::requested().is_some() {
         return Err(ErrorKind::Interrupted.into());

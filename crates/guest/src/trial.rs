@@ -57,7 +57,7 @@ pub fn open() -> Result<(), String> {
     device.map(drop).map_err(|error| format!("{DEVICE}: {error}"))
 }
 
-/// What is remembered of the trials of this boot: why each failed, none for one that succeeded.
+/// The recorded trials of this boot: why each failed; none for one that succeeded.
 pub fn known(dir: &Path) -> Vec<Option<String>> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let boot = cache::this_boot();

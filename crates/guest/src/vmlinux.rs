@@ -16,8 +16,8 @@ const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
 /// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
 const LARGEST: u64 = 1 << 30;
-/// How the names of unpacked kernels begin, and how many of them stay: whoever builds kernels has a new one every day. A
-/// run in progress needs its own, so none goes that is younger than a day.
+/// The prefix of the names of unpacked kernels, how many to keep, and the minimum age of those that are removed.
+/// Kernel developers add one every day, and a run in progress needs the kernel that it unpacked.
 const NAME: &str = "vmlinux-";
 const KEPT: usize = 12;
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -43,7 +43,7 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
-        return Err(Error::unfit(path, "is no kernel for x86: neither a bzImage nor a vmlinux"));
+        return Err(Error::unfit(path, "not an x86 kernel; expected a bzImage or a vmlinux"));
     }
     let truncated = || Error::unfit(path, "is a truncated kernel: it ends before its payload does");
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);

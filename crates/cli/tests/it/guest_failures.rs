@@ -35,7 +35,7 @@ fn what_a_kernel_lacks_is_refused_before_anything_is_made() {
         assert!(said.contains(word), "{said}");
         assert!(!nobody.home.join("runs").exists());
     };
-    refused(&["--on", "qemu", "--kernel", text(&kernel), "--fs", "ext4"], "is no kernel for x86");
+    refused(&["--on", "qemu", "--kernel", text(&kernel), "--fs", "ext4"], "not an x86 kernel");
     // One that has nothing but ext4 in it, first without modules, then with a directory of some.
     let own = nobody.home.join("own");
     kernel::for_x86(&own, Some("ext4"));

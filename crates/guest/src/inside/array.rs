@@ -1,4 +1,4 @@
-//! An md array without metadata, by md's attributes: there is no mdadm in a guest.
+//! Assembles an md array without metadata through md's sysfs attributes: guests do not contain mdadm.
 
 use crate::config::Array;
 use crate::stripes::CHUNK;
@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "md0";
-/// Where a device of that name is asked for.
+/// Writing a name to this file creates the md device of that name.
 const NEW: &str = "/sys/module/md_mod/parameters/new_array";
 
-/// Assembles an array of these disks, whose contents are already what it has to hold. Where it is.
+/// Assembles an array of these disks, which already hold its contents. Returns the path of its device.
 ///
 /// # Errors
 /// What the kernel does not take.

@@ -1,5 +1,5 @@
-//! A guest that boots before anybody knows what for. It gets as far as it can, says so, and waits: QEMU keeps the whole
-//! machine at that point, and whoever begins with it finds its own config and disks.
+//! A guest that boots before it has a config or disks. It boots as far as it can, reports that, and waits; QEMU saves
+//! the whole machine at that point. Each guest that resumes from the saved state then reads its own config and disks.
 
 use super::fw_cfg::{CONFIG_FILE, Ports};
 use crate::config::{GuestConfig, Stack};
@@ -54,7 +54,7 @@ fn let_go(stack: &Stack) -> Result<(Ports, Vec<String>)> {
 
 fn wait(ports: &Ports) -> GuestConfig {
     loop {
-        // What is kept may be a machine in the midst of reading. Text that is not a config is read again.
+        // QEMU may have saved the machine while it was reading: if the text is not a config, read again.
         match ports.file(CONFIG_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
             Some(config) => return config,
             None => std::thread::sleep(LOOK),

@@ -1,4 +1,4 @@
-//! A device of the device mapper, by its ioctls: there is no dmsetup in a guest. The structures are those of
+//! Creates a device-mapper device by ioctl: guests do not contain dmsetup. The structures are those of
 //! `linux/dm-ioctl.h`, version 4.
 
 use fsarena_core::factor::faults::Faults;
