@@ -91,11 +91,11 @@ pub struct Board {
     clients: u32,
 }
 
-/// Desks begin here: a page of their own for the phase, which all read and one writes.
+/// Offset of the recorders. The phase has the page before them alone: all clients read it and one thread writes it.
 const RECORDERS_AT: usize = 4096;
 
 impl Board {
-    /// All zero, for so many clients. Pages are taken when they are written to.
+    /// A zeroed board for `clients` clients. The kernel allocates each page at its first write.
     ///
     /// # Errors
     /// If memory cannot be allocated.

@@ -75,8 +75,8 @@ impl Name {
     }
 }
 
-/// Looks a name up as a server of case-insensitive names must: where there is no such name, it could be there in
-/// another case, so the directory is gone through.
+/// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the whole directory, because the
+/// name may exist there in another case.
 pub fn resolve(name: &mut Name, entries: &mut Entries) {
     if c_library::stat(name.path()).is_ok() {
         return;
@@ -86,7 +86,8 @@ pub fn resolve(name: &mut Name, entries: &mut Entries) {
     });
 }
 
-/// Lists the directory of a pattern, up to so many entries. A name that is no pattern was only looked up.
+/// Lists the directory of a pattern, up to `most` entries. Does nothing for a name without wildcards, which the
+/// lookup before it has already resolved.
 pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
     if !name.bytes().iter().any(|byte| PATTERN.contains(byte)) {
         return;

@@ -1,5 +1,5 @@
-//! What one pass of a program does to a filesystem, played in memory: what there is at most, and the figures by
-//! which two loads are told apart.
+//! Statistics of one pass of a program, played in memory: the most files and bytes that exist at once, and the
+//! figures by which to compare two loads.
 
 use super::cursor::{Cursor, Next};
 use super::kind::{KINDS, Kind};

@@ -115,7 +115,8 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    /// Times count from here. As in the real one, so they do behind whatever is no operation.
+    /// Restarts the time base of timed lines and of the rate. Like dbench, also after every line that does not operate
+    /// on files.
     fn begin_pass(&mut self) {
         self.begun = self.shared.clock.now();
         self.let_go = None;
@@ -142,7 +143,7 @@ impl<'r, C: Clock> Client<'r, C> {
     #[inline]
     fn count(&mut self, kind: Kind, numbers: [i64; NUMBERS], ticks: u64) {
         let moved = match kind {
-            // What was asked for counts, even where less was there to be read.
+            // Counts the requested bytes, even if the read returned fewer.
             Kind::ReadX | Kind::WriteX => numbers[2] as u64,
             _ => 0,
         };
@@ -155,7 +156,8 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    /// Holds an operation back until the bytes since the last one fit the rate; there is no catching up.
+    /// Delays an operation until the bytes since the last one fit the rate. A client that falls behind never catches
+    /// up.
     fn pace(&mut self, rate: f64) {
         let now = self.shared.clock.now();
         let Some((last, bytes)) = self.let_go else {

@@ -135,7 +135,7 @@ fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
             match pidfd_open(pid, PidfdFlags::empty()) {
                 Ok(ended) => Ok(Child { pid, ended }),
                 Err(errno) => {
-                    // Our own child that nobody has waited for: the number is still its.
+                    // The pid still belongs to the child: only this process can reap it.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
                     let _ = waitpid(Some(pid), WaitOptions::empty());
                     Err(errno.into())
@@ -153,7 +153,7 @@ fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
     }
 }
 
-/// Waits so long, or until one has ended.
+/// Waits until a child ends, at most `wait`. Returns whether one ended.
 fn any_ended(children: &[Child], wait: Duration) -> bool {
     let mut fds: Vec<PollFd> =
         children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN)).collect();
@@ -182,7 +182,7 @@ fn reap(child: Child) -> Result<(), Error> {
 
 /// Leads all through the phases; absent where they end before their time.
 fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bool) -> Option<Times> {
-    // At the end a client may be over before it was seen to be ready, so this is no reason to go on.
+    // A client may end before this thread saw it ready, so always check for the end first.
     let mut early = |wait: Duration| {
         ended(wait)
             || cancel::requested().is_some()

@@ -1,5 +1,5 @@
-//! Programs as files, in the form in which they are kept for the cells of a run: read in a moment where a loadfile takes
-//! some tenths of a second, and also where there is no loadfile, as in guests.
+//! Parsed programs as files, kept for the cells of a run. Reading one takes milliseconds; parsing a loadfile takes
+//! tenths of a second. Guests get this file instead of the loadfile.
 
 use super::{Error, Program};
 use std::path::Path;
@@ -14,7 +14,7 @@ pub fn pack(program: &Program) -> Vec<u8> {
 /// # Errors
 /// Describes the error for the user.
 pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
-    postcard::from_bytes(bytes).map_err(|error| format!("this is no load as fsarena keeps it: {error}"))
+    postcard::from_bytes(bytes).map_err(|error| format!("cannot decode this stored load: {error}"))
 }
 
 /// Writes a program into a file.

@@ -52,7 +52,7 @@ pub struct Cursor<'p> {
 }
 
 impl<'p> Cursor<'p> {
-    /// At the beginning, for one client of so many, from 0.
+    /// A cursor at the first line, for client number `client` (from 0) of `clients`.
     pub fn new(program: &'p Program, client: u32, clients: u32, seed: u64) -> Cursor<'p> {
         Cursor {
             program,
@@ -150,7 +150,7 @@ mod tests {
     use super::super::loadfile;
     use super::*;
 
-    /// The handles of so many steps, with what is no operation in words.
+    /// The handle of each operation in the first `steps` steps, or the debug form of any other step.
     fn walk(text: &str, steps: usize) -> Vec<String> {
         let program = loadfile::parse("test", text.as_bytes()).unwrap();
         let mut cursor = Cursor::new(&program, 3, 8, 1);

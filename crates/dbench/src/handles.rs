@@ -22,10 +22,10 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Keeps a file under a number; gives it back where there is no place left.
+    /// Keeps a file under a number.
     ///
     /// # Errors
-    /// The file.
+    /// Returns the file if the table is full.
     pub fn keep(&mut self, number: i64, file: Open) -> Result<(), Open> {
         match self.numbers.iter().position(Option::is_none) {
             Some(free) => {

@@ -4,8 +4,8 @@
 //! loadfile::load / like::program → Program → client_mode (clients, phases) → board (counters) → Outcome
 //! ```
 //!
-//! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first,
-//! and where there is no such name goes through the directory, as a server of case-insensitive names must.
+//! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first. If
+//! the lookup fails, it reads the whole directory, as a case-insensitive file server does.
 
 mod board;
 mod buckets;

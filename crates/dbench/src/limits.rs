@@ -5,15 +5,15 @@ use super::error::Error;
 use super::handles;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What this program and its libraries have open besides.
+/// Other descriptors of this program and its libraries.
 const OTHERS: u64 = 32;
 
-/// Files that one process must be able to have open, where a client has at most so many.
+/// The open file limit that one process requires if a client has at most `open_at_most` files open.
 ///
-/// Threads share one table. Processes have tables of their own, but the watcher holds one descriptor for each of
-/// them, and each inherits those of the ones before it.
+/// Threads share one table. Each client process has a separate table, but the parent holds one descriptor for each
+/// client, and each client inherits those of the clients before it.
 pub fn needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
-    // One more than its handles: a directory that is gone through.
+    // One more than its handles: the directory that it reads.
     let each = open_at_most.min(handles::MOST as u64) + 1;
     match mode {
         ClientMode::Threads => u64::from(clients) * each + OTHERS,

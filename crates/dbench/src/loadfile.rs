@@ -1,5 +1,5 @@
-//! Loadfiles on disk: found, unpacked, and read line by line. What is no loadfile is told from its first bytes,
-//! its size or its first long line; memory stays bounded whatever the file is.
+//! Finds, decompresses and reads loadfiles line by line. Rejects other files by their first bytes, their size or
+//! their first long line, so memory use stays bounded for any input.
 
 use super::Program;
 use super::error::Error;
@@ -47,10 +47,10 @@ pub fn find(named: &str) -> Result<PathBuf, Error> {
 pub fn load(path: &Path) -> Result<Program, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
     let unfit = |why: String| Error::Unfit { path: path.into(), why };
-    // Before it is opened: a pipe would wait for a writer.
+    // Check before opening: opening a pipe would wait for a writer.
     let meta = std::fs::metadata(path).map_err(failed)?;
     if !meta.is_file() {
-        return Err(unfit("this is no regular file".into()));
+        return Err(unfit("a loadfile must be a regular file".into()));
     }
     if meta.len() > MOST_BYTES {
         return Err(unfit(too_large(meta.len())));
@@ -92,7 +92,7 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
             match line.len() {
                 0 => break,
                 length if length as u64 == longest => {
-                    let what = "it is longer than 1,022 bytes, so this is no loadfile";
+                    let what = "it is longer than 1,022 bytes, the limit of a loadfile";
                     return Err(at(number, not_text(&line).unwrap_or_else(|| what.into())));
                 }
                 _ => return Err(at(number, "the file ends within this line: is it cut short?".into())),
@@ -170,21 +170,21 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
     #[test]
     fn each_fault_has_its_line() {
         for (text, expected) in [
-            ("Flush 1 0x0\nFrobnicate 1 0x0\n", "line 2: `Frobnicate` is no operation on files"),
-            ("Flush 1\n", "line 1: `1` is no status"),
+            ("Flush 1 0x0\nFrobnicate 1 0x0\n", "line 2: unknown operation `Frobnicate`"),
+            ("Flush 1\n", "line 1: unknown status `1`"),
             ("Flush\n", "line 1: `Flush` stands alone"),
-            ("Flush x 0x0\n", "line 1: `x` is no number"),
+            ("Flush x 0x0\n", "line 1: `x`: expected an integer"),
             ("Unlink \"\\a 0x6 NT_STATUS_OK\n", "line 1: a name without its closing quote"),
             ("Unlink \"\\..\\a\" 0x6 NT_STATUS_OK\n", "leads out of the directory"),
             ("Unlink a 0x6 NT_STATUS_OK\n", "does not begin with"),
-            ("LOOP x\n", "`x` is no number"),
+            ("LOOP x\n", "`x`: expected an integer"),
             ("LOOP 2\nFlush 1 0x0\n", "line 1: LOOP without ENDLOOP"),
             ("REPEAT 2\nSLEEP 1\n", "line 2: no operation, and the REPEAT of line 1"),
             ("WAITSP 1\n", "WAITSP takes"),
             ("RANDOMSTRING 11 \"a\"\n", "a place, 0 to 9"),
             ("SMBwrite 1 0x0\n", "dbench 1"),
-            ("1.5x Flush 1 0x0\n", "`1.5x` is no time"),
-            ("", "there is no operation in it"),
+            ("1.5x Flush 1 0x0\n", "`1.5x`: expected seconds"),
+            ("", "it has no operations"),
             ("Flush 1 0x0\nFlush 1 0", "line 2: the file ends within this line"),
             ("\u{7f}ELF\u{1}\n", "line 1: it has the byte 0x7f"),
             (
@@ -202,8 +202,8 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
     #[test]
     fn what_is_no_file_or_too_large_is_refused_unread() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(load(dir.path()).unwrap_err().to_string().contains("no regular file"));
-        assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("no regular file"));
+        assert!(load(dir.path()).unwrap_err().to_string().contains("a regular file"));
+        assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("a regular file"));
         let path = dir.path().join("huge");
         File::create(&path).unwrap().set_len(10 << 30).unwrap();
         let error = load(&path).unwrap_err().to_string();

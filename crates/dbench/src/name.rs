@@ -85,7 +85,7 @@ pub struct NamesBuilder {
 }
 
 impl NamesBuilder {
-    /// Takes a name with `/` between its parts. `$3` is a random string only where `stored` says so.
+    /// Interns a name with `/` between its parts. With `stored`, `$3` in it stands for a random string.
     ///
     /// # Errors
     /// Describes the error for the user.

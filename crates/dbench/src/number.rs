@@ -45,7 +45,9 @@ impl Number {
             [b'$', digit @ b'0'..=b'9'] => Some(Number::Stored(digit - b'0')),
             _ => integer(text).map(Number::Literal),
         };
-        number.ok_or_else(|| format!("`{}` is no number", shown()))
+        number.ok_or_else(|| {
+            format!("`{}`: expected an integer, +n, +child, +num_children, $0–$9 or *…", shown())
+        })
     }
 }
 
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(parse("+child"), Ok(Number::PreviousAndChild));
         assert_eq!(parse("+num_children"), Ok(Number::PreviousAndClients));
         assert_eq!(parse("$7"), Ok(Number::Stored(7)));
-        assert_eq!(parse("4k"), Err("`4k` is no number".into()));
+        assert!(parse("4k").unwrap_err().starts_with("`4k`: expected an integer"));
         assert!(parse("*%0").unwrap_err().contains("above 0"));
         assert!(parse("*-1").unwrap_err().contains("qualified by"));
         assert!(parse("*%").unwrap_err().contains("above 0"));

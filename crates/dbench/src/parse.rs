@@ -70,7 +70,7 @@ impl Parser {
         self.builder.finish()
     }
 
-    /// What is no operation. Gives whether it was such a line.
+    /// Parses a control line such as LOOP or SLEEP. Returns false for any other line.
     fn directive(&mut self, number: u32, first: &[u8], line: &[u8]) -> Result<bool, String> {
         const DIRECTIVES: [&[u8]; 8] =
             [b"LOOP", b"ENDLOOP", b"REPEAT", b"SLEEP", b"SETSP", b"WAITSP", b"WRITEPATTERN", b"RANDOMSTRING"];
@@ -89,7 +89,8 @@ impl Parser {
             b"WAITSP" => {
                 let numbers = integers(rest)?;
                 let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
-                let client = u32::try_from(client).map_err(|_| format!("there is no client {client}"))?;
+                let client = u32::try_from(client)
+                    .map_err(|_| format!("client {client}: clients are numbered from 0"))?;
                 self.builder.wait_for(client);
                 self.builder.control(number, Action::WaitPoint, &numbers)?;
             }
@@ -191,7 +192,10 @@ fn shown(word: &[u8]) -> String {
 fn unknown(operation: &[u8]) -> String {
     match operation.starts_with(b"SMB") {
         true => "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into(),
-        false => format!("`{}` is no operation on files", shown(operation)),
+        false => format!(
+            "unknown operation `{}`: fsarena plays the file operations of 4.0 and 5.0",
+            shown(operation)
+        ),
     }
 }
 
@@ -200,7 +204,7 @@ fn time(word: &[u8]) -> Result<i64, String> {
     let seconds: Option<f64> = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     match seconds.filter(|seconds| (0.0..1e9).contains(seconds)) {
         Some(seconds) => Ok((seconds * 1e9).round() as i64),
-        None => Err(format!("`{}` is no time in seconds", shown(word))),
+        None => Err(format!("`{}`: expected seconds, such as 12.5", shown(word))),
     }
 }
 
@@ -214,7 +218,9 @@ fn expected(status: &[u8]) -> Result<Expected, String> {
             true => Ok(Expected::Success),
             false => Ok(Expected::Failure),
         },
-        _ => Err(format!("`{}` is no status; one is NT_STATUS_…, 0x…, SUCCESS, ERROR or *", shown(status))),
+        _ => {
+            Err(format!("unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *", shown(status)))
+        }
     }
 }
 
@@ -226,7 +232,7 @@ fn slashes<'b>(name: &[u8], into: &'b mut Vec<u8>) -> &'b [u8] {
 
 fn integers(rest: &[u8]) -> Result<Vec<i64>, String> {
     let words = rest.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-    words.map(|word| integer(word).ok_or_else(|| format!("`{}` is no number", shown(word)))).collect()
+    words.map(|word| integer(word).ok_or_else(|| format!("`{}`: expected an integer", shown(word)))).collect()
 }
 
 fn one(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {

@@ -1,4 +1,4 @@
-//! What is written: made once, before the start, and shared by all clients.
+//! The data that clients write: made once, before the start, and shared by all clients.
 
 use super::program::Program;
 use fsarena_core::schedule::mix;

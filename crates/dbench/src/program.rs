@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 /// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
-/// What is expected of an operation.
+/// The expected result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expected {
-    /// That it succeeds.
+    /// It succeeds.
     Success,
-    /// That it fails.
+    /// It fails.
     Failure,
-    /// Nothing.
+    /// It may succeed or fail.
     Anything,
 }
 
-/// What one line does.
+/// The action of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// One of the operations.
+    /// A file operation.
     Operation(Kind),
-    /// Waits until so many nanoseconds after the pass began.
+    /// Waits until a time after the start of the pass, in nanoseconds.
     At,
-    /// Sleeps so many microseconds.
+    /// Sleeps for a number of microseconds.
     Sleep,
-    /// Says that this client has reached a point.
+    /// Announces that this client has reached a point.
     SetPoint,
     /// Waits until another client has reached a point.
     WaitPoint,
-    /// From now on writes have this pattern.
+    /// Sets the pattern of all later writes.
     Pattern,
-    /// Draws a random string anew.
+    /// Draws a new random string.
     Draw,
-    /// What follows, up to its end, is done so many times.
+    /// Starts a loop with a number of repetitions.
     Loop,
-    /// The end of that.
+    /// Ends the loop.
     EndLoop,
-    /// The operation that follows is done so many times.
+    /// Repeats the next operation a number of times.
     Repeat,
 }
 
@@ -54,9 +54,9 @@ const IN_TABLE: u32 = 1 << 31;
 /// One line.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Instruction {
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// What is expected of it.
+    /// Its expected result.
     pub expected: Expected,
     /// The line of the loadfile, from 1.
     pub line: u32,
@@ -163,19 +163,19 @@ impl Builder {
         self.push(Action::Operation(kind), line, ids, numbers, expected)
     }
 
-    /// Adds what is no operation.
+    /// Adds a line that controls playback, such as a loop.
     ///
     /// # Errors
-    /// Loops in loops, or there is too much of it.
+    /// If loops nest, or the program has too many lines.
     pub fn control(&mut self, line: u32, action: Action, numbers: &[i64]) -> Result<(), String> {
         match (action, self.open_loop) {
             (Action::Loop, Some((outer, _))) => return Err(format!("a LOOP within that of line {outer}")),
             (Action::Loop, None) => self.open_loop = Some((line, self.instructions.len())),
             (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
             (Action::EndLoop, Some((outer, from))) => {
-                // It would go round and round without anybody noticing that time is up.
+                // Clients check the time only at operations, so such a loop would never end.
                 if !self.instructions[from..].iter().any(Instruction::is_operation) {
-                    return Err(format!("there is no operation in the LOOP of line {outer}"));
+                    return Err(format!("the LOOP of line {outer} has no operations"));
                 }
                 self.open_loop = None;
             }
@@ -232,7 +232,7 @@ impl Builder {
             waits_for: self.waits_for,
         };
         match program.operations() {
-            0 => Err((last, "there is no operation in it".into())),
+            0 => Err((last, "it has no operations".into())),
             _ => Ok(program),
         }
     }

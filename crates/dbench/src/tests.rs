@@ -61,7 +61,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
         let counts: Vec<u64> = outcome.kinds.iter().map(|one| one.count).collect();
         assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
         assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
-        // Reads and writes are of 1,000 bytes each: what is asked for counts.
+        // Each read and write requests 1,000 bytes.
         let [reads, writes] = [Kind::ReadX, Kind::WriteX]
             .map(|kind| outcome.kinds.iter().find(|one| one.kind == kind).unwrap().count);
         let bytes = outcome.times.bytes.map(|bytes| bytes as f64 / 1000.0);

@@ -109,7 +109,7 @@ fn bad_loadfiles_are_told_before_anything_is_made() {
         (whole.as_bytes()[..60].to_vec(), 2, "load.txt\", line 2: the file ends within this line"),
         (whole.lines().next().map(|line| format!("{line}\n")).unwrap().into_bytes(), 2, "never closed"),
         (std::fs::read("/proc/self/exe").unwrap(), 2, "line 1: it has the byte 0x7f"),
-        (b"Frobnicate 7 0x0\n".to_vec(), 2, "line 1: `Frobnicate` is no operation"),
+        (b"Frobnicate 7 0x0\n".to_vec(), 2, "line 1: unknown operation `Frobnicate`"),
     ] {
         std::fs::write(&path, content).unwrap();
         let (_, said) = place.expect(code, &["run", "plan.toml"]);

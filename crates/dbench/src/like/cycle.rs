@@ -29,17 +29,17 @@ const READS: [(usize, usize); 8] = [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (
 const UPDATED: usize = 57;
 /// Syncs of those, one after every N updates.
 const UPDATE_SYNCS: [(usize, u32); 4] = [(50, 0), (3, 2), (1, 4), (3, 6)];
-/// Names that are looked up in vain besides.
+/// Additional lookups of missing names.
 const MISSED: usize = 39;
-/// Patterns that are looked up in vain besides.
+/// Additional searches for patterns without a match.
 const NOT_FOUND: usize = 54;
 /// Directories that are listed.
 const LISTED: usize = 104;
-/// Names that are looked up besides.
+/// Additional lookups of existing names.
 const LOOKED_UP: usize = 40;
-/// Handles that are asked for their file's state besides.
+/// Additional queries of file attributes by handle.
 const ASKED: usize = 41;
-/// Questions for free space besides.
+/// Additional queries of free space.
 const SPACE: usize = 45;
 /// Ranges that are locked and unlocked.
 const LOCKED: usize = 2;

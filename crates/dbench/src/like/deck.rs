@@ -1,4 +1,4 @@
-//! Decks: so many of each, in an order that the seed decides. Drawing from one keeps shares exact.
+//! Decks: a fixed count of each value, shuffled by the seed. Drawing without replacement keeps shares exact.
 
 use rand::Rng;
 use rand::RngExt;
@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 pub struct Deck<T>(Vec<T>);
 
 impl<T: Clone> Deck<T> {
-    /// So many of each, shuffled.
+    /// A shuffled deck with the given count of each value.
     pub fn new(counts: &[(usize, T)], rng: &mut impl Rng) -> Deck<T> {
         let each = |(count, what): &(usize, T)| std::iter::repeat_n(what.clone(), *count);
         let mut all: Vec<T> = counts.iter().flat_map(each).collect();
@@ -20,7 +20,7 @@ impl<T: Clone> Deck<T> {
     /// The next one.
     ///
     /// # Panics
-    /// Where there are no more: counts of a cycle are fixed, and fit each other.
+    /// If the deck is empty. The fixed counts of a cycle match, so this is a bug.
     pub fn draw(&mut self) -> T {
         self.0.pop().expect("a deck has as many as are drawn")
     }
