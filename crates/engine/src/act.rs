@@ -16,23 +16,23 @@ use std::time::Instant;
 /// Draws taken to find what drawing costs.
 const DRAWS: u32 = 2_000;
 
-/// Does operations of its own kinds.
+/// A load with custom operations.
 pub trait Actor: Sync {
-    /// What each thread has of its own.
+    /// The private state of a thread.
     type Own;
-    /// What is to be done next.
+    /// One operation, drawn but not yet started.
     type Request;
 
-    /// Makes what a thread has of its own.
+    /// Creates the private state of a thread.
     ///
     /// # Errors
-    /// What could not be had.
+    /// If the thread cannot get a resource it requires.
     fn own(&self, thread: u32) -> Result<Self::Own, Error>;
 
-    /// Says what comes next: the generator's own work, which is measured apart.
+    /// Draws the next operation. The engine measures this cost separately, as the generator's.
     fn draw(&self, own: &mut Self::Own) -> Self::Request;
 
-    /// Does it, and says of which kind it turned out to be: a place in [`Acting::kinds`].
+    /// Performs an operation and returns its kind: an index into [`Acting::kinds`].
     ///
     /// # Errors
     /// The first that fails ends the load.
@@ -46,7 +46,7 @@ pub struct Acting<'a> {
     pub threads: u32,
     /// Names of the kinds of operations.
     pub kinds: &'a [&'static str],
-    /// Operations a second of all threads together; none for as many as they can.
+    /// Operations a second of all threads together; unlimited if absent.
     pub rate: Option<Rate>,
     /// Where it ends: after seconds or operations.
     pub bound: Bound,
@@ -88,7 +88,7 @@ pub fn run<A: Actor>(acting: &Acting, actor: &A) -> Result<Outcome, Error> {
     let collected = drive::drive(&drive, &Stage { actor, acting }, &mut |_| {})?;
     let shape = Shape {
         kinds: &kinds,
-        // What a cache does while it fills and ages is what is asked about.
+        // These loads measure how a cache fills and ages, so the start counts.
         warmup: Warmup::None,
         bound: acting.bound,
         interval_ns,
@@ -170,15 +170,15 @@ impl<A: Actor> Work for Stage<'_, A> {
     }
 }
 
-/// Waits until the next operation is due, where that is asked for: when it started, and when it was meant to.
-/// None where the run ended meanwhile.
+/// Waits until the next operation of an open loop is due. Returns the actual and the intended start; none if the
+/// run ended meanwhile.
 fn begin<C: Clock>(schedule: &mut Option<Schedule>, recorder: &mut Recorder, clock: C) -> Option<(u64, u64)> {
     let now = clock.now();
     let Some(schedule) = schedule else { return Some((now, now)) };
     let due = recorder.times.start.saturating_add(recorder.times.scale.ticks(schedule.due_ns()));
     schedule.advance();
     let start = pace::wait_until(due, recorder, clock)?;
-    // A worker that waited for its time and woke up late was not held up by what is measured.
+    // A worker that woke up late was delayed by the scheduler, not by the measured operation.
     Some((start, if now < due { start } else { due }))
 }
 

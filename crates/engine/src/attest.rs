@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
-/// Write back what is dirty first, so that delayed allocations are decided.
+/// Write dirty pages back first, so that the filesystem makes its delayed allocations.
 const FLAG_SYNC: u32 = 1;
 const LAST: u32 = 0x1;
 const ENCODED: u32 = 0x8;
@@ -50,22 +50,22 @@ struct Fiemap {
     extents: [Extent; EXTENTS],
 }
 
-/// How the extents were learnt.
+/// The source of the extent map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// By FIEMAP: all kinds are told apart.
+    /// FIEMAP, which reports the kind of each extent.
     Fiemap,
-    /// By SEEK_HOLE: only holes are.
+    /// SEEK_HOLE, which reports only holes.
     SeekHole,
-    /// A block device: there is nothing to tell.
+    /// A block device, which has no extents.
     Device,
 }
 
-/// What is known of the files' extents.
+/// The kinds of extents that the files have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attestation {
-    /// How it was learnt; of several files the weakest.
+    /// The source of the extent map; the least exact one of several files.
     pub source: Source,
     /// Number of extents of all files.
     pub extents: u64,
@@ -134,13 +134,8 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result<(),
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
-        (INLINE | TAIL, allow.inline, "inline", "it lies among the metadata, not in blocks of its own"),
-        (
-            ENCODED | ENCRYPTED,
-            allow.encoded,
-            "encoded",
-            "what is read from the device is not what is asked for",
-        ),
+        (INLINE | TAIL, allow.inline, "inline", "its data lies among the metadata, not in data blocks"),
+        (ENCODED | ENCRYPTED, allow.encoded, "encoded", "the device holds it compressed or encrypted"),
     ];
     let mut end = 0;
     for extent in extents {
@@ -215,7 +210,7 @@ mod tests {
         refused(&[], "sparse", (0, 100));
         refused(&[extent(0, 40, 0), extent(60, 40, 0)], "sparse", (40, 60));
         refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
-        // Preallocation beyond the end is nobody's business.
+        // Preallocation beyond the end does not matter.
         let beyond = [extent(0, 100, 0), extent(100, 100, UNWRITTEN | LAST)];
         assert!(judge(Path::new("f"), &beyond, 100, Allow::default()).is_ok());
     }

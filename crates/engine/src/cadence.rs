@@ -47,7 +47,7 @@ pub struct Cadence {
 }
 
 impl Cadence {
-    /// After every so many requests each file is synced; never where `requests` is absent.
+    /// Syncs each of `files` files after every `requests` requests; never if `requests` is absent.
     pub fn new(requests: Option<u64>, files: u32) -> Cadence {
         let requests = requests.unwrap_or(0);
         Cadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }

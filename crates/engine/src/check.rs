@@ -47,7 +47,7 @@ impl Job {
         if let Warmup::Seconds(s) = self.warmup
             && !(s.is_finite() && s >= 0.0)
         {
-            faults.push(format!("a warm-up of {s} s is no time"));
+            faults.push(format!("a warm-up must be 0 s or longer, not {s} s"));
         }
         if let (Warmup::Seconds(warmup), Bound::Seconds(all) | Bound::Steady { at_most_s: all }) =
             (self.warmup, self.bound)
@@ -58,7 +58,7 @@ impl Job {
         if let Some(rate) = self.rate
             && !(rate.per_s.is_finite() && rate.per_s > 0.0)
         {
-            faults.push(format!("a rate of {} operations a second is no rate", rate.per_s));
+            faults.push(format!("a rate must be above 0 operations a second, not {}", rate.per_s));
         }
         if let Some(every) = self.sync_every
             && every.requests == 0

@@ -67,13 +67,13 @@ impl Scale {
         Scale { mult: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
     }
 
-    /// Nanoseconds of so many ticks.
+    /// Converts ticks to nanoseconds.
     #[inline(always)]
     pub fn ns(self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.mult)) >> 32) as u64
     }
 
-    /// Ticks of so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     pub fn ticks(self, ns: u64) -> u64 {
         ((u128::from(ns) << 32) / u128::from(self.mult)).min(u128::from(u64::MAX)) as u64
     }

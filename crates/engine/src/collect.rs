@@ -45,7 +45,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// What was counted in it, as a series takes it.
+    /// The counts of the interval, in the form that a series merges.
     pub fn stretch(&self) -> Stretch<'_> {
         Stretch {
             start_s: self.interval.start_s,
@@ -274,7 +274,7 @@ mod tests {
         let mut expected = histogram();
         for interval in 0..20 {
             for thread in 0..2 {
-                // Latencies over seven decades, one beyond the longest that is told apart.
+                // Latencies over seven decades, and one beyond `LONGEST_NS`.
                 let latencies: Vec<u64> = (0..500)
                     .map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval))
                     .chain([u64::MAX])

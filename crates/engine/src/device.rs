@@ -17,7 +17,7 @@ pub trait Device: Sync {
     /// The error of the system call.
     fn write(&self, file: u32, offset: u64, block: &[u8]) -> Result<usize, Errno>;
 
-    /// Makes a file durable.
+    /// Syncs a file to the device.
     ///
     /// # Errors
     /// The error of the system call.
@@ -77,7 +77,7 @@ impl Device for Calls<'_> {
     }
 }
 
-/// Makes a file durable.
+/// Syncs a file to the device, with `fdatasync` if `data_only`.
 ///
 /// # Errors
 /// The error of the system call.

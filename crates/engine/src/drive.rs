@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex};
 /// Stack of a worker: it keeps no large thing there, and a thousand of them should cost little.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What is common to all kinds of load.
+/// Settings common to all kinds of load.
 pub struct Drive<'a> {
     /// Number of workers.
     pub threads: u32,
@@ -21,7 +21,7 @@ pub struct Drive<'a> {
     pub kinds: &'a [Kind],
     /// Length of an interval in nanoseconds.
     pub interval_ns: u64,
-    /// The longest it may take, in nanoseconds.
+    /// The longest that the load may take, in nanoseconds.
     pub at_most_ns: Option<u64>,
     /// Operations that bound it.
     pub operations: Option<u64>,
@@ -31,20 +31,20 @@ pub struct Drive<'a> {
     pub open_loop: bool,
 }
 
-/// What the workers do.
+/// The work of a load's threads.
 pub trait Work: Sync {
-    /// What a worker has of its own.
+    /// The private state of a worker.
     type Worker<'h>
     where
         Self: 'h;
 
-    /// Makes that, in the worker's thread, before any of them starts.
+    /// Creates that state, in the worker's thread, before any worker starts.
     ///
     /// # Errors
-    /// What could not be had.
+    /// If the worker cannot get a resource it requires.
     fn prepare(&self, thread: u32) -> Result<Self::Worker<'_>, Error>;
 
-    /// Does operations and counts them until the recorder says to stop.
+    /// Performs operations and counts them until the recorder ends the run.
     ///
     /// # Errors
     /// The first operation that failed.
@@ -55,18 +55,18 @@ pub trait Work: Sync {
         clock: C,
     ) -> Result<(), Error>;
 
-    /// What follows the end and is not counted; gives the number of final syncs.
+    /// Ends the work, outside the measured time. Returns the number of final syncs.
     ///
     /// # Errors
     /// The first that failed.
     fn finish<'h>(&'h self, worker: Self::Worker<'h>) -> Result<u64, Error>;
 }
 
-/// What was collected.
+/// The counts of all workers.
 pub struct Collected {
     /// All intervals.
     pub finished: Vec<Finished>,
-    /// What the series says of warm-up and steadiness.
+    /// Warm-up and steadiness of the series.
     pub assessment: Assessment,
     /// Operations of each worker.
     pub by_thread: Vec<u64>,

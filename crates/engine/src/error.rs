@@ -60,24 +60,24 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
-    /// A block does not hold what was written.
+    /// A block does not hold the data that the engine wrote.
     #[error("wrong data at byte {offset} of {path:?}: expected {expected}, found {found}")]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// Where in it the block begins.
         offset: u64,
-        /// What should be there.
+        /// The content that the engine wrote.
         expected: String,
-        /// What is there.
+        /// The content that it read.
         found: String,
     },
     /// A system call outside the measured operations failed.
     #[error("{doing} {path:?}: {source}")]
     Io {
-        /// What was being done.
+        /// The failed action, such as `opening`.
         doing: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
         /// The error of the system call.
         source: io::Error,

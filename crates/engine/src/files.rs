@@ -21,18 +21,18 @@ pub struct Files {
     pub(super) device: bool,
 }
 
-/// Files to be made.
+/// Files to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSpec {
-    /// How many.
+    /// Number of files.
     pub count: u32,
     /// Bytes of each.
     pub bytes: u64,
-    /// What is in them.
+    /// Their content.
     pub content: Content,
     /// Seed of the contents.
     pub seed: u64,
-    /// Make them of verified blocks of this size, for jobs with [`Job::verify`].
+    /// Fill them with verifiable blocks of this size, for jobs with [`Job::verify`].
     pub verify_block: Option<u32>,
 }
 
@@ -66,16 +66,16 @@ impl Files {
         Ok(files)
     }
 
-    /// Files that are there already. They must be of one size.
+    /// Existing files. All must have the same size.
     ///
     /// # Errors
-    /// Where one cannot be looked at, is empty, or differs in size from the first.
+    /// If a file cannot be examined, is empty, or differs in size from the first.
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files, Error> {
         let mut bytes = None;
         for path in &paths {
             let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
             let why = match bytes {
-                _ if !found.is_file() => "it is no regular file".into(),
+                _ if !found.is_file() => "it must be a regular file".into(),
                 _ if found.len() == 0 => "it is empty".into(),
                 Some(first) if first != found.len() => {
                     format!("it has {} bytes and the first file {first}; all must be alike", found.len())
@@ -87,7 +87,7 @@ impl Files {
             };
             return Err(Error::Files { path: path.clone(), why });
         }
-        let bytes = bytes.ok_or_else(|| Error::Job("there are no files to work on".into()))?;
+        let bytes = bytes.ok_or_else(|| Error::Job("the list of files is empty".into()))?;
         Ok(Files { paths, bytes, device: false })
     }
 

@@ -7,8 +7,8 @@ use memmap2::MmapMut;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-/// Every piece of this size gets a number of its own with each write: the smallest unit in which any
-/// filesystem or device deduplicates.
+/// Each write puts a new number into every piece of this size, the smallest unit in which any filesystem or device
+/// deduplicates.
 const PIECE: usize = 512;
 
 /// Equal, aligned buffers. Each is a separate mapping, so that a reference to one never covers another, which the

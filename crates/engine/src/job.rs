@@ -1,4 +1,4 @@
-//! What the engine is asked to do.
+//! Jobs: the settings of one load on files.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,18 +71,18 @@ pub enum Pattern {
     },
 }
 
-/// How reads and writes alternate where both are asked for.
+/// How a mixed load alternates reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Mixing {
-    /// Each operation is drawn by itself.
+    /// The engine draws each operation independently.
     #[default]
     Random,
-    /// Each thread keeps its share as even as it can, as sysbench does.
+    /// Each thread keeps the share as even as possible, as sysbench does.
     Even,
 }
 
-/// The call that makes data durable.
+/// The system call that syncs data to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncCall {
@@ -93,7 +93,7 @@ pub enum SyncCall {
     Fdatasync,
 }
 
-/// Every so many requests each file is synced, one file an event.
+/// Sync each file after every `requests` requests. Each file's sync is one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncEvery {
     /// Requests between two rounds of syncs.
@@ -106,37 +106,37 @@ pub struct SyncEvery {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// After so many seconds.
+    /// After a number of seconds.
     Seconds(f64),
-    /// After so many operations of all threads, syncs of the cadence included.
+    /// After a number of operations of all threads, including the syncs between requests.
     Operations(u64),
-    /// After so many bytes; the last block counts whole.
+    /// After a number of bytes; the last block counts whole.
     Bytes(u64),
-    /// When the series is steady (see [`crate::steady`]), at the latest after so many seconds.
+    /// When the series is steady (see [`crate::steady`]), or after `at_most_s` seconds.
     Steady {
-        /// Seconds after which it ends anyway, and is reported as not steady.
+        /// Seconds after which the run ends anyway and reports that it is not steady.
         at_most_s: f64,
     },
 }
 
-/// What is left out at the start.
+/// The part at the start of a run that the figures leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
     /// Nothing.
     None,
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(f64),
-    /// What MSER-5 finds on the throughput of the intervals.
+    /// The warm-up that MSER-5 detects from the throughput of the intervals.
     #[default]
     Detect,
 }
 
-/// When operations of an open loop are meant to start.
+/// Intended start times of the operations of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Exponential gaps: as if many independent users asked.
+    /// Exponential gaps, as with many independent users.
     #[default]
     Poisson,
     /// Equal gaps.
@@ -152,7 +152,7 @@ pub struct Rate {
     pub arrivals: Arrivals,
 }
 
-/// What is written.
+/// The content of written blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
@@ -208,7 +208,7 @@ impl Default for UringUse {
     }
 }
 
-/// All that the engine is asked to do with a set of files.
+/// All settings of one load on a set of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Job {
@@ -236,13 +236,13 @@ pub struct Job {
     pub sync_call: SyncCall,
     /// Sync all files in every thread at the end; never where nothing is written.
     pub sync_end: bool,
-    /// Where it ends.
+    /// When the run ends.
     pub bound: Bound,
-    /// What is left out at the start.
+    /// The part to leave out at the start.
     pub warmup: Warmup,
     /// An open loop; a closed one where absent.
     pub rate: Option<Rate>,
-    /// What is written.
+    /// The content of written blocks.
     pub content: Content,
     /// Whether blocks carry offset, generation and checksum, and reads check them.
     pub verify: bool,

@@ -27,10 +27,10 @@ use work::Phase;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Each thread in directories of its own.
+    /// Each thread uses separate directories.
     #[default]
     Private,
-    /// All threads in the same directories.
+    /// All threads use the same directories.
     Shared,
 }
 
@@ -95,7 +95,7 @@ impl Job {
             )));
         }
         if self.phases.is_empty() {
-            return Err(Error::Job("there is no phase to measure".into()));
+            return Err(Error::Job("the list of phases is empty".into()));
         }
         operation::check_order(&self.phases)
     }
@@ -197,7 +197,7 @@ mod tests {
                     interval_ms: 1,
                 };
                 let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {
-                    // tmpfs of old kernels has no user xattrs; the error says so.
+                    // tmpfs of old kernels does not support user xattrs.
                     Err(error) if error.to_string().contains("xattr") => continue,
                     outcomes => outcomes.unwrap(),
                 };

@@ -40,17 +40,16 @@ pub struct Fairness {
     pub jain: f64,
 }
 
-/// What was found of the machine and used.
+/// The features of the machine that the load used.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Used {
     /// io_uring features, where it was used.
     pub ring: Option<RingUse>,
-    /// What is known of the files' extents; absent where they were made anew or the operations are not on
-    /// file contents.
+    /// The kinds of the files' extents; absent if the load created the files or does not read or write them.
     pub attestation: Option<Attestation>,
 }
 
-/// What a load came to, without its warm-up.
+/// The results of a load, without its warm-up.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// By kind, those that occurred.
@@ -61,8 +60,8 @@ pub struct Outcome {
     pub corrected: Option<Histogram<u64>>,
     /// Nanoseconds from the end of the warm-up to the end of the last operation.
     pub elapsed_ns: u64,
-    /// CPU time of the workers in that time: its sum exact, its split that of the whole process. Where a worker was late, part of it belongs to its neighbour
-    /// interval.
+    /// CPU time of the workers in that time. The sum is exact; the split into user and system is that of the whole
+    /// process. If a worker was late, part of its time counts in the next interval.
     pub cpu: Cpu,
     /// All intervals, those of the warm-up too.
     pub intervals: Vec<Interval>,
@@ -76,7 +75,7 @@ pub struct Outcome {
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
-    /// How evenly threads came off.
+    /// How evenly threads progressed.
     pub fairness: Fairness,
     /// What the generator itself costs.
     pub calibration: Calibration,
@@ -84,23 +83,23 @@ pub struct Outcome {
     pub client_share: f64,
     /// Whether that is above 10%.
     pub client_bound: bool,
-    /// Blocks that were verified, all of them sound: one that is not ends the job.
+    /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
-    /// What was found and used.
+    /// The features of the machine that the load used.
     pub used: Used,
-    /// Operations a second that were asked for, in an open loop.
+    /// The requested operations a second of an open loop.
     pub asked_per_s: Option<f64>,
-    /// How they were to arrive.
+    /// The requested arrivals of an open loop.
     pub arrivals: Option<Arrivals>,
 }
 
-/// What shapes an outcome beside what was collected.
+/// The settings that an outcome depends on besides the counts.
 pub struct Shape<'a> {
     /// Kinds of operations.
     pub kinds: &'a [Kind],
-    /// What is cut at the start.
+    /// The warm-up to cut.
     pub warmup: Warmup,
-    /// Where it ended: what is bounded by work has no warm-up to detect where it is not asked for.
+    /// When the load ended. A load bounded by work detects no warm-up.
     pub bound: Bound,
     /// Length of an interval in nanoseconds.
     pub interval_ns: u64,
@@ -191,7 +190,7 @@ fn cut(shape: &Shape, collected: &Collected) -> usize {
         Warmup::Detect if matches!(shape.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => collected.assessment.cut,
     };
-    // What is shorter than its warm-up is reported whole rather than not at all.
+    // A run shorter than its warm-up reports all its intervals.
     if cut < collected.finished.len() { cut } else { 0 }
 }
 

@@ -1,4 +1,4 @@
-//! Setting an io_uring up, with what the kernel has, step by step.
+//! Sets up an io_uring with the features that the kernel supports.
 
 use super::error::Error;
 use super::fill::Slots;
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 /// The features that a ring was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingUse {
-    /// Task work is done when completions are asked for.
+    /// The kernel runs task work when the thread waits for completions.
     pub defer_taskrun: bool,
     /// One thread submits.
     pub single_issuer: bool,
@@ -30,7 +30,7 @@ pub struct RingUse {
 pub struct Ring {
     /// The ring itself.
     pub uring: IoUring,
-    /// What it was given.
+    /// The features that it has.
     pub in_use: RingUse,
 }
 

@@ -126,7 +126,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             now = self.clock.now();
             if now >= self.recorder.boundary && !self.recorder.turn(now) {
                 self.going = false;
-                // What is still in flight belongs to the last interval; there is no other boundary.
+                // Operations still in flight belong to the last interval.
                 self.recorder.boundary = u64::MAX;
             }
             self.reap(ring, now);

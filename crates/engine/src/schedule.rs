@@ -8,8 +8,8 @@ use rand_distr::{Distribution, Exp};
 
 /// The intended starts of one thread, in nanoseconds after the start of the run.
 ///
-/// A thread's share of a Poisson stream is a Poisson stream of its own, and the threads together are one
-/// again. Threads with fixed gaps start evenly shifted, so that together they have fixed gaps too.
+/// Each thread draws an independent Poisson stream; the sum of all of them is a Poisson stream of the full rate.
+/// Threads with fixed gaps start evenly shifted, so that together they have fixed gaps too.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     due_ns: f64,

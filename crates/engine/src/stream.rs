@@ -72,7 +72,7 @@ struct Mix {
     rng: Xoshiro256PlusPlus,
 }
 
-/// The blocks of a thread that nobody else writes.
+/// The blocks that only this thread writes.
 pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
     let at = |thread: u32| (u128::from(blocks) * u128::from(thread) / u128::from(threads)) as u64;
     at(thread)..at(thread + 1)

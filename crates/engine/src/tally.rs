@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, Sender};
 
 /// Three significant digits: a value is known to 0.1%.
 pub const DIGITS: u8 = 3;
-/// The longest latency told apart, in nanoseconds: 275 s. Longer ones count as that.
+/// The longest latency that histograms record, in nanoseconds: 275 s. Longer ones count as this.
 pub const LONGEST_NS: u64 = 1 << 38;
 
-/// A kind of operation that is counted apart.
+/// A kind of operation with a separate count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// Its name in readings.
@@ -27,7 +27,7 @@ pub struct Kind {
     pub used: bool,
 }
 
-/// Latencies kept as they came before they are sorted into a histogram.
+/// Number of latencies in the list before they go into the histogram.
 const SAMPLES: usize = 512;
 
 /// The latencies of one kind of operation.
@@ -43,13 +43,13 @@ pub struct Latencies {
 
 impl Latencies {
     fn new(used: bool) -> Latencies {
-        // Zeroed memory comes from the kernel untouched: unused histograms cost nothing.
+        // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
         let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
         let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
         Latencies { samples: Vec::with_capacity(room), histogram }
     }
 
-    /// Counts one.
+    /// Counts one operation.
     #[inline(always)]
     pub fn record(&mut self, ns: u64) {
         if self.samples.len() == self.samples.capacity() {
@@ -58,7 +58,7 @@ impl Latencies {
         self.samples.push(ns);
     }
 
-    /// Counts so many alike.
+    /// Counts `count` operations of the same latency.
     #[inline(always)]
     pub fn record_n(&mut self, ns: u64, count: u32) {
         match count {
@@ -175,7 +175,7 @@ impl Cpu {
         Cpu { user_ns, system_ns: all - user_ns }
     }
 
-    /// What was spent since an earlier moment.
+    /// The CPU time since an earlier reading.
     pub fn since(self, earlier: Cpu) -> Cpu {
         Cpu {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -184,17 +184,17 @@ impl Cpu {
     }
 }
 
-/// What workers tell the collector.
+/// Messages from workers to the collector.
 pub enum Message {
     /// A tally of an interval; the worker is in interval `next` now.
     Counted {
-        /// Who.
+        /// The worker.
         thread: u32,
         /// The interval that the tally belongs to.
         interval: u32,
-        /// The interval in which the worker goes on; `u32::MAX` where it has ended.
+        /// The interval in which the worker continues; `u32::MAX` if it has ended.
         next: u32,
-        /// What was counted.
+        /// The counts.
         tally: Box<Tally>,
         /// CPU time since the last tally.
         cpu: Cpu,
@@ -214,11 +214,11 @@ pub struct Times {
     pub scale: Scale,
 }
 
-/// A worker's way to the collector.
+/// A worker's connection to the collector.
 pub struct Link<'a> {
     /// The number of the worker.
     pub thread: u32,
-    /// To the collector.
+    /// Messages to the collector.
     pub out: Sender<Message>,
     /// Emptied tallies from it.
     pub back: Receiver<Box<Tally>>,
@@ -228,7 +228,7 @@ pub struct Link<'a> {
 
 /// Where a worker counts and learns when to stop.
 pub struct Recorder<'a> {
-    /// What is counted now.
+    /// The counts of the current interval.
     pub tally: Box<Tally>,
     /// The next moment at which [`Recorder::turn`] must be called, in ticks.
     pub boundary: u64,

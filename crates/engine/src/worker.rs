@@ -1,4 +1,4 @@
-//! What each worker of a load has of its own, and what it does with it.
+//! The state and the work of each worker of a load.
 
 use super::clock::Clock;
 use super::device::{Calls, Device, Null};
@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A load on files: all that its workers share.
+/// A load on files: the state that all workers share.
 pub struct Load<'a> {
-    /// What is asked for.
+    /// The settings of the load.
     pub job: &'a Job,
     /// How blocks lie in the files.
     pub layout: Layout,
@@ -33,15 +33,15 @@ pub struct Load<'a> {
     pub files: &'a [BorrowedFd<'a>],
     /// Their mappings, for the mmap engine.
     pub mappings: Option<&'a Mappings>,
-    /// Numbers events over all threads, where that is asked for.
+    /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
     pub counter: AtomicU64,
     /// The io_uring features in use, once a worker knows.
     pub ring_use: Mutex<Option<RingUse>>,
-    /// Blocks that workers found sound.
+    /// Number of blocks that workers verified.
     pub verified: AtomicU64,
 }
 
-/// What a worker has of its own.
+/// The private state of a worker.
 pub struct Worker<'a> {
     /// Its ring. Dropped before the buffers that it knows.
     pub ring: Option<Ring>,
@@ -51,9 +51,9 @@ pub struct Worker<'a> {
     pub slots: Slots,
     /// What it writes.
     pub filler: Filler,
-    /// What it knows of verified blocks.
+    /// Checks the blocks that it reads.
     pub verifier: Verifier<'a>,
-    /// When operations are due, in an open loop.
+    /// When operations of an open loop are due.
     pub schedule: Option<Schedule>,
     thread: u32,
 }
@@ -84,10 +84,10 @@ impl<'a> Load<'a> {
         *self.ring_use.lock().expect("nothing panics with it")
     }
 
-    /// What a worker has before it looks at any file.
+    /// Creates the state of a worker; it opens no files.
     ///
     /// # Errors
-    /// Where there is no memory for its buffers.
+    /// If memory for its buffers runs out.
     pub fn worker(&self, thread: u32) -> Result<Worker<'_>, Error> {
         let job = self.job;
         let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {

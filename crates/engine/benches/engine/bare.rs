@@ -55,7 +55,7 @@ pub fn pread(path: &Path, bytes: u64, seconds: f64) -> Result<Option<Run>, Failu
     })
 }
 
-/// Makes and removes so many files, as deep down as the engine does.
+/// Creates and removes `names` files, at the same depth as the engine.
 pub fn create_unlink(names: u32) -> Result<Option<Run>, Failure> {
     let dir = in_memory()?;
     let below = dir.path().join("fsarena-meta/t0");
@@ -72,7 +72,8 @@ pub fn create_unlink(names: u32) -> Result<Option<Run>, Failure> {
     })
 }
 
-/// NOPs that can be told apart, through a ring, so many at once: the best of three rounds as the engine's calibration takes it.
+/// NOPs with distinct user data through a ring of depth `depth`: the best of three rounds, as in the engine's
+/// calibration.
 pub fn nops(depth: u32) -> Result<Option<Run>, Failure> {
     let mut ring: IoUring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth)?;
     let mut best = f64::INFINITY;

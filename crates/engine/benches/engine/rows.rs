@@ -1,4 +1,4 @@
-//! What is compared with what.
+//! The rows of the comparison and their contenders.
 
 use crate::bare;
 use crate::peer;

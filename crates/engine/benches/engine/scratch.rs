@@ -46,8 +46,9 @@ fn prepare(dir: &Path, bytes: u64) -> Result<Files, Failure> {
 
 /// A prepared file on ext4 on a loop image in memory.
 ///
-/// What is compared is what a generator leaves of a device. A disk that does twice as much in one tenth of a
-/// second as in the next hides that; an image in memory is steady, and as much a block device.
+/// The benchmark compares how much of a device's throughput each generator reaches. The throughput of a disk can
+/// double from one tenth of a second to the next, which hides the difference. An image in memory is a block device
+/// too, and steady.
 pub struct OnLoop {
     /// The file.
     pub files: Files,

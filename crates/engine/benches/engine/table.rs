@@ -5,7 +5,7 @@ use crate::scratch::Failure;
 /// How often each contender runs.
 const ROUNDS: usize = 5;
 
-/// What one run of a contender came to.
+/// The figures of one run of a contender.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
     /// Operations a second.
@@ -16,12 +16,12 @@ pub struct Run {
     pub user_ns: f64,
 }
 
-/// One way to do the work of a row; absent where its program is.
+/// One way to do the work of a row. Returns none if its program is missing.
 pub type Contender<'a> = (&'static str, Box<dyn Fn() -> Result<Option<Run>, Failure> + 'a>);
 
 /// A row of the comparison.
 pub struct Row<'a> {
-    /// What is done.
+    /// The heading of the row.
     pub title: &'static str,
     /// The engine first.
     pub contenders: Vec<Contender<'a>>,

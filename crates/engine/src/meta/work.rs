@@ -12,7 +12,7 @@ use std::time::Instant;
 pub struct Phase<'a> {
     /// The directories.
     pub tree: &'a Tree,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
 }
 
