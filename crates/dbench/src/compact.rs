@@ -62,7 +62,7 @@ mod tests {
         let path = dir.path().join("load");
         let bytes = pack(&like::program(1));
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("no load as fsarena keeps it"));
+        assert!(read(&path).unwrap_err().to_string().contains("cannot decode this stored load"));
         assert!(read(&dir.path().join("none")).unwrap_err().to_string().contains("No such file"));
     }
 }
