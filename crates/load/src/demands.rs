@@ -3,26 +3,26 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// What not every filesystem can hold: of each kind the first that was met.
+/// Entries that not every filesystem can hold: the first one of each kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demands {
     /// A symbolic link.
     pub link: Option<PathBuf>,
-    /// Something of another owner than whoever unpacks it, where owners are restored.
+    /// An entry with an owner other than the user who unpacks it, if the task restores owners.
     pub owned: Option<PathBuf>,
-    /// Something whose name differs from another of its directory only in case.
+    /// An entry whose name differs from another of its directory only in case.
     pub twin_but_for_case: Option<PathBuf>,
-    /// Something whose name has what Windows keeps for itself.
+    /// An entry whose name has a character that Windows reserves.
     pub reserved: Option<PathBuf>,
     /// The entry with the longest name.
     pub longest: Option<PathBuf>,
 }
 
-/// What Windows allows in no name (Microsoft, "Naming Files, Paths, and Namespaces").
+/// Characters that Windows forbids in names (Microsoft, "Naming Files, Paths, and Namespaces").
 const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
-    /// Of names in their order, each with its path.
+    /// The demands of the given paths, in order.
     pub fn of_names<'a>(paths: impl Iterator<Item = &'a Path>) -> Demands {
         let mut demands = Demands::default();
         let mut seen = HashSet::new();
@@ -42,7 +42,7 @@ impl Demands {
         demands
     }
 
-    /// These and those of other work on the same filesystem.
+    /// These demands merged with those of other work on the same filesystem.
     pub fn and(self, other: Demands) -> Demands {
         let longer = |a: Option<PathBuf>, b: Option<PathBuf>| {
             a.into_iter().chain(b).max_by_key(|path| name_bytes(path))

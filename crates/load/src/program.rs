@@ -21,9 +21,9 @@ pub enum Driver {
 /// Whether a copy may share blocks with what it copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reflink {
-    /// It may not: every byte is read and written.
+    /// Copies may not share blocks: they read and write every byte.
     Never,
-    /// It may: the filesystem is asked to clone, then to copy by itself.
+    /// Copies try to clone the file, then `copy_file_range`.
     Auto,
 }
 

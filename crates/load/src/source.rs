@@ -159,11 +159,11 @@ impl Source {
         Note::new(NoteKind::Remark, text)
     }
 
-    /// What is in the tree, and what it asks of the filesystem that is to hold it; a generated one asks for nothing. One
-    /// pass: a real one may have a million files.
+    /// The contents of the tree and its demands on a filesystem; a generated tree has none. Reads both in one pass,
+    /// because a real tree may have a million files.
     ///
     /// # Errors
-    /// Where a directory of it cannot be read.
+    /// If a directory of the tree is unreadable.
     pub fn look(&self) -> Result<(Contents, Demands), Error> {
         match self {
             Source::Generated { seed, files, twins, .. } => {

@@ -28,8 +28,7 @@ pub struct Entry {
     pub mtime: u64,
 }
 
-/// Makes a tree of so many files: every directory before what is in it, depth first as an archive has
-/// them.
+/// Generates a tree of `files` files. Every directory comes before its contents, depth first, as in an archive.
 ///
 /// The sizes of files and directories are the quantiles of their distributions, so they are the same for
 /// every seed, and a small tree is a fair miniature of a large one. The seed decides which file gets
@@ -45,8 +44,8 @@ pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
     entries
 }
 
-/// The same tree in which so many in 10,000 files have a twin of their size beside them, spread evenly: more of the
-/// same work, by a known amount.
+/// The same tree with `per_10000` in 10,000 files duplicated beside the original, spread evenly. This adds a known
+/// amount of the same work.
 pub fn with_twins(entries: Vec<Entry>, per_10000: u64) -> Vec<Entry> {
     let mut all = Vec::with_capacity(entries.len());
     let mut seen = 0;

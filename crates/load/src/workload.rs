@@ -22,21 +22,21 @@ pub struct Job {
 /// Where a workload finds its files.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The directory on the filesystem under test; empty at the start. Where there is no filesystem
-    /// ([`Workload::supports_raw`]), the device.
+    /// The directory on the filesystem under test, empty at the start; or the device, for a bare device
+    /// ([`Workload::supports_raw`]).
     pub root: PathBuf,
-    /// A directory of its own on the other disk. Inputs made by [`Workload::inputs`] are in it.
+    /// The directory of this workload on the source disk, with the inputs made by [`Workload::inputs`].
     pub other: PathBuf,
 }
 
 impl Place {
-    /// The place of one of a plan's workloads. On the other disk each has a directory of its own, so that none meets
-    /// what another has put there.
+    /// The place of one of a plan's workloads. Each has a separate directory on the source disk, so that their files
+    /// never collide.
     pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
         Place { root: root.into(), other: other.join(workload.directory()) }
     }
 
-    /// Whether there is no filesystem, only a device.
+    /// Whether the place is a bare device instead of a filesystem.
     pub fn is_device(&self) -> bool {
         use std::os::unix::fs::FileTypeExt;
         std::fs::metadata(&self.root).is_ok_and(|meta| meta.file_type().is_block_device())
@@ -50,22 +50,22 @@ pub struct Room {
     pub bytes: u64,
     /// Files and directories at the fullest moment.
     pub inodes: u64,
-    /// Bytes on the other disk.
+    /// Bytes on the source disk.
     pub other_bytes: u64,
 }
 
-/// What must be known of work before it begins. Whoever makes it reads the work's inputs once for all of it.
+/// The requirements of a workload, known before it begins. Making a survey reads the inputs only once.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// The room needed, so that too little is said before the run.
+    /// The room it needs, so that fsarena reports too little room before the run.
     pub room: Room,
-    /// What it asks of the filesystem under test besides room, so that one that cannot do it is said before the run.
+    /// Features it requires of the filesystem under test, so that fsarena reports a missing one before the run.
     pub demands: Demands,
     /// Remarks that every report must make: cache states, payload, how copies are done.
     pub remarks: Vec<Note>,
 }
 
-/// Something to time on a filesystem.
+/// A load to time on a filesystem.
 pub trait Workload: Sync {
     /// Its name, help and settings.
     fn def(&self) -> &'static WorkloadDef;
@@ -85,10 +85,10 @@ pub trait Workload: Sync {
     /// The programs that the tasks run; the preflight looks for them.
     fn programs(&self, job: &Job) -> Vec<&'static str>;
 
-    /// Makes the inputs that all cells of a run share, on the other disk. Called once a run, never timed.
+    /// Makes the inputs that all cells of a run share, on the source disk. Called once a run, never timed.
     ///
     /// # Errors
-    /// Where a file cannot be read or written.
+    /// If reading or writing a file fails.
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error>;
 
     /// The tasks, ready to be done once.
@@ -97,7 +97,7 @@ pub trait Workload: Sync {
     /// If the inputs are missing.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
 
-    /// The metrics that answer for it where nobody asks for others, the main one first.
+    /// The default metrics to report, the primary one first.
     fn metrics(&self) -> &'static [&'static str] {
         &["elapsed", "durable"]
     }

@@ -1,6 +1,6 @@
 //! The tasks without programs: the same system calls, in this process. Guests without a userland need it.
 //!
-//! What is done in which order was read from strace of coreutils 9.1, findutils 4.9 and tar 1.34;
+//! The calls and their order follow strace of coreutils 9.1, findutils 4.9 and tar 1.34;
 //! docs/reference/workloads.md compares the numbers of calls.
 
 mod archive;

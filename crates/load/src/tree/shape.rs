@@ -23,7 +23,7 @@ const FULLNESS: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.
 /// 10 with the mode at 4. The top is at depth 1.
 const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
-/// What is known of a directory before it has a place.
+/// A directory before it has a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     /// The number of files in it.
@@ -32,7 +32,7 @@ pub struct Planned {
     pub depth: usize,
 }
 
-/// The sizes of so many files, smallest first.
+/// The sizes of `count` files, smallest first.
 pub fn file_bytes(count: u64) -> Vec<u64> {
     let normal = Normal::standard();
     quantiles(count).map(|u| file_quantile(&normal, u).round() as u64).collect()
@@ -54,7 +54,7 @@ fn file_quantile(normal: &Normal, u: f64) -> f64 {
     }
 }
 
-/// The directories of a tree of so many files: the top first, then by depth.
+/// The directories of a tree of `files` files: the top first, then by depth.
 pub fn directories(files: u64) -> Vec<Planned> {
     let mut fullness = fullness(files);
     let top = fullness.remove(fullness.len() / 2);

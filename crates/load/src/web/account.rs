@@ -50,10 +50,10 @@ fn iowait_ns(kernel: &Kernel) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// What is found of a service that is this process's own threads, each operation being so many requests.
+/// The findings of a service that runs as threads of this process. Each operation is `requests_each` requests.
 ///
 /// # Errors
-/// Where what it wrote cannot be synced.
+/// If syncing the files of the service fails.
 pub fn of_threads(
     outcome: &Outcome,
     requests_each: u64,

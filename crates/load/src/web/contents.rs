@@ -10,8 +10,7 @@ pub const MOST_BYTES: u64 = 2 << 20;
 /// The mean size of an object in bytes, from the shares below: 10.6 KB.
 pub const MEAN_BYTES: u64 = 10_575;
 
-/// Objects that are asked for again and again where a cache has so many bytes: twice what fits, so that they compete
-/// for the room.
+/// Number of popular objects for a cache of `cache_bytes`: twice as many as fit, so that they compete for the room.
 pub fn popular(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_BYTES).max(16)
 }

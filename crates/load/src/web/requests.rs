@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The requests of all clients together.
 #[derive(Debug)]
 pub struct Demand {
-    /// Objects that are asked for again and again; numbers from 0.
+    /// Number of popular objects, which clients request repeatedly; numbered from 0.
     pub popular: u64,
     /// The exponent of their popularity.
     pub theta: f64,
-    /// The share of requests for them; the others ask for what nobody asked for before.
+    /// The share of requests for popular objects. Every other request is for a new object.
     pub recurrence: f64,
     fresh: AtomicU64,
 }
@@ -26,7 +26,7 @@ pub struct Draws {
 }
 
 impl Demand {
-    /// A demand for so many popular objects.
+    /// A demand with `popular` popular objects.
     pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
         let popular = popular.max(1);
         Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
@@ -39,7 +39,7 @@ impl Demand {
         Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
     }
 
-    /// The number of the object that a client asks for next.
+    /// The number of the object that a client requests next.
     pub fn next(&self, draws: &mut Draws) -> u64 {
         match draws.rng.random::<f64>() < self.recurrence {
             true => draws.popular.next(0),

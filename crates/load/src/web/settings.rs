@@ -23,7 +23,7 @@ pub const RECURRENCE: SettingDef = SettingDef {
     id: "recurrence",
     kind: Kind::Float { min: 0.0, max: 1.0 },
     default: Default::Float(0.7),
-    help: "share of requests for popular objects; the rest asks for what nobody asked for before",
+    help: "share of requests for popular objects; every other request is for a new object",
 };
 
 /// How unequal popular objects are.

@@ -3,7 +3,7 @@
 use super::dbench::{Dbench, Source, settings};
 use fsarena_core::setting::WorkloadDef;
 
-/// By fsarena's own player; there is no other for it.
+/// The generated load, which only fsarena's player can play.
 pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",

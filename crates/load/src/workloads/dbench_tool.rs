@@ -35,7 +35,7 @@ pub fn is_of_5() -> Result<bool, Error> {
     Ok(help.stdout.contains("--backend"))
 }
 
-/// Runs so many clients in an empty directory.
+/// Runs the real dbench with `clients` clients in an empty directory.
 pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
     let argv = argv(chosen, clients, loadfile, of_5, root);
     let seconds = whole_seconds(chosen);
@@ -52,7 +52,7 @@ fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path)
     if of_5 {
         argv = argv.args(["-B", "fileio"]);
     }
-    // What it removes at its end is no part of what is measured; the task after it begins with nothing anyway.
+    // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
     argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
     argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
     if let Some(rate) = chosen.rate_mb_s {

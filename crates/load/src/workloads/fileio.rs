@@ -1,8 +1,8 @@
 //! File I/O by mode, block size and number of threads: each combination is a task.
 //!
 //! Semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads
-//! share, every file synced after every so many writes, and once more by each thread at the end. Each task
-//! is measured until it is steady. The tasks of a cell come in random order, by the seed of the round.
+//! share, a sync of every file after each N writes, and a final sync by each thread. Each task runs until it is
+//! steady. The seed of the round shuffles the tasks of a cell.
 
 mod native;
 pub mod settings;
@@ -277,7 +277,7 @@ fn remove(files: &Files) -> Result<Found, Error> {
     Ok(Found::default())
 }
 
-/// Writes every byte that will be read, so that no read is answered by an extent nobody wrote.
+/// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
 fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<Found, Error> {
     match ground {
         Ground::Directory { path, .. } => {

@@ -133,7 +133,7 @@ struct Latency {
 /// Reads fio's JSON, which may have warnings before it.
 ///
 /// # Errors
-/// What is missing.
+/// Names the missing part.
 pub fn parse(text: &str) -> Result<Run, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;

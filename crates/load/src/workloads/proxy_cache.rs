@@ -61,7 +61,7 @@ const DEF: WorkloadDef = WorkloadDef {
             id: "cache_bytes",
             kind: Kind::Size { min: 1 << 16, max: 1 << 44 },
             default: Default::Int(64 << 20),
-            help: "size of the cache; what is beyond it goes, least recently used first",
+            help: "size of the cache; a full cache evicts the least recently used objects",
         },
         settings::L1,
         settings::L2,
@@ -76,7 +76,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One task: so many requests a second by so many threads; the first comes right after a remount.
+/// One task: a request rate and a number of threads. The first task starts right after a remount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
     cold: bool,

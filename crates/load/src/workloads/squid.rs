@@ -1,9 +1,9 @@
 //! The real squid with its cache on the filesystem under test, between clients and an origin of our own, on
 //! loopback.
 //!
-//! Objects are those of PolyMix-4, popularity is Zipf's. First the cache is filled; then squid and the filesystem
-//! are restarted and the first rate is asked for from cold; then each rate in turn. Squid, the kernel's threads and
-//! the clients are charged apart.
+//! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
+//! and remounts the filesystem, and the clients request at the first rate from the cold cache, then at each rate in
+//! turn. CPU time of squid, of kernel threads and of the clients is reported separately.
 
 mod client;
 mod origin;
@@ -156,7 +156,7 @@ impl Stage {
                 }
             })
         })?;
-        // After the last nobody reads its index again, so it need not end in its own way, which takes seconds.
+        // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
         if !last {
             *running = Some(squid);
         }

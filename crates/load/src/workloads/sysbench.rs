@@ -45,7 +45,7 @@ fn argv(chosen: &Chosen, cell: Cell) -> Argv {
         .arg(format!("--file-fsync-freq={}", chosen.fsync_every))
         .arg(format!("--file-fsync-end={}", on(chosen.fsync_end)))
         .arg(format!("--threads={}", cell.threads))
-        // It takes 31 bits, and 0 for a seed of its own.
+        // sysbench accepts 31 bits and replaces 0 with a random seed.
         .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1));
     if chosen.direct {
         argv = argv.arg("--file-extra-flags=direct");
@@ -69,7 +69,7 @@ pub struct Printed {
     fairness: Option<(f64, f64)>,
 }
 
-/// Reads the output of 1.0 and 1.1. None where figures are missing or are no numbers.
+/// Reads the output of 1.0 and 1.1. Returns none if figures are missing or not numeric.
 pub fn parse(text: &str) -> Option<Printed> {
     let mut found = Printed::default();
     let (mut rates, mut events, mut time) = (false, false, false);

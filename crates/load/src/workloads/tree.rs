@@ -69,7 +69,7 @@ impl Workload for Tree {
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
-        // A real tree too: a guest cannot reach it where it is, and nobody changes this copy while the run goes on.
+        // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
         let failed = || Error::io(format!("write {}", archive.display()));
         let mut out = BufWriter::new(File::create(&archive).map_err(failed())?);

@@ -180,7 +180,7 @@ struct Personality {
     seed: u64,
 }
 
-/// What a thread has of its own.
+/// The private state of a thread.
 struct Own {
     rng: Xoshiro256PlusPlus,
     buffer: Vec<u8>,

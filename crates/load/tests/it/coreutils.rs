@@ -63,7 +63,7 @@ fn perform(task: Task) -> Vec<(Vec<String>, u64)> {
     commands
 }
 
-/// What is comparable of a file: kind and mode, owner, contents; the time only where it is restored.
+/// The comparable parts of a file: kind and mode, owner, contents; the time only if the task restores it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     mode: u32,
@@ -273,7 +273,7 @@ fn inputs_are_made_once_and_again_for_another_tree() {
 fn without_its_input_the_workload_says_so() {
     let disks = disks();
     let Err(error) = workload().steps(&job(&[]), &disks.place) else {
-        panic!("there are no tasks without input")
+        panic!("steps() must fail without its input")
     };
     assert!(error.to_string().contains("tree.tar is not there"), "{error}");
 }

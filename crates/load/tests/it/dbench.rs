@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What a child of these tests is asked to play, and where.
+/// The loadfile and the directory for a child process of these tests.
 const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";
 const CHILD_DIR: &str = "DBENCH_CHILD_DIR";
 /// How long both play: under strace on a busy machine a pass takes 30 ms.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What a child of these tests is asked to do, and where.
+/// The settings and the directory for a child process of these tests.
 const CHILD_SETTINGS: &str = "FILEIO_CHILD_SETTINGS";
 const CHILD_DIR: &str = "FILEIO_CHILD_DIR";
 

@@ -9,7 +9,7 @@ use rustix::io::read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Splits a file into pieces of so many bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
+/// Splits a file into pieces of `piece` bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
     let file = openat(CWD, path, OFlags::RDONLY, Mode::empty()).map_err(at("open", path))?;
     fstat(&file).map_err(at("stat", path))?;

@@ -4,7 +4,7 @@ use super::settings::Chosen;
 use crate::source::Contents;
 use fsarena_core::event::{Note, NoteKind};
 
-/// The remarks on tasks on this machine, whose files take so many bytes at most.
+/// The remarks on the tasks on this machine; their files take at most `bytes` bytes.
 pub fn of(chosen: &Chosen, contents: &Contents, bytes: u64) -> Vec<Note> {
     let mut notes = vec![chosen.driver.remark(), chosen.reflink.remark(), chosen.source.remark()];
     if contents.left_out > 0 {

@@ -97,7 +97,7 @@ fn file(bytes: u64) -> Usage {
     Usage { bytes: blocks(bytes), inodes: 1 }
 }
 
-/// A directory of so many entries of at most 64 bytes.
+/// The room of a directory with `entries` entries of at most 64 bytes each.
 fn directory(entries: u64) -> Usage {
     Usage { bytes: blocks(64 * entries.max(1)), inodes: 1 }
 }

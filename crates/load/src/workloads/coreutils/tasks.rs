@@ -25,25 +25,25 @@ pub enum Thing {
     Small,
 }
 
-/// One of the 21.
+/// One of the 21 tasks.
 pub struct TaskDef {
     /// Its published number.
     pub number: i64,
-    /// The name of its task.
+    /// Its name.
     pub id: &'static str,
-    /// What must be there.
+    /// The files it requires.
     pub needs: Thing,
-    /// Whether that is gone afterwards.
+    /// Whether the task removes them.
     pub uses_up: bool,
-    /// What is there afterwards.
+    /// The files it makes.
     pub makes: Thing,
-    /// What people read.
+    /// Its title in reports.
     pub title: fn(&Sizes) -> String,
-    /// What it does.
+    /// Its operation.
     pub op: fn(&Layout, &Sizes) -> Op,
 }
 
-/// A task that makes nothing another needs, to be changed in what is different.
+/// The defaults of a task: it requires nothing, and no other task requires its files.
 const PLAIN: TaskDef = TaskDef {
     number: 0,
     id: "",

@@ -125,7 +125,7 @@ impl Chosen {
         self.clients.iter().copied().max().unwrap_or(1)
     }
 
-    /// How so many clients play.
+    /// The player's options for `clients` clients.
     pub fn options(&self, clients: u32) -> Options {
         Options {
             clients,

@@ -1,4 +1,4 @@
-//! Which tasks there are, what they need, and what the real dbench is asked and says.
+//! Tests of the tasks, their requirements, and the arguments and output of the real dbench.
 
 use super::super::dbench_like::DBENCH_LIKE;
 use super::super::dbench_tool::DBENCH_TOOL;

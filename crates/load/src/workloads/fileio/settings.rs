@@ -60,7 +60,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
             id: "fsync_every",
             kind: Kind::Int { min: 0, max: 1 << 40 },
             default: Default::Int(100),
-            help: "sync every file after so many writes of all threads, as sysbench does; 0 for never",
+            help: "sync every file after this number of writes of all threads, as sysbench does; 0 for never",
         },
         SettingDef {
             id: "fsync_end",
@@ -84,7 +84,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
             id: "events",
             kind: Kind::Int { min: 0, max: 1 << 50 },
             default: Default::Int(0),
-            help: "end a cell after exactly so many operations, syncs included; 0 to end it when it is steady",
+            help: "end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady",
         },
         SettingDef {
             id: "verify",

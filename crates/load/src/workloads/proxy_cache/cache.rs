@@ -40,7 +40,7 @@ pub struct Cache {
     pub replaced: AtomicU64,
 }
 
-/// What a thread has of its own.
+/// The private state of a thread.
 pub struct Own {
     draws: Draws,
     buffer: Vec<u8>,
@@ -220,7 +220,7 @@ impl Actor for Filling<'_> {
     }
 }
 
-/// Serves what is asked for.
+/// Serves requests at the given demand.
 pub struct Serving<'a>(pub &'a Cache);
 
 impl Actor for Serving<'_> {

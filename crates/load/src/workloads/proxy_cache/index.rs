@@ -1,4 +1,4 @@
-//! What is in the cache, and what goes first: least recently used.
+//! The index of the cache. It evicts the least recently used object first.
 
 use std::collections::HashMap;
 
@@ -27,19 +27,19 @@ pub struct Index {
     limit: u64,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// It is there, in this file.
+    /// The cache holds the object, in this file.
     Hit(u32),
-    /// Somebody is just fetching it.
+    /// Another request is fetching the object.
     Coming,
-    /// It is not.
+    /// The cache does not hold the object.
     Missing,
 }
 
 impl Index {
-    /// An empty index of a cache of so many bytes.
+    /// An empty index of a cache of `limit` bytes.
     pub fn new(limit: u64) -> Index {
         Index {
             known: HashMap::new(),

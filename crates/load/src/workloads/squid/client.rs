@@ -1,4 +1,4 @@
-//! The clients: requests that arrive when they are due, or one after the other.
+//! The clients, which send requests at a rate or one after the other.
 
 use super::wire;
 use crate::web::contents;
@@ -21,20 +21,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The most requests that are under way at once. What is due beyond them waits, and its latency says so.
+/// The most requests in flight. Requests due beyond them wait, and their latency includes the wait.
 const MOST: usize = 1000;
-/// What is counted together, over time.
+/// The length of an interval of the time series.
 const STRETCH: Duration = Duration::from_millis(100);
 
-/// Who asks whom for what.
+/// The clients' connections, demand and counts.
 pub struct Asking {
     /// Squid.
     pub proxy: SocketAddr,
-    /// The origin that it asks.
+    /// The origin server behind squid.
     pub origin: SocketAddr,
     /// The seed of the objects.
     pub world: u64,
-    /// What is asked for.
+    /// The choice of objects.
     pub demand: Rc<Demand>,
     begun: Instant,
     idle: RefCell<Vec<BufReader<TcpStream>>>,
@@ -85,7 +85,7 @@ impl Asking {
         self.tally.replace(Tally::empty())
     }
 
-    /// Asks at a rate, Poisson, for so many seconds; then waits for what is under way.
+    /// Sends requests at a Poisson rate for `seconds` seconds, then waits for those in flight.
     pub async fn paced(self: &Rc<Self>, rate: f64, seconds: f64, seed: u64) {
         let gaps = Exp::new(rate).expect("a rate is above 0");
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7));
@@ -109,7 +109,7 @@ impl Asking {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Asks with so many connections, each one request after the other, for so many seconds.
+    /// Sends requests over `clients` connections, each one request after the other, for `seconds` seconds.
     pub async fn unpaced(self: &Rc<Self>, clients: usize, seconds: f64, seed: u64) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let mut all = JoinSet::new();
@@ -125,7 +125,7 @@ impl Asking {
         while all.join_next().await.is_some() {}
     }
 
-    /// Asks for the first so many objects once each.
+    /// Requests each of the first `objects` objects once.
     pub async fn fill(self: &Rc<Self>, clients: usize, objects: u64) {
         let next = Rc::new(Cell::new(0));
         let mut all = JoinSet::new();

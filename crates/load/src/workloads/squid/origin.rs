@@ -1,4 +1,4 @@
-//! The origin server: every object of the world, made as it is asked for.
+//! The origin server, which makes each object when squid requests it.
 
 use super::wire;
 use crate::web::contents;
@@ -19,7 +19,7 @@ pub async fn serve(listener: TcpListener, world: u64) {
     while let Ok((stream, _)) = listener.accept().await {
         let noise = noise.clone();
         tokio::task::spawn_local(async move {
-            // A connection that squid gives up is no failure of ours; the client sees what comes of it.
+            // Squid may close a connection early. If a request fails, the client counts it.
             let _ = connection(stream, world, &noise).await;
         });
     }

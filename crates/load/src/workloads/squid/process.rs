@@ -94,11 +94,11 @@ impl Squid {
     /// Starts one and waits until it has read its cache and answers.
     ///
     /// # Errors
-    /// Where it does not come up; with its own last words.
+    /// If squid does not start; with the last lines of its log.
     pub fn start(ground: &Ground, chosen: &Chosen) -> Result<Squid, Error> {
         let port = free_port()?;
         let config = ground.configure(chosen, port)?;
-        // What is in the log already is of an earlier one.
+        // An existing log belongs to an earlier squid.
         let _ = std::fs::remove_file(ground.log());
         let mut command = command(&config, &["-N"]);
         command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
@@ -242,7 +242,7 @@ fn reachable(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A port of loopback that nobody listens on just now.
+/// A free port on loopback.
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("look for a free port"))?;
     Ok(listener.local_addr().map_err(Error::io("look for a free port"))?.port())

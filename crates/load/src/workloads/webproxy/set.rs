@@ -18,7 +18,7 @@ struct Lists {
 pub struct FileSet(Mutex<Lists>);
 
 impl FileSet {
-    /// A set of so many entries, of which the first so many exist.
+    /// A set of `entries` entries, of which the first `existing` exist.
     pub fn new(entries: u32, existing: u32) -> FileSet {
         let lists = Lists {
             readers: vec![0; entries as usize],
@@ -29,11 +29,11 @@ impl FileSet {
     }
 
     fn lists(&self) -> std::sync::MutexGuard<'_, Lists> {
-        // A thread that panicked has ended the whole load.
+        // A panic ends the whole load, so a poisoned lock does no harm.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes an existing entry that nobody reads, to delete it. None where there is none.
+    /// Takes an existing entry without readers, to delete it. Returns none if every entry has readers.
     pub fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
         let count = lists.here.len();
