@@ -246,6 +246,6 @@ mod tests {
         assert!(said(Job { threads: 129, ..Job::default() }).contains("128"));
         assert!(said(Job { depth: 7, fan_out: 10, ..Job::default() }).contains("million"));
         assert!(said(Job { phases: vec![Operation::Stat], ..Job::default() }).contains("create"));
-        assert!(said(Job { phases: vec![], ..Job::default() }).contains("no phase"));
+        assert!(said(Job { phases: vec![], ..Job::default() }).contains("list of phases is empty"));
     }
 }
