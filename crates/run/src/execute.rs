@@ -88,7 +88,7 @@ pub struct Beginning<'a> {
 pub struct RunOutcome {
     /// Where it is stored; none where nothing is.
     pub run: Option<RunDir>,
-    /// What was measured.
+    /// The measurements.
     pub record: RunRecord,
     /// Whether a signal cut it short.
     pub interrupted: bool,

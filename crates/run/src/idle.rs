@@ -1,4 +1,4 @@
-//! The wait until the machine is idle, so that nothing that came before disturbs what comes next.
+//! Waits until the machine is idle, so that earlier work does not disturb the next measurement.
 
 use fsarena_core::plan::IdlePlan;
 use fsarena_fs::def::Initialiser;
@@ -8,22 +8,22 @@ use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The time between two looks at the machine.
+/// The time between two polls.
 const POLL: Duration = Duration::from_millis(5);
-/// Looks in a row that must find it quiet.
+/// Consecutive polls that must find the machine idle.
 const QUIET_POLLS: u32 = 2;
-/// Initialisation is given so many times as long as a disturbance: it begins some seconds after mounting, and is
-/// known to end.
+/// Multiplies the timeout while the kernel initialises a filesystem: that work begins some seconds after mounting, but
+/// it does end.
 const INITIALISATION_TIMES: f64 = 4.0;
-/// Time-outs in a row after which a machine is taken for one that will not be quiet.
+/// Consecutive timeouts after which fsarena expects that the machine will not become idle.
 const PATIENCE: u32 = 2;
-/// The share of its time that such a machine is still given.
+/// The share of the timeout that fsarena then still waits.
 const IMPATIENT: f64 = 0.1;
 
-/// What is waited for.
+/// The machine and device to wait for.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// Where the kernel is asked.
+    /// The kernel to query.
     pub kernel: &'a Kernel,
     /// Major and minor number of the device under test.
     pub device: Option<(u32, u32)>,
@@ -40,7 +40,7 @@ pub struct Wait {
     pub busy: Vec<String>,
 }
 
-/// What one look saw.
+/// The readings of one poll.
 #[derive(Debug, Clone, PartialEq)]
 struct Look {
     at: Instant,
@@ -49,9 +49,9 @@ struct Look {
     stalled_us: Option<u64>,
 }
 
-/// Waits until the machine is quiet: dirty and writeback pages few, the device idle, no I/O pressure, and
-/// no initialisation of the filesystem going on in the background. What a kernel cannot tell is not
-/// waited for. A signal that asks to stop ends the waiting.
+/// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
+/// initialisation in the background. Skips each condition that the kernel does not report. A signal that asks fsarena
+/// to stop ends the wait.
 pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
     let Scene { kernel, device, .. } = scene;
     let begun = Instant::now();
@@ -96,7 +96,7 @@ fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
     Look { at: Instant::now(), unwritten, device, stalled_us }
 }
 
-/// What is not quiet between two looks, in words.
+/// Describes each activity that was still busy between two polls.
 fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
     let mut found = Vec::new();
     if now.unwritten > plan.dirty.as_u64() {
@@ -118,8 +118,8 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
     found
 }
 
-/// A kernel thread that is still initialising a filesystem. It exists before it begins and long after it ended, and
-/// survives the unmounting of what it worked on: it is at work only where something mounted has tables left.
+/// A kernel thread that is still initialising a filesystem. The thread exists before and long after this work, even
+/// after the unmount, so it counts only while a mounted filesystem has uninitialised tables.
 fn initialiser(kernel: &Kernel) -> Option<String> {
     let processes = std::fs::read_dir(kernel.path("proc")).ok()?;
     let name = processes
@@ -130,7 +130,7 @@ fn initialiser(kernel: &Kernel) -> Option<String> {
     has_work(kernel, name.trim_end()).then(|| format!("{} is still at work", name.trim_end()))
 }
 
-/// Whether the thread of this name has work left on a mounted filesystem. One that cannot be asked is not waited for.
+/// Whether the thread of this name has work left on a mounted filesystem. Skips filesystems that cannot be read.
 fn has_work(kernel: &Kernel, thread: &str) -> bool {
     let mounts = kernel.mounts().unwrap_or_default();
     let writable = mounts.iter().filter(|mount| !mount.super_options.split(',').any(|option| option == "ro"));
@@ -143,7 +143,7 @@ fn has_work(kernel: &Kernel, thread: &str) -> bool {
         .any(|work| work.unwrap_or(false))
 }
 
-/// What goes on initialising filesystems after mount, by the kernel's name of the filesystem.
+/// The threads that initialise filesystems after mount, each with the kernel's name of the filesystem.
 fn initialisers() -> impl Iterator<Item = (&'static str, Initialiser)> {
     FILESYSTEMS.iter().filter_map(|def| Some((def.kernel_type, def.initialiser?)))
 }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
-    /// What is busy while the thread exists and an ext4 made with these extended options is mounted.
+    /// The busy activities while the thread exists and an ext4 with these extended options is mounted.
     fn busy_with(extended: &str, mount: &str) -> Vec<String> {
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();

@@ -31,11 +31,11 @@ impl<'a, 'b> Recorder<'a, 'b> {
         Recorder { state: RunState::new(record), writer, consumers, begun_at, begun: Instant::now() }
     }
 
-    /// Takes an event. It is stored before anybody is told.
+    /// Stores an event, then passes it to the consumers.
     ///
     /// # Errors
-    /// Where it cannot be stored or a consumer ends the run, and where a cell fails of a run that is not stored: nobody
-    /// could resume it.
+    /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
+    /// such a run cannot be resumed.
     pub fn tell(&mut self, event: &Event) -> Result<(), Fatal> {
         if let Some(writer) = &mut self.writer {
             writer.apply(event)?;

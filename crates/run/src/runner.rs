@@ -29,10 +29,10 @@ pub enum End {
     Interrupted,
 }
 
-/// Runs a plan: rounds in order, every live variant once a round, until the stopping rule says so.
+/// Runs a plan: rounds in order, every live variant once per round, until the stopping rule ends the run.
 ///
 /// # Errors
-/// What makes every further cell pointless. The recorder knows of all finished cells by then.
+/// A failure that makes every further cell pointless. The recorder already has all finished cells.
 pub fn run(
     plan: &Plan,
     variants: &[Variant],
@@ -187,7 +187,7 @@ impl Runner<'_, '_, '_> {
             {
                 note.variant = Some(cell.variant.name.clone());
             }
-            // Circumstances hold for every cell; one note says so.
+            // Most notes hold for every cell: record each once.
             let repeats = matches!(&what, CellEvent::Note(note)
                 if note.kind != NoteKind::IdleTimeout && recorder.state.notes().any(|known| known == note));
             if broken.is_none() && !repeats {

@@ -1,4 +1,4 @@
-//! Runs for tests, measured by nobody.
+//! Synthetic runs for tests.
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo, Variant};
 use fsarena_core::event::{CellEvent, Event, Outcome};
@@ -24,7 +24,7 @@ pub fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
     RunRecord::new(plan, variants)
 }
 
-/// All that happens in one cell, whose only task takes so many seconds.
+/// All events of one cell whose only task takes `seconds`.
 fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3] {
     let (variant, workload) = (variant.clone(), plan.workloads[0].clone());
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
@@ -40,8 +40,8 @@ fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3
     ]
 }
 
-/// A run of so many rounds in which each filesystem takes so many seconds and 1% of noise, and its variants. A cell
-/// takes two seconds.
+/// A run of `rounds` rounds, and its variants. Each filesystem takes the given seconds with 1% of noise; each cell takes
+/// two seconds.
 pub fn record(seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
     let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
     let mut state = RunState::new(empty(&names, claims));
