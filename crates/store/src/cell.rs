@@ -178,13 +178,13 @@ impl Metrics {
         Ok(Metrics(ids))
     }
 
-    /// Refuses a sample with a reading that nobody defined: its values would be lost in silence.
+    /// Refuses a sample with an undefined reading: its values would be lost in silence.
     pub(crate) fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
         match sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) {
             None => Ok(()),
             Some(name) => Err(Error::unfit(
                 path,
-                format!("task {} brings the reading {name}, which nobody defined", sample.task.id),
+                format!("task {} reports {name}, which is not a defined reading", sample.task.id),
             )),
         }
     }

@@ -85,7 +85,7 @@ impl RunDir {
         let dir = RunDir { path: path.into() };
         match fs::metadata(dir.database()) {
             Ok(meta) if meta.is_file() => Ok(dir),
-            _ => Err(Error::damaged(path, "not a run: there is no run.db in it")),
+            _ => Err(Error::damaged(path, "not a run: it does not contain run.db")),
         }
     }
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 /// A failure of the store. The message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No run answers to the name.
+    /// No run has the name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
     /// Several runs begin with the name.
     #[error("`{name}` fits several runs: {}. Type more of the id", .known.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The name that the caller gave.
         name: String,
         /// The runs it fits.
         known: Vec<String>,
@@ -23,7 +23,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// The file was made by a newer fsarena.
@@ -48,7 +48,7 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("{doing} {}: {source}", .path.display())]
     Io {
-        /// What was being done.
+        /// The operation, such as "reading".
         doing: &'static str,
         /// The file.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum Error {
         /// SQLite's word.
         source: rusqlite::Error,
     },
-    /// What was to be stored makes no sense: a bug of the caller.
+    /// The data to store makes no sense: a bug of the caller.
     #[error("{}: {what}", .path.display())]
     Unfit {
         /// The file.

@@ -1,8 +1,8 @@
-//! The event log: what the runner says while it says it, for whoever follows a run from another process.
+//! The event log: the runner's events as they happen, for processes that follow the run.
 //!
-//! One JSON object a line. Results are in the database; this file only tells how a run goes on, so it holds no
-//! commands (the command log does), and of a sample's readings only those that answer for a workload. A run does not end because its event
-//! log cannot be written.
+//! One JSON object per line. The log shows progress; results are in the database. It therefore omits commands (the
+//! command log has them) and keeps only those readings from which a workload's primary metric follows. A run continues
+//! when its event log cannot be written.
 
 use crate::log::end_torn_line;
 use crate::{Error, Result, RunDir};
@@ -15,10 +15,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The longest line that is read; what is longer is no event.
+/// The longest line of an event, in bytes. The reader skips longer lines.
 const LONGEST: u64 = 1 << 20;
 
-/// The readings from which follows what answers for the work of any workload.
+/// The readings from which the primary metric of each workload follows.
 const FOLLOWED: [&str; 12] = [
     reading::ELAPSED,
     reading::DURABLE,
@@ -34,12 +34,12 @@ const FOLLOWED: [&str; 12] = [
     reading::IOWAIT,
 ];
 
-/// An event, and when it was told.
+/// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Seconds since 1970, UTC.
     pub at: f64,
-    /// What was told.
+    /// The event.
     pub event: Event,
 }
 
@@ -66,14 +66,14 @@ impl EventLog {
         let at = Timestamp::now().as_millisecond() as f64 / 1e3;
         let mut text = crate::cell::json(&Told { at, event });
         text.push('\n');
-        // One write: who reads at the same time sees whole lines.
+        // One write, so that concurrent readers see whole lines.
         if file.write_all(text.as_bytes()).is_err() {
             self.file = None;
         }
     }
 }
 
-/// What the log keeps of an event.
+/// The part of an event that the log keeps.
 fn kept(event: &Event) -> Option<Event> {
     let Event::Cell { cell, what } = event else {
         return (!matches!(event, Event::Command(_))).then(|| event.clone());
@@ -96,7 +96,7 @@ fn kept(event: &Event) -> Option<Event> {
     Some(Event::Cell { cell: cell.clone(), what })
 }
 
-/// A reader of the event log that goes on where it stopped, also while the log grows.
+/// A reader of the event log that continues where it stopped, also while the log grows.
 pub struct Events {
     path: PathBuf,
     /// Bytes that were read.
@@ -109,8 +109,8 @@ impl Events {
         Events { path: run.event_log(), offset: 0 }
     }
 
-    /// At most so many events that were told since the last call, each with the bytes of the log up to its end, which
-    /// only grow. None while there is no log. A line that is no event is passed over.
+    /// At most `most` events since the last call, each with the offset of its end in the log. Offsets only grow. Empty
+    /// while the log does not exist. Skips lines that are not events.
     ///
     /// # Errors
     /// Where the log cannot be read.
@@ -133,7 +133,7 @@ impl Events {
         Ok(told)
     }
 
-    /// The log from where reading stopped; from its beginning where it became shorter.
+    /// Opens the log where reading stopped, or at its beginning if it became shorter.
     fn open(&mut self) -> Result<Option<BufReader<File>>> {
         let wrong = Error::io("reading", &self.path);
         // Opening a named pipe would wait for ever.

@@ -1,4 +1,4 @@
-//! The runs of a directory at a glance.
+//! Lists the runs of a directory.
 
 use crate::read::status;
 use crate::rows::Source;
@@ -7,7 +7,7 @@ use fsarena_core::record::RunStatus;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What a listing says of a run.
+/// The entry of one run in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunSummary {
     /// Its id.
@@ -20,13 +20,13 @@ pub struct RunSummary {
     pub started: String,
     /// How it stands; `why` is `running` while it is written, and the reason where it cannot be read.
     pub status: RunStatus,
-    /// What was compared.
+    /// The names of its variants.
     pub variants: Vec<String>,
     /// Rounds that have a finished cell.
     pub rounds: u32,
     /// The machines it ran on: name and kernel.
     pub machines: Vec<String>,
-    /// What was noted, each once.
+    /// Its notes, each once.
     pub notes: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<Strin
 }
 
 impl RunSummary {
-    /// What is known of a run that cannot be read: where it is, and why.
+    /// The entry of a run that cannot be read: its path and the reason.
     pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
         RunSummary {
             id: run.id(),

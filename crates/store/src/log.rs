@@ -1,4 +1,4 @@
-//! The command log: one JSON object a line, written at once.
+//! The command log: one JSON object per line, written as each command ends.
 
 use crate::{Error, Result, RunDir};
 use fsarena_core::cell::CellId;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The open log. Its lock is what keeps a second writer away from the run.
+/// The open log. Its lock keeps other writers away from the run.
 pub(crate) struct CommandLog {
     file: File,
     path: PathBuf,
@@ -40,27 +40,27 @@ impl CommandLog {
     }
 }
 
-/// Locks the log. Whoever looks whether the run is being written ([`is_locked`]) holds the lock for a moment.
+/// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
 fn lock(file: &File, path: &Path) -> Result<()> {
     for _ in 0..LOOKS {
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => std::thread::sleep(A_MOMENT),
-            // Some network filesystems have no locks; that is no reason not to run.
+            // Some network filesystems do not support locks: run without.
             Err(TryLockError::Error(_)) => return Ok(()),
         }
     }
     Err(Error::Busy { path: path.parent().unwrap_or(path).into() })
 }
 
-/// How often a lock is asked for before it is taken for a writer's, and the time between.
+/// Attempts to take the lock before the run counts as being written, and the time between them.
 const LOOKS: u32 = 5;
 const A_MOMENT: Duration = Duration::from_millis(5);
 /// The longest line that is read. An argument vector may be two megabytes long; a damaged log is one line.
 const LONGEST: u64 = 4 << 20;
 
-/// Gives every command of a run's log, in order. A line that is no command, such as one that a crash cut off, is passed
-/// over; a run without a log has none.
+/// Calls `each` with every command of a run's log, in order. Skips lines that are not commands, such as one that a crash
+/// cut off. A run without a log has no commands.
 ///
 /// # Errors
 /// Where the log cannot be read.

@@ -58,17 +58,17 @@ CREATE TABLE IF NOT EXISTS series(
     PRIMARY KEY(sample, point)) STRICT, WITHOUT ROWID;
 ";
 
-/// What every run must have. A view of that name could give rows without end, so only tables count: to SQLite's question
-/// whether a table exists, a view is none.
+/// The tables that every run must have. Views do not count (SQLite's `table_exists` ignores them): a view could return
+/// endless rows.
 const NAMES: [&CStr; 9] =
     [c"run", c"host", c"variant", c"task", c"metric", c"round", c"cell", c"sample", c"value"];
 
-/// Opens a file. SQLite counts the memory that it takes, under a lock of the whole process, and nobody asks for the
-/// count: without it, four threads read a thousand small files in two thirds of the time.
+/// Opens a file, with SQLite's memory statistics off: they take a lock of the whole process, and without them four
+/// threads read a thousand small files in two thirds of the time.
 fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: this option takes one int. SQLite refuses it where it has been used already, which is no harm.
+        // SAFETY: this option takes one int. SQLite refuses it once it is initialised, which is harmless.
         let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0) };
     });
     Connection::open_with_flags(path, flags)
@@ -137,7 +137,7 @@ fn begin(db: &Connection, path: &Path) -> Result<()> {
     }
 }
 
-/// Whether SQLite wants to make its `-wal` and `-shm` files and cannot.
+/// Whether SQLite failed to create its `-wal` and `-shm` files.
 fn needs_immutable(db: &Connection) -> bool {
     let asked = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
     asked.is_err_and(|error| {
@@ -148,7 +148,7 @@ fn needs_immutable(db: &Connection) -> bool {
     })
 }
 
-/// Opens a file that nobody can change, without locks and without the files that WAL needs.
+/// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
 fn open_immutable(path: &Path) -> Result<Connection> {
     use std::os::unix::ffi::OsStrExt;
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;

@@ -4,10 +4,10 @@ use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 
-/// The most points that are kept in memory at once: 80 MB.
+/// The most points to hold in memory at once: 80 MB.
 const MOST_POINTS: u64 = 1_000_000;
 
-/// No task takes so many seconds: thirty years.
+/// An upper limit for the length of any task, in seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
 /// Reads every point, or, where there are too many, those of every n-th round.

@@ -46,7 +46,7 @@ fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Resu
     Ok(table)
 }
 
-/// A second reader of the same moment; none where the run went on since the first began to read.
+/// A second reader that sees the same data; none if the run has continued since the first began to read.
 fn beside(source: &Source) -> Result<Option<Connection>> {
     let other = schema::open_to_read(source.path)?;
     // A cell that is written, or written again, begins later than all before it.
@@ -61,14 +61,15 @@ fn beside(source: &Source) -> Result<Option<Connection>> {
     Ok(same.then_some(other))
 }
 
-/// Some samples, one behind the other.
+/// A range of consecutive samples.
 struct Part<'a> {
     places: Range<usize>,
     /// `[reading][sample]` of these.
     columns: Vec<&'a mut [f64]>,
 }
 
-/// Parts of so many samples; one where there is no sample at all, as there may be values nevertheless.
+/// Splits the table into parts of `size` samples. Without samples there is still one part, because a damaged file may
+/// hold values all the same.
 fn parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
     let starts = (0..rows.max(1)).step_by(size);
     let part = |start| Part { places: start..rows.min(start + size), columns: vec![] };
@@ -82,8 +83,8 @@ fn parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
 }
 
 impl Part<'_> {
-    /// Fills in the columns. The part that begins with the first sample of all also meets the values of what stands
-    /// before it, the one that ends with the last those of what stands behind.
+    /// Fills in the columns. The first part also reads any values before the first sample, the last part any after the
+    /// last sample.
     fn fill(mut self, source: &Source, samples: &Ids, readings: &Ids) -> Result<()> {
         self.columns.iter_mut().for_each(|column| column.fill(f64::NAN));
         let lost = || VALUES.lost(source);

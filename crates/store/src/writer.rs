@@ -55,7 +55,7 @@ impl Writer {
     /// Where it cannot be written, or makes no sense: something inside a cell that did not begin.
     pub fn apply(&mut self, event: &Event) -> Result<()> {
         self.store(event)?;
-        // Last, so that whoever hears of a cell finds it in the database.
+        // Last, so that a follower that reads of a cell finds it in the database.
         self.events.append(event);
         Ok(())
     }

@@ -106,7 +106,7 @@ fn what_is_not_a_database_is_called_that() {
     let root = tempfile::tempdir().unwrap();
     let run = stored(root.path());
     let whole = std::fs::read(run.database()).unwrap();
-    for bytes in [&b"hello, this is no database at all, whatever its name may say"[..], b"", &whole[..100]] {
+    for bytes in [&b"hello, this is text and not a database, despite its name"[..], b"", &whole[..100]] {
         std::fs::write(run.database(), bytes).unwrap();
         let error = read(&run).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Usage);

@@ -209,7 +209,7 @@ fn what_makes_no_sense_is_refused() {
     let mut odd = sample("untar", 1.0);
     odd.readings.set("moonlight", 1.0);
     let error = writer.apply(&inside(&id, CellEvent::Sample(odd))).unwrap_err();
-    assert!(error.to_string().contains("the reading moonlight, which nobody defined"), "{error}");
+    assert!(error.to_string().contains("reports moonlight, which is not a defined reading"), "{error}");
     drop(writer);
     let other = ReadingDef { unit: fsarena_core::sample::Unit::Bytes, ..TIMER[0] };
     let error = Writer::open(&run, &host("b1"), &[other]).err().unwrap();
