@@ -31,7 +31,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
         }
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(number));
-        // What is killed takes a moment to go; the sleep itself would take far longer.
+        // A killed process takes a moment to disappear; the sleep itself would take far longer.
         let deadline = Instant::now() + Duration::from_secs(20);
         while !process::marked(&Kernel::host(), &mark).is_empty() {
             assert!(Instant::now() < deadline, "the command outlived the signal");

@@ -31,9 +31,9 @@ pub fn keeps(variable: &OsStr) -> bool {
     KEPT.contains(&name.as_ref()) || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Starts a command that can write to these paths alone, and the moment when it started.
+/// Starts a command that can write only to these paths. Returns the start time and the child.
 ///
-/// Landlock restricts the calling thread and its children, so a thread of its own starts the command.
+/// Landlock restricts the calling thread and its children, so a separate thread starts the command.
 pub fn spawn(command: &mut Command, paths: &[PathBuf]) -> io::Result<(Instant, Child)> {
     std::thread::scope(|scope| {
         let starter = scope.spawn(|| {

@@ -181,7 +181,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         let undo = Undo::RemoveFile { path: path.clone(), identity: None };
-        file(&path, "somebody's data");
+        file(&path, "data of another program");
         assert!(undo.act(&Kernel::host()).is_err());
         file(&path, "");
         undo.act(&Kernel::host()).unwrap();

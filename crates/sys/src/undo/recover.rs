@@ -168,10 +168,10 @@ fn mark_done(file: &mut File, id: u64) -> std::io::Result<()> {
     file.write_all(&text)
 }
 
-/// A journal as it was read.
+/// The content of a journal.
 struct Parsed {
     owner: Option<Owner>,
-    /// What is left to undo, in the order to undo it in: processes first, then the reverse of the setup.
+    /// The steps left to undo, in the order of execution: processes first, then the setup in reverse.
     left: Vec<(u64, Undo)>,
     /// Lines that only another version of fsarena understands.
     unknown: usize,
@@ -248,7 +248,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let (image, line) = image(state.path());
         std::fs::rename(&image, state.path().join("moved")).unwrap();
-        std::fs::write(&image, "somebody's").unwrap();
+        std::fs::write(&image, "another file").unwrap();
         let journal = dead(state.path(), "another boot", &[line], "");
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0 });
