@@ -1,4 +1,4 @@
-//! What fsarena knows of a filesystem.
+//! The definition of a filesystem.
 
 use crate::grammar::Grammar;
 
@@ -6,20 +6,19 @@ use crate::grammar::Grammar;
 /// fairness lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
-    /// What initialises it after mount; None where nothing does.
+    /// The kernel thread that initialises it after mount, if any.
     pub initialiser: Option<Initialiser>,
     /// The name in plans and reports.
     pub id: &'static str,
-    /// What people read.
+    /// Its name in text for people.
     pub title: &'static str,
     /// The kernel's name of the type, for `mount -t`.
     pub kernel_type: &'static str,
     /// The program that makes it.
     pub mkfs: &'static str,
-    /// Arguments that make mkfs overwrite what fsarena has on the device without a question.
+    /// Arguments that make mkfs overwrite the device without asking.
     pub force: &'static [&'static str],
-    /// Further arguments that every mkfs gets, and that change nothing but what it prints or how long
-    /// it checks.
+    /// Further arguments for every mkfs. They change only its output or the time of its checks.
     pub quiet: &'static [&'static str],
     /// The flag that takes a comma-separated list of features, where mkfs has one.
     pub feature_flag: Option<&'static str>,
@@ -29,31 +28,30 @@ pub struct FsDef {
     pub contents: Option<&'static str>,
     /// Named sets of options. The first is `default`.
     pub options: &'static [OptionSet],
-    /// Debian packages that bring its mkfs.
+    /// Debian packages that contain its mkfs.
     pub packages: &'static [&'static str],
     /// The component of Debian that has them, where that is not `main`.
     pub component: &'static str,
-    /// Which kernels have it, and the option that names one, where many of today's have not; empty for one that most
-    /// have.
+    /// For a filesystem that many kernels lack: which kernels have it, and the option that selects one. Empty otherwise.
     pub kernels: &'static str,
-    /// Modules that its driver asks for by name when it is mounted, so that no dependency tells of them: checksums,
-    /// tables of characters. A kernel that lacks one may do without.
+    /// Modules that its driver requests by name at mount and that are not in its dependencies: checksums, character
+    /// tables. A kernel may lack them.
     pub modules: &'static [&'static str],
-    /// The smallest size on which it works without stalling for want of room, in bytes.
+    /// The smallest size on which it works without stalling for lack of space, in bytes.
     pub min_bytes: u64,
-    /// What it needs beside the data.
+    /// The space that it needs beside the data.
     pub overhead: Overhead,
-    /// What it does, where that makes comparisons unequal.
+    /// Its features that can make comparisons unfair.
     pub traits: Traits,
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
-    /// How it keeps its journal on a separate device. None where it cannot.
+    /// How it keeps its journal on a separate device. None if it cannot.
     pub journal: Option<JournalDef>,
-    /// How it can be on several devices. None where it cannot by itself.
+    /// How it spans several devices by itself. None if it cannot.
     pub raid: Option<RaidDef>,
 }
 
-/// What many filesystems have in common: mkfs takes no list of features, everything lies on one device.
+/// Defaults for definitions: mkfs takes no list of features, everything lies on one device.
 pub const BASE: FsDef = FsDef {
     initialiser: None,
     id: "",
@@ -112,11 +110,11 @@ pub const NOATIME: OptionSet = OptionSet {
     ..PLAIN
 };
 
-/// The name of the sets for which stored data is to survive whatever the filesystem can make it survive.
+/// The name of the option sets with the strongest protection of stored data that the filesystem offers.
 pub const DURABLE: &str = "durable";
-/// The name of the sets that give safety up for speed.
+/// The name of the option sets that give up safety for speed.
 pub const FAST_UNSAFE: &str = "fast-unsafe";
-/// The name of the sets of the dbench study of 2011, as far as today's kernels and mkfs take them.
+/// The name of the option sets of the 2011 dbench study, as far as current kernels and mkfs accept them.
 pub const TUNED_2011: &str = "tuned-2011";
 
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
@@ -253,8 +251,8 @@ impl FsDef {
         self.options.iter().find(|set| set.id == id)
     }
 
-    /// The size of a device that holds so much data in so many files: with its overhead, a tenth to
-    /// spare, and never under [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
+    /// The size of a device for `data_bytes` of data in `files` files: includes the overhead and a reserve of 10%, and is
+    /// at least [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
         let content = (data_bytes + files * self.overhead.per_file_bytes) * 11 / 10;
         let whole = (content + self.overhead.fixed_bytes) * 100 / (100 - self.overhead.percent);

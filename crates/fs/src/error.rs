@@ -1,4 +1,4 @@
-//! Why something was refused or did not work, in words for people.
+//! Errors of filesystems and devices, with messages for people.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::names::Unknown;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 /// What can go wrong with filesystems and their devices.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Going on could destroy something.
+    /// Continuing could destroy data.
     #[error("refused to use {}: {why}. {fix}", .what.display())]
     Refused {
         /// The device, file or directory.
         what: PathBuf,
-        /// What is in the way.
+        /// The reason.
         why: String,
         /// What to do.
         fix: String,
@@ -27,7 +27,7 @@ pub enum Error {
         /// How to install it.
         fix: String,
     },
-    /// No filesystem of that name is known.
+    /// The name of the filesystem is unknown.
     #[error(transparent)]
     Unknown(#[from] Unknown),
     /// The filesystem has no such option set, or does not understand the options.

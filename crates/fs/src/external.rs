@@ -133,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(1 << 20).unwrap();
-        // /dev/null is no block device, but has a number: 1, 3.
+        // /dev/null has a device number that never changes: 1, 3.
         number(filesystems::find("jfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
         for offset in [0x8000 + 64, 0xf000 + 64] {
             assert_eq!(at(&image, offset).unwrap(), [3, 1, 0, 0]);

@@ -7,7 +7,7 @@ use crate::lifecycle::VariantOptions;
 use fsarena_core::event::{Note, NoteKind};
 use std::collections::BTreeMap;
 
-/// What is known of one variant once its filesystem is mounted.
+/// The facts about one variant after its mount that the fairness rules check.
 #[derive(Debug, Clone)]
 pub struct VariantFacts {
     /// Its name.
@@ -112,11 +112,11 @@ impl VariantFacts {
 
 /// Something that some variants do and others do not.
 struct Rule {
-    /// Whether it is about copies that clone.
+    /// Whether it applies only to copies that clone files.
     of_clones: bool,
     /// Whether a variant does it.
     does: fn(&VariantFacts) -> bool,
-    /// What it does, and why that matters; follows the name of the variant.
+    /// The difference and why it matters; follows the name of the variant.
     text: &'static str,
     /// What to do about it.
     fix: &'static str,
@@ -126,7 +126,7 @@ const RULES: &[Rule] = &[
     Rule {
         of_clones: false,
         does: |variant| !variant.barriers(),
-        text: "does not flush the device's cache and others do: it looks faster wherever data must be durable, and a power cut may lose what it said was stored",
+        text: "does not flush the device's cache and others do: it looks faster wherever data must be synced, and a power cut may lose data that it reported as stored",
         fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all variants without",
     },
     Rule {
@@ -151,7 +151,7 @@ const RULES: &[Rule] = &[
         of_clones: false,
         does: VariantFacts::data_checksums,
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
-        fix: "use the option set `nodatasum` if only speed is asked for",
+        fix: "use the option set `nodatasum` if only speed matters",
     },
     Rule {
         of_clones: false,
@@ -162,18 +162,18 @@ const RULES: &[Rule] = &[
     Rule {
         of_clones: false,
         does: |variant| variant.options.journal.is_some(),
-        text: "keeps its journal on a device of its own and others do not: it has a second device to itself, and journal and data need not wait for each other",
+        text: "keeps its journal on a separate device and others do not: it uses a second device, and journal and data need not wait for each other",
         fix: "give all variants `journal=external` that can have it, or none",
     },
     Rule {
         of_clones: false,
         does: |variant| variant.options.raid.is_some(),
-        text: "is spread over several devices and others are not: it has more device to itself",
-        fix: "give no variant `raid`, or read it as what several devices bring",
+        text: "is spread over several devices and others are not: it uses more devices",
+        fix: "use `raid` in no variant, or read the difference as the effect of several devices",
     },
 ];
 
-/// Everything that makes these variants unequal. Nothing where they are equal.
+/// Notes on everything that makes the comparison of these variants unfair.
 ///
 /// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
 pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {

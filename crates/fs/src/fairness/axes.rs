@@ -5,8 +5,8 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, FactorDef};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A note for each axis that is not crossed with all that differs besides: then nobody can tell what a difference
-/// comes from. An axis of which every variant has every level is the question, and needs no note.
+/// A note for each axis that is not fully crossed with the other factors: the cause of a difference is then ambiguous. An
+/// axis is fully crossed if each combination of the other factors occurs with each of its levels.
 pub fn lint(variants: &[VariantFacts]) -> Vec<Note> {
     factor::axes().filter_map(|axis| mixed_up(axis, variants)).collect()
 }

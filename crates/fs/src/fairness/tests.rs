@@ -46,7 +46,7 @@ fn more_devices_are_remarked_on() {
     let mut striped = variant("btrfs", &[], "");
     striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
     let notes: Vec<String> = lint(&[journal, striped], false).into_iter().map(|note| note.text).collect();
-    assert!(notes.iter().any(|text| text.contains("journal on a device of its own")), "{notes:?}");
+    assert!(notes.iter().any(|text| text.contains("journal on a separate device")), "{notes:?}");
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
 }
 

@@ -37,7 +37,7 @@ pub const DEF: FsDef = FsDef {
             id: "nobarrier",
             mkfs: &[],
             mount: &["nobarrier"],
-            help: "does not flush the device's cache: a power cut may lose what was said to be stored",
+            help: "does not flush the device's cache: a power cut may lose data that it reported as stored",
             ..PLAIN
         },
         OptionSet {

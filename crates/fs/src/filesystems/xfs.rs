@@ -49,7 +49,7 @@ pub const DEF: FsDef = FsDef {
             id: FAST_UNSAFE,
             mkfs: &[],
             mount: &["logbufs=8", "logbsize=256k"],
-            help: "larger log buffers: more is lost in a crash. XFS flushes caches whatever is asked (nobarrier went in 4.19)",
+            help: "larger log buffers: a crash loses more data. XFS always flushes caches (Linux 4.19 removed nobarrier)",
             ..PLAIN
         },
         OptionSet {

@@ -1,5 +1,5 @@
-//! Every option of every mkfs's manual, in every form that getopt(3) reads, with a victim in each place: nothing that
-//! the grammar accepts makes mkfs reach a second path.
+//! Tries every option of every mkfs's manual, in every form that getopt(3) reads, with a victim path in each place: no
+//! input that the grammar accepts makes mkfs open a second path.
 
 use super::{Takes, listed, mkfs, mount};
 use crate::def::FsDef;
@@ -9,7 +9,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::BTreeSet;
 
-/// What somebody could lose, as a plan could write it. The last has no slash.
+/// Paths of a user's data, as a plan could write them. The last has no slash.
 const VICTIMS: [&str; 4] = ["/dev/loop6", "~/photos.tar", "../photos.tar", "photos.tar"];
 const TARGET: &str = "TARGET";
 

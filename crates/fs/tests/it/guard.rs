@@ -19,7 +19,7 @@ impl Name {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/disk/by-id/fsarena-test-{}-{number}", std::process::id()));
-        // Where there is no such directory the tests make it, and the last name takes it away again.
+        // If the directory does not exist, the tests create it and remove it with the last name.
         for _ in 0..1000 {
             let _ = std::fs::create_dir_all("/dev/disk/by-id");
             match std::os::unix::fs::symlink(device, &path) {
@@ -73,11 +73,11 @@ fn an_empty_disk_named_stably_is_accepted_and_later_its_own_signature() {
         assert_eq!(scratch.size_bytes(), 64 << 20);
         lifecycle::format(&scratch, ext4, &VariantOptions::default(), &mut |_| {}).unwrap();
     }
-    // The same type, but of somebody else.
+    // The same type, but not created by fsarena.
     run("mkfs.ext4", &["-q", "-F", text(disk.path())]);
     let error = erase(&place, &name.0, None).map(|_| ()).unwrap_err();
     assert!(error.contains("ext4") && error.contains("--erase-signature ext4"), "{error}");
-    // Giving up one type gives up no other.
+    // Allowing one type does not allow others.
     assert!(erase(&place, &name.0, Some("xfs")).is_err());
     assert!(erase(&place, &name.0, Some("ext4")).is_ok());
 }
