@@ -65,7 +65,7 @@ pub struct Cell {
     pub round: u32,
     /// Its place in the order of that round, from 0.
     pub position: u32,
-    /// What is compared.
+    /// The variant that runs.
     pub variant: Variant,
     /// What it does.
     pub workload: WorkloadPlan,

@@ -12,8 +12,8 @@
 //! throughput[clients=5]: xfs >= 0.97 * ext2 within 3%
 //! ```
 //!
-//! Before the colon stands what was measured: `task.metric`, or a metric alone, with the parameters that
-//! tell a task from its siblings. Behind it stands a relation between variants.
+//! Before the colon stands the quantity: `task.metric`, or a metric alone, with the parameters that identify
+//! the task. After it stands a relation between variants.
 //!
 //! `<` and `>` are about the **value**, not about what is better: `xfs < ext4` of a time says that xfs is
 //! faster, of a throughput that it is slower. Only `best` and `worst` ask the metric which way is better.
@@ -44,9 +44,9 @@ use std::collections::BTreeMap;
 pub struct Claim {
     /// As it was written, without blanks around it and without its comment.
     pub text: String,
-    /// What was measured.
+    /// The measured quantity.
     pub subject: Quantity,
-    /// What is said of it.
+    /// The relation that the claim states.
     pub relation: Relation,
 }
 
@@ -121,7 +121,7 @@ pub struct Extreme {
     pub end: End,
     /// The variant.
     pub variant: String,
-    /// Whether it is said not to be there.
+    /// Whether the claim denies it: `best is not VARIANT`.
     pub negated: bool,
 }
 

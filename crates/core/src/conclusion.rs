@@ -15,8 +15,8 @@ pub struct Conclusions {
     pub list: Vec<Conclusion>,
     /// How far the published figures can be trusted.
     pub trust: Trust,
-    /// The published variants, where they are parts: a run of so many variants plays them in its order. Empty where
-    /// they are what a run here has too.
+    /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
+    /// Empty if runs here use the published variants themselves.
     pub roles: Vec<String>,
 }
 

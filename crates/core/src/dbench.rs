@@ -1,5 +1,5 @@
-//! What the real dbench prints, 4.0 and 5.0: its table of operations and its last line. Whoever runs it and whoever
-//! imports its output read it here.
+//! Parses the output of dbench 4.0 and 5.0: its table of operations and its last line. Running dbench and importing its
+//! output both use this.
 
 /// An operation of dbench.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +55,9 @@ pub enum Said<'t> {
     Throughput {
         /// Megabytes (10⁶) a second, read and written.
         mb_s: f64,
-        /// Clients, where it says how many.
+        /// The number of clients, if printed.
         clients: Option<&'t str>,
-        /// Milliseconds, where it says so.
+        /// The highest latency in milliseconds, if printed.
         max_ms: Option<f64>,
     },
 }

@@ -15,7 +15,7 @@ pub enum Outcome {
     Failed {
         /// What failed, and what it said.
         why: String,
-        /// What is behind it; runs of older versions do not say.
+        /// Its cause; missing in runs of older versions.
         #[serde(default)]
         cause: Cause,
     },
@@ -23,7 +23,7 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// What is behind a failed cell. It decides the exit code of a run in which every variant failed.
+/// The cause of a failed cell. It determines the exit code of a run in which every variant failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -41,7 +41,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause of an error that a cell met. What is no more than a failure belongs to the work.
+    /// The cause of an error in a cell; [`Cause::Work`] for every exit code without a cause of the same name.
     pub fn of(code: ExitCode) -> Cause {
         match code {
             ExitCode::Usage => Cause::Usage,
@@ -68,9 +68,9 @@ impl Cause {
 pub struct Departure {
     /// The round, from 0.
     pub round: u32,
-    /// What failed, and what it said.
+    /// The operation that failed, and its message.
     pub why: String,
-    /// What is behind it.
+    /// Its cause.
     pub cause: Cause,
 }
 
@@ -105,7 +105,7 @@ pub struct Note {
     /// The task it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// What is so, and why it matters.
+    /// The fact, and why it matters.
     pub text: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ pub struct Standing {
     pub rounds: u32,
     /// Whether these are too few for an exact interval.
     pub provisional: bool,
-    /// Left over right, minus 1, and the ends of its 95% interval; none where there is no round yet.
+    /// Left over right, minus 1, and its 95% confidence interval; none before the first round ends.
     pub effect: Option<(f64, f64, f64)>,
 }
 

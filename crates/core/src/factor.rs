@@ -25,13 +25,13 @@ pub struct FactorDef {
     pub example: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// Says what is wrong with a level, where anything is. Whether this machine can do it is asked later.
+    /// Checks a level; returns what is accepted if it is wrong. The preflight checks later whether this machine supports it.
     pub check: fn(&str) -> Result<(), String>,
 }
 
 /// The filesystem.
 pub const FS: &str = "fs";
-/// The level of [`FS`] that is no filesystem: the bare device, for workloads that can do without one.
+/// The level of [`FS`] for the bare device, for workloads that do not require a filesystem.
 pub const RAW: &str = "raw";
 /// A named set of options of that filesystem.
 pub const OPTIONS: &str = "options";

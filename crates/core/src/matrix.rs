@@ -64,7 +64,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
     cells
 }
 
-/// What a variant does of a workload: with as many clients and the settings that the variant has, where it says so.
+/// The workload as a variant runs it: the variant's levels override the number of clients and the settings.
 pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {

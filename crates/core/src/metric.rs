@@ -52,7 +52,7 @@ fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
-/// The time until the data is on the device is only told apart from the elapsed time by `durable`.
+/// All metrics. `elapsed` ends when the command returns, `durable` when its data is on the device.
 pub const METRICS: &[MetricDef] = &[
     MetricDef {
         id: "elapsed",
@@ -103,28 +103,28 @@ pub const METRICS: &[MetricDef] = &[
         id: "background_cpu",
         unit: Unit::Seconds,
         direction: Direction::Lower,
-        help: "CPU time of the whole machine beyond the process tree, until the data was durable: the filesystem's own threads, and everything else that ran",
+        help: "CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran",
         from: |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9),
     },
     MetricDef {
         id: "total_cpu",
         unit: Unit::Seconds,
         direction: Direction::Lower,
-        help: "CPU time of the whole machine until the data was durable",
+        help: "CPU time of the whole machine until the data was synced",
         from: |get| seconds(get, reading::MACHINE_CPU),
     },
     MetricDef {
         id: "instructions",
         unit: Unit::Count,
         direction: Direction::Lower,
-        help: "instructions of a guest that counts them, until the data was durable: no time, no caches, no memory, no device, no waiting",
+        help: "instructions of a guest that counts them, until the data was synced: excludes the effects of caches, memory, the device and waiting",
         from: |get| get(reading::GUEST_INSTRUCTIONS),
     },
     MetricDef {
         id: "instructions_per_call",
         unit: Unit::Count,
         direction: Direction::Lower,
-        help: "instructions of the kernel for each system call, until the data was durable: the operation as the kernel sees it",
+        help: "instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it",
         from: |get| quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS)),
     },
     MetricDef {
@@ -138,7 +138,7 @@ pub const METRICS: &[MetricDef] = &[
         id: "background_instructions",
         unit: Unit::Count,
         direction: Direction::Lower,
-        help: "instructions of the guest beyond the process tree, until the data was durable: the filesystem's own threads",
+        help: "instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads",
         from: |get| {
             Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0))
         },
@@ -240,7 +240,7 @@ pub const METRICS: &[MetricDef] = &[
     },
 ];
 
-/// A metric as people read it: `synced` for `durable`, its id for every other.
+/// The label of a metric in text for people: `synced` for the id `durable`, the id itself for every other.
 pub fn label(id: &str) -> &str {
     match id {
         "durable" => "synced",

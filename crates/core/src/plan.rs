@@ -26,13 +26,13 @@ pub struct Plan {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// What is asked.
+    /// The question that the run answers.
     pub question: String,
     /// The size of the work.
     pub scale: Scale,
     /// The seed of everything random.
     pub seed: u64,
-    /// What is claimed: the run answers whether it is so.
+    /// The claims that the run tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Which stage of a study it is, where that has several.
@@ -53,7 +53,7 @@ pub struct Plan {
     /// Variants named one by one, instead of the product of the factors.
     #[serde(default, rename = "variant", alias = "arm", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<crate::cell::Variant>,
-    /// What is done.
+    /// The workloads.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadPlan>,
 }
@@ -119,7 +119,7 @@ pub struct GuestPlan {
     pub memory: ByteSize,
     /// The longest silence in seconds after which a guest is taken for hung.
     pub patience_s: f64,
-    /// What runs its instructions; none where that is nobody's question, or is not known yet.
+    /// What executes its instructions; none outside QEMU and before the preflight selects one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
     /// Whether each guest boots by itself, where it could begin with a machine that has booted already.
@@ -164,7 +164,7 @@ impl Emulator {
 }
 
 impl GuestPlan {
-    /// Guests as they are where nobody says more.
+    /// Guests with default settings.
     pub fn of(emulator: Emulator) -> GuestPlan {
         GuestPlan {
             emulator,
@@ -218,13 +218,13 @@ pub struct StopPlan {
 }
 
 impl StopPlan {
-    /// The difference that matters, as a fraction: 1% where nobody says. Under it variants are equivalent for
-    /// claims that name none.
+    /// The difference that matters, as a fraction; 1% by default. Claims without their own percentage treat smaller
+    /// differences as equivalent.
     pub fn margin(&self) -> f64 {
         self.margin.unwrap_or(0.01)
     }
 
-    /// Whether nobody knows before how many rounds there will be: claims or the clock decide.
+    /// Whether the number of rounds is unknown in advance, because claims or the time budget end the run.
     pub fn open_ended(&self) -> bool {
         self.when_decided || self.rounds >= MOST_ROUNDS
     }

@@ -28,9 +28,9 @@ pub struct Published {
 pub struct Derived {
     /// The metric.
     pub metric: String,
-    /// What is divided.
+    /// The dividend.
     pub above: String,
-    /// By what.
+    /// The divisor.
     pub below: String,
 }
 
@@ -40,16 +40,16 @@ pub struct Figure {
     /// When it was taken, where the author took samples: `daily-average`. Empty for most.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sample: String,
-    /// The author's number of the task: `009`. Empty where tasks are told apart by parameters.
+    /// The author's number of the task: `009`. Empty where parameters identify the task.
     pub number: String,
-    /// The task that does this task here: `untar`.
+    /// The corresponding task in fsarena: `untar`.
     pub task: String,
-    /// What tells the task from its siblings: `bs` → `4096`. Empty for most.
+    /// The parameters that identify the task: `bs` → `4096`. Empty for most.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
     /// The author's title of the task.
     pub title: String,
-    /// What was measured: the name of a filesystem.
+    /// The name of the filesystem.
     pub variant: String,
     /// The metric: `elapsed`.
     pub metric: String,
@@ -70,7 +70,7 @@ pub struct Error {
     pub study: String,
     /// The line of the file, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub why: String,
 }
 
@@ -91,8 +91,7 @@ impl Exits for Error {
 ///   `iowait_per_request = iowait_percent / requests_per_s`.
 ///
 /// # Errors
-/// A line that is no such record, an unknown unit or task, a value that is not finite and positive or
-/// zero, or a figure given twice.
+/// A line that is not such a record, an unknown unit or task, a negative or infinite value, or a duplicate figure.
 pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
     let mut sets: Vec<Published> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -127,7 +126,7 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
 
 fn sound(figure: &Figure) -> Result<(), String> {
     let sound = figure.value.is_finite() && figure.value >= 0.0;
-    if sound { Ok(()) } else { Err(format!("the value {} is no measurement", figure.value)) }
+    if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
 }
 
 impl Figure {
@@ -143,7 +142,7 @@ impl Published {
         if self.set.is_empty() { self.study.clone() } else { format!("{}-{}", self.study, self.set) }
     }
 
-    /// What was measured, in the author's order.
+    /// The names of its variants, in the author's order.
     pub fn variants(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.variant.as_str()))
     }

@@ -65,7 +65,7 @@ impl SampleTable {
         self.cell.len()
     }
 
-    /// Whether there is no row.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.cell.is_empty()
     }
@@ -88,15 +88,15 @@ pub struct RunRecord {
     pub plan: Plan,
     /// The machines its samples came from.
     pub hosts: Vec<Host>,
-    /// What was compared.
+    /// The variants.
     pub variants: Vec<Variant>,
-    /// What was timed, in order.
+    /// The timed tasks, in order.
     pub tasks: Vec<TaskInfo>,
     /// The raw readings that were taken.
     pub readings: Vec<MetricInfo>,
     /// The cells that were run.
     pub cells: Vec<CellRecord>,
-    /// What was read.
+    /// The readings of all samples.
     pub samples: SampleTable,
     /// What loads did over time.
     pub series: SeriesTable,
@@ -132,8 +132,8 @@ impl RunRecord {
         readings.chain(crate::metric::METRICS.iter().map(|metric| metric.id))
     }
 
-    /// The values of a metric for every row of [`RunRecord::samples`]: derived where it is derived,
-    /// raw where it is a reading. NaN where it is absent. None where nothing of that name is known.
+    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent.
+    /// None if the name is unknown.
     pub fn metric(&self, id: &str) -> Option<(MetricInfo, Cow<'_, [f64]>)> {
         if let Some(column) = self.reading(id) {
             return Some((self.readings[column].clone(), Cow::Borrowed(&self.samples.values[column])));
@@ -149,7 +149,7 @@ impl RunRecord {
         let value = |row: usize| (def.from)(&|name| asked.value(name, row)).unwrap_or(f64::NAN);
         let mut values = Vec::with_capacity(self.samples.len());
         values.extend((0..self.samples.len().min(1)).map(value));
-        // Where nothing that it asked for was read, it says the same of every row.
+        // If the run has none of the readings that the formula uses, its value is the same for every row.
         let read = asked.columns.borrow().iter().any(|(_, column)| column.is_some());
         match read {
             true => values.extend((1..self.samples.len()).map(value)),
@@ -159,8 +159,8 @@ impl RunRecord {
     }
 }
 
-/// The columns that a formula asked for. It asks for the same few in each of a million rows, so that to look through
-/// them is faster than to find each in a map of all.
+/// The columns that a formula has used. It uses the same few in each of a million rows, so scanning this list is faster
+/// than a lookup in a map of all columns.
 struct Asked<'a> {
     record: &'a RunRecord,
     columns: RefCell<Vec<Column<'a>>>,

@@ -152,7 +152,7 @@ pub struct Sample {
     pub task: crate::cell::TaskInfo,
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
-    /// What was read.
+    /// Its readings.
     pub readings: Readings,
     /// What its load did over time, where it tells; at most [`crate::series::MOST_POINTS`] and one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -236,7 +236,7 @@ pub struct SettingDef {
     pub id: &'static str,
     /// What it accepts.
     pub kind: Kind,
-    /// What holds where nothing is said.
+    /// Its default.
     pub default: Default,
     /// One line for people.
     pub help: &'static str,

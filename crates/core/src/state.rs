@@ -10,12 +10,12 @@ use crate::series::SeriesTable;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A log that tells of a later round is damaged.
+/// A log with a later round is damaged.
 const LATEST_ROUND: u32 = 10_000;
-/// The part of a cell's time that is all of it.
+/// The key of a cell's total time.
 const TOTAL: &str = "total";
 
-/// What is known of a run after its events so far. Times are in seconds since 1970, UTC.
+/// The state of a run after its events so far. Times are in seconds since 1970, UTC.
 #[derive(Debug, Clone)]
 pub struct RunState {
     /// The cells that ended, their samples, and all notes: what the store gives back, as far as claims need it.
@@ -61,9 +61,9 @@ pub struct CellState {
     pub begun_at: f64,
     /// What happens in it.
     pub phase: String,
-    /// What was measured.
+    /// Its samples so far.
     pub samples: Vec<Sample>,
-    /// What a reader should know.
+    /// Its notes so far.
     pub notes: Vec<Note>,
     /// Time by what it was spent on, in nanoseconds.
     pub spent: Vec<(String, u64)>,
@@ -136,7 +136,7 @@ impl RunState {
         }
     }
 
-    /// Whether nobody knows before how many rounds there will be.
+    /// Whether the number of rounds is unknown in advance.
     pub fn open_ended(&self) -> bool {
         self.record.plan.stop.open_ended() || self.rounds >= crate::plan::MOST_ROUNDS
     }
@@ -174,7 +174,7 @@ impl RunState {
         self.record.cells.iter().map(|cell| cell.round).max().unwrap_or(0)
     }
 
-    /// The variants that left the run: those with a failed cell, or a note that says so.
+    /// The variants that left the run: those with a failed cell or a note of kind [`NoteKind::VariantFailed`].
     pub fn departures(&self) -> BTreeMap<String, Departure> {
         let mut left = BTreeMap::new();
         for cell in &self.record.cells {

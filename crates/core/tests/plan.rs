@@ -1,4 +1,4 @@
-//! What a plan means, and what is said of a bad one.
+//! The meaning of plans, and the errors of invalid ones.
 
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::plan::file::PlanFile;
@@ -234,7 +234,7 @@ fn what_is_no_text_is_told_by_its_place() {
     let said = PlanFile::parse("plan.toml", b"name = \"x\"\ntitle = \"\xff\"").unwrap_err().to_string();
     assert_eq!(said, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
     let said = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
-    assert_eq!(said, "plan.toml, line 1, column 1: more than 1 MiB: that is no plan");
+    assert_eq!(said, "plan.toml, line 1, column 1: too large for a plan; the limit is 1 MiB");
 }
 
 #[test]

@@ -215,15 +215,15 @@ fn what_cannot_be_had_is_said_before_anything_is_made() {
     let place = Place::new();
     for (code, fs, factor, words) in [
         (6, "ext4", "scheduler=cfq", "the device has only none"),
-        (2, "ext4", "scheduler=C F Q", "is no I/O scheduler"),
+        (2, "ext4", "scheduler=C F Q", "invalid I/O scheduler"),
         (2, "ext4", "journal=external:1MiB", "too small for ext4: it needs 8.0 MiB"),
         (2, "ext2", "journal=external", "journal=external"),
-        (2, "ext4", "limit=fast", "is no limit"),
+        (2, "ext4", "limit=fast", "invalid limit"),
         (2, "ext4", "memory=1MiB", "is too little"),
         (6, "ext4", "cpus=8000", "there is no CPU 8000"),
         (2, "ext4", "clients=4", "has neither clients nor threads"),
         (6, "ext4", "raid=raid0", "ext4 stripes nothing by itself"),
-        (2, "ext4", "raid=raid9", "is no arrangement of devices"),
+        (2, "ext4", "raid=raid9", "invalid RAID level"),
         (2, "ext4", "speed=9", "Unknown factor `speed`. Did you mean `cpu_speed`? Available: fs, options"),
     ] {
         let (_, said) = place.expect(code, &["run", "plan.toml", "--fs", fs, "--factor", factor]);

@@ -88,7 +88,7 @@ fn garbage_is_no_plan() {
     // Deterministic, and no text: every byte once, over and over.
     let garbage: Vec<u8> =
         (0..10 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    says(&place, &garbage, "line 1, column 1: more than 1 MiB: that is no plan");
+    says(&place, &garbage, "line 1, column 1: too large for a plan; the limit is 1 MiB");
     says(&place, &garbage[..1 << 20], "line ");
     says(&place, b"name = \"a\"\n# \xff\n", "line 2, column 3: a plan is UTF-8 text, and this byte is not");
     says(

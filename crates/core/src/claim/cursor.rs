@@ -17,7 +17,7 @@ pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
 
-/// What was read, or what is wrong.
+/// The parsed value, or the error.
 pub(super) type Parsed<T> = Result<T, ClaimError>;
 
 /// A place in the text.

@@ -1,4 +1,4 @@
-//! What is wrong with a claim, and where.
+//! Errors in claims, with their position.
 
 use crate::exit::{ExitCode, Exits};
 
@@ -18,7 +18,7 @@ pub struct ClaimError {
     pub line: Option<usize>,
     /// The character at fault, from 1; one behind the last where something is missing at the end.
     pub column: usize,
-    /// What was expected and what was found.
+    /// The message: the expected and the actual text.
     pub message: String,
 }
 

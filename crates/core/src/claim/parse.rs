@@ -17,7 +17,7 @@ pub(super) fn reads_as_quantity(name: &str) -> bool {
 /// Reads many claims, one a line. Empty lines and comments (`# …`) are passed over.
 ///
 /// # Errors
-/// The first line that is no claim.
+/// The first line that cannot be parsed as a claim.
 pub fn parse_all(text: &str) -> Result<Vec<Claim>, ClaimError> {
     let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     text.lines()

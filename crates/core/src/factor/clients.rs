@@ -25,7 +25,7 @@ pub fn parse(level: &str) -> Result<Option<u32>, String> {
     }
     match level.parse() {
         Ok(clients) if (1..=1024).contains(&clients) => Ok(Some(clients)),
-        _ => Err(format!("`{level}` is no number of clients from 1 to 1024")),
+        _ => Err(format!("invalid number of clients `{level}`; write a number from 1 to 1024")),
     }
 }
 
@@ -34,7 +34,7 @@ pub fn applies(settings: &Settings) -> bool {
     SETTINGS.iter().any(|id| settings.0.contains_key(*id))
 }
 
-/// The settings with so many clients.
+/// Sets the number of clients in the settings.
 pub fn set(settings: &mut Settings, clients: u32) {
     for id in SETTINGS {
         if let Some(value) = settings.0.get_mut(id) {

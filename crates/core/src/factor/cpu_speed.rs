@@ -31,7 +31,7 @@ pub fn parse(level: &str) -> Result<Option<Speed>, String> {
         return Ok(None);
     }
     let wrong =
-        || format!("`{level}` is no speed; write `50%`, a governor such as `powersave`, or `1200MHz`");
+        || format!("invalid CPU speed `{level}`; write `50%`, a governor such as `powersave`, or `1200MHz`");
     if let Some(percent) = level.strip_suffix('%') {
         let percent: f64 = percent.parse().map_err(|_| wrong())?;
         return if (1.0..100.0).contains(&percent) {

@@ -22,7 +22,7 @@ pub fn parse(level: &str) -> Result<Option<Vec<usize>>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || format!("`{level}` is no list of CPUs; write `0`, `0-3` or `0-1+4`");
+    let wrong = || format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`");
     let mut cpus = std::collections::BTreeSet::new();
     // Both what plans read well and what taskset(1) takes.
     for part in level.split(['+', ',']) {

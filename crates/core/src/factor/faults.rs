@@ -8,7 +8,7 @@ pub const DEF: FactorDef = FactorDef {
     id: FAULTS,
     default: "",
     example: "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",
-    help: "a device that misbehaves, in a guest (device mapper): `delay:5ms` later by so much, `flaky:9s/1s` failing for 1 s after every 9 s, `error:64MiB+1MiB` failing in that range; empty for a good one",
+    help: "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",
     check: |level| parse(level).map(drop),
 };
 
@@ -18,7 +18,7 @@ pub const DEF: FactorDef = FactorDef {
 pub enum Faults {
     /// Every request is done later.
     Delay {
-        /// By so many milliseconds.
+        /// The delay in milliseconds.
         ms: u64,
     },
     /// Every request fails for a while, again and again.
@@ -48,9 +48,8 @@ pub fn parse(level: &str) -> Result<Option<Faults>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || {
-        format!("`{level}` is no fault of a device; write `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`")
-    };
+    let wrong =
+        || format!("invalid device fault `{level}`; write `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`");
     let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
     let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);
     let parsed = match level.split_once(':') {

@@ -1,4 +1,4 @@
-//! Where the journal or log lies: inside the filesystem, or on a device of its own.
+//! The place of the journal or log: inside the filesystem, or on a separate device.
 
 use super::device::BackingDevice;
 use super::{FactorDef, JOURNAL, bytes};
@@ -8,16 +8,16 @@ pub const DEF: FactorDef = FactorDef {
     id: JOURNAL,
     default: "",
     example: "external, external:256MiB, external@ram",
-    help: "where the journal or log lies: empty inside, `external` on a device of its own, of a size (`external:256MiB`), on another device (`external@ram`)",
+    help: "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
     check: |level| parse(level).map(drop),
 };
 
-/// A journal on a device of its own.
+/// A journal on a separate device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct External {
-    /// Its size in bytes; what the filesystem takes by default where nothing is said.
+    /// Its size in bytes; by default that of the filesystem.
     pub bytes: Option<u64>,
-    /// What carries it; what carries the filesystem where nothing is said.
+    /// Its backing device; by default of the same kind as the filesystem's.
     pub on: Option<BackingDevice>,
 }
 
@@ -29,9 +29,8 @@ pub fn parse(level: &str) -> Result<Option<External>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || {
-        format!("`{level}` is no place of a journal; write `external`, `external:256MiB` or `external@ram`")
-    };
+    let wrong =
+        || format!("invalid journal `{level}`; write `external`, `external:256MiB` or `external@ram`");
     let (place, on) = match level.split_once('@') {
         Some((place, on)) => (place, super::device::parse(on)?),
         None => (level, None),

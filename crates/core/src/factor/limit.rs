@@ -20,7 +20,7 @@ pub struct Limit {
     pub requests_per_s: Option<u64>,
 }
 
-/// The meaning of a level. None is no limit.
+/// The meaning of a level. None stands for unlimited.
 ///
 /// # Errors
 /// What would be right.
@@ -29,7 +29,7 @@ pub fn parse(level: &str) -> Result<Option<Limit>, String> {
         return Ok(None);
     }
     let wrong =
-        || format!("`{level}` is no limit; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
+        || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
         let slot = if let Some(rate) = part.strip_suffix("/s") {

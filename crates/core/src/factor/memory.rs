@@ -12,10 +12,10 @@ pub const DEF: FactorDef = FactorDef {
     check: |level| parse(level).map(drop),
 };
 
-/// Under this the measuring process itself has no room.
+/// The minimum, in bytes: the measuring process itself needs it.
 const LEAST: u64 = 32 << 20;
 
-/// The meaning of a level, in bytes. None is no limit.
+/// The meaning of a level, in bytes. None stands for unlimited.
 ///
 /// # Errors
 /// What would be right.
@@ -28,6 +28,6 @@ pub fn parse(level: &str) -> Result<Option<u64>, String> {
         Some(_) => {
             Err(format!("`{level}` is too little: the measuring process itself needs {}", ByteSize(LEAST)))
         }
-        None => Err(format!("`{level}` is no size; write it like `256MiB`")),
+        None => Err(format!("invalid size `{level}`; write it like `256MiB`")),
     }
 }

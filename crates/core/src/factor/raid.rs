@@ -29,7 +29,7 @@ impl Raid {
         if self.mirrored { "raid1" } else { "raid0" }
     }
 
-    /// The size of each device, so that together they hold as much as one of so many bytes.
+    /// The size of each device, in bytes, so that together they hold as much as one device of `whole` bytes.
     pub fn member_bytes(self, whole: u64) -> u64 {
         let copies = if self.mirrored { 2 } else { 1 };
         (whole * copies).div_ceil(self.members as u64).next_multiple_of(1 << 20)
@@ -46,7 +46,7 @@ pub fn parse(level: &str) -> Result<Option<Raid>, String> {
     }
     let wrong = || {
         format!(
-            "`{level}` is no arrangement of devices; write `raid0`, `raid1`, or with 2 to {MOST}: `raid0:3`"
+            "invalid RAID level `{level}`; write `raid0` or `raid1`, or with 2 to {MOST} devices: `raid0:3`"
         )
     };
     let (profile, members) = match level.split_once(':') {

@@ -14,6 +14,6 @@ pub const DEF: FactorDef = FactorDef {
 fn check(level: &str) -> Result<(), String> {
     match level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         true => Ok(()),
-        false => Err(format!("`{level}` is no I/O scheduler; there are none, mq-deadline, kyber and bfq")),
+        false => Err(format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq")),
     }
 }

@@ -1,18 +1,18 @@
-//! Whether a cache or the device did the I/O.
+//! Data path: whether the page cache or the device did the I/O.
 
-/// Who did the I/O that was asked for.
+/// The data path of the I/O that a task requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// A cache: under a tenth of the bytes reached the device.
     Cache,
     /// Both.
     Mixed,
-    /// The device: at least nine tenths of the bytes, or more where the filesystem wrote of its own.
+    /// The device: at least nine tenths of the bytes. Can exceed 100% where the filesystem writes further data.
     Device,
 }
 
 impl Reach {
-    /// What a value of `device_share` says.
+    /// The data path for a value of `device_share`.
     pub fn of(device_share: f64) -> Reach {
         match device_share {
             share if share < 0.1 => Reach::Cache,

@@ -12,7 +12,7 @@ pub const USER: &str = "user_ns";
 pub const SYSTEM: &str = "system_ns";
 /// CPU time of the whole machine.
 pub const MACHINE_CPU: &str = "machine_cpu_ns";
-/// User and system time of the process tree over the durable time.
+/// User and system time of the process tree until its data was synced.
 pub const TREE_CPU_DURABLE: &str = "tree_cpu_durable_ns";
 /// Bytes that the process tree asked to write.
 pub const WRITTEN: &str = "written_bytes";
@@ -60,7 +60,7 @@ pub const RETURNED_INSTRUCTIONS: &str = "returned_instructions";
 pub const SYSTEM_CALLS: &str = "system_calls_count";
 /// Instructions of the process tree until its command returned.
 pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
-/// Instructions of the process tree over the durable time.
+/// Instructions of the process tree until its data was synced.
 pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
 /// Bytes that a user without privileges can still write.
 pub const USABLE: &str = "usable_bytes";
@@ -99,31 +99,31 @@ pub const LIFECYCLE: &[ReadingDef] = &[
     },
 ];
 
-/// The readings of a guest that counts instructions. They stand in the place of all times: its clock advances by
-/// a nanosecond an instruction.
+/// The readings of a guest that counts instructions. They replace all times: its clock advances by one nanosecond per
+/// instruction.
 pub const INSTRUCTIONS: &[ReadingDef] = &[
     instructions(
         USER_INSTRUCTIONS,
-        "instructions of programs until the data was durable, counted one by one; of the process tree, sampled at ticks, where a note says so",
+        "instructions of programs until the data was synced, counted exactly; sampled at ticks for the process tree if a note of the run says that",
     ),
     instructions(
         KERNEL_INSTRUCTIONS,
-        "instructions of the kernel until the data was durable, its threads and interrupts included, counted one by one; for the process tree, sampled at ticks, where a note says so",
+        "instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; sampled at ticks for the process tree if a note of the run says that",
     ),
     instructions(
         GUEST_INSTRUCTIONS,
-        "instructions of the guest until the data was durable; where the emulator does not count, those of its tasks by their clocks",
+        "instructions of the guest until the data was synced; where the emulator does not count, those of its tasks by their clocks",
     ),
     instructions(
         RETURNED_INSTRUCTIONS,
-        "instructions of the guest until the command returned, counted one by one",
+        "instructions of the guest until the command returned, counted exactly",
     ),
-    instructions(SYSTEM_CALLS, "system calls until the data was durable, counted one by one"),
+    instructions(SYSTEM_CALLS, "system calls until the data was synced, counted exactly"),
     instructions(
         TREE_INSTRUCTIONS,
         "instructions of the process tree until its command returned, by its clock, in microseconds",
     ),
-    instructions(TREE_INSTRUCTIONS_DURABLE, "instructions of the process tree until the data was durable"),
+    instructions(TREE_INSTRUCTIONS_DURABLE, "instructions of the process tree until the data was synced"),
 ];
 
 const fn instructions(id: &'static str, help: &'static str) -> ReadingDef {

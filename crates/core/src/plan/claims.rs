@@ -17,7 +17,7 @@ pub const COMPOSITE: &str = "composite";
 /// tasks.
 ///
 /// # Errors
-/// The first that is no claim, or names what is not there: with line and column of the character at fault.
+/// The first text that is not a claim or contains an unknown name, with line and column of the character at fault.
 pub(super) fn resolve(
     (origin, text): (&str, &str),
     written: &[Spanned<String>],

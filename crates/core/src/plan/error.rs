@@ -1,4 +1,4 @@
-//! What is wrong with a plan, and where.
+//! Errors in plans, with their position.
 
 use crate::exit::{ExitCode, Exits};
 use crate::names::unknown;
@@ -12,7 +12,7 @@ pub struct PlanError {
     pub origin: String,
     /// Line and column of the first character, both from 1; none for the command line.
     pub at: Option<(usize, usize)>,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// No plan that a person writes comes near this size.
+/// The size limit of a plan, in bytes: far above any plan that a person writes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A plan as it was written: what was parsed, and the text that errors point into.
@@ -37,14 +37,14 @@ pub struct PlanFile {
     /// One line for people.
     #[serde(default)]
     pub title: String,
-    /// What is asked.
+    /// The question that the run answers.
     #[serde(default)]
     pub question: String,
-    /// The size of the work; `quick` where nothing is said.
+    /// The size of the work; `quick` by default.
     pub scale: Option<Scale>,
-    /// The seed of everything random; a new one a run where nothing is said.
+    /// The seed of everything random; by default a new one per run.
     pub seed: Option<Spanned<u64>>,
-    /// What is claimed ([`crate::claim`]).
+    /// The claims to test ([`crate::claim`]).
     #[serde(default)]
     pub claims: Vec<Spanned<String>>,
     /// What varies.
@@ -74,7 +74,7 @@ pub struct PlanFile {
     /// What the author of a study concluded.
     #[serde(default, rename = "conclusion")]
     pub conclusions: Vec<ConclusionFile>,
-    /// What is done: each has `use = "WORKLOAD"` and that workload's settings.
+    /// The workloads: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
     /// The complete plan of a run, where this was made of one.
@@ -100,12 +100,12 @@ pub struct DeviceFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopFile {
-    /// At most so many rounds.
+    /// The number of rounds.
     #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
-    /// At most so many rounds, where claims decide how many are needed.
+    /// The most rounds, where claims determine how many are needed.
     #[serde(alias = "max_blocks")]
     pub max_rounds: Option<Spanned<u32>>,
     /// The difference under which variants count as equivalent: `"1%"`.
@@ -116,7 +116,7 @@ pub struct StopFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleFile {
-    /// At most so many rounds.
+    /// The number of rounds.
     #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
@@ -132,12 +132,12 @@ pub struct ScaleFile {
 pub struct PublishedFile {
     /// The set that conclusions are about which name none.
     pub set: Option<String>,
-    /// The difference that two figures do not tell apart: `"1%"`.
+    /// The difference below which two figures count as equal: `"1%"`.
     pub tolerance: Option<String>,
-    /// The task of the last printed digit.
+    /// The step of the last printed digit.
     pub resolution: Option<f64>,
-    /// What the author's variants stand for, where they are parts and no filesystems: a run of so many variants plays
-    /// them in its order. `["before", "after"]`.
+    /// Roles of the author's variants, if they are not filesystems: `["before", "after"]`. The variants of a run take
+    /// these roles in order.
     #[serde(default)]
     pub roles: Vec<String>,
 }
@@ -150,7 +150,7 @@ pub struct ConclusionFile {
     pub says: String,
     /// The set of published figures that it is about.
     pub set: Option<String>,
-    /// The stage that it is about; any where nothing is said.
+    /// The stage that it is about; by default any.
     pub stage: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
     pub claims: Vec<Spanned<String>>,
@@ -164,7 +164,7 @@ pub struct ConclusionFile {
 pub struct StageFile {
     /// Its name.
     pub name: String,
-    /// What it asks; what the whole plan asks where nothing is said.
+    /// Its question; by default that of the whole plan.
     #[serde(default)]
     pub question: String,
     /// What varies in it, before what varies in all stages.
@@ -177,7 +177,7 @@ pub struct StageFile {
     pub best: Option<String>,
     /// That stage.
     pub of: Option<String>,
-    /// The metric that says what is best; `throughput` where nothing is said.
+    /// The metric that determines the best level; `throughput` by default.
     pub by: Option<String>,
     /// What differs at one scale.
     #[serde(default)]
@@ -203,7 +203,7 @@ impl PlanFile {
     /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
     pub fn parse(origin: &str, bytes: &[u8]) -> Result<Written, PlanError> {
         if bytes.len() > MAX_BYTES {
-            let message = format!("more than {} MiB: that is no plan", MAX_BYTES >> 20);
+            let message = format!("too large for a plan; the limit is {} MiB", MAX_BYTES >> 20);
             return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| PlanError {

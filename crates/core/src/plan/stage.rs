@@ -44,7 +44,7 @@ impl PlanFile {
         file
     }
 
-    /// What is wrong with the stages, where anything is.
+    /// The first fault in the stages, if any.
     pub fn stages_fault(&self) -> Option<String> {
         for (at, stage) in self.stages.iter().enumerate() {
             let before = || self.stages[..at].iter().map(|earlier| &earlier.name);

@@ -1,8 +1,8 @@
-//! The plan of a run, taken to run again.
+//! Converts the complete plan of a run back to a plan file, to run it again.
 //!
-//! What a person writes leaves most open. What a run stores, `--dry-run` prints and a report saves is complete, in words
-//! of its own ([`Plan`]). Here it becomes what a person could have written, so that the command line can change it and
-//! every check is made again: the file may come from elsewhere.
+//! Runs, `--dry-run` and reports store complete plans ([`Plan`]); a plan file leaves most settings open. As a plan file,
+//! the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
+//! source.
 
 use super::error::PlanError;
 use super::file::{DeviceFile, IdleFile, PlanFile, StopFile};
@@ -25,7 +25,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, most) =
         if stop.when_decided { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
-    // A fraction such as 0.07 is no whole number of per cent in binary.
+    // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
     let margin = stop.margin.map(|margin| format!("{}%", (margin * 1e8).round() / 1e6));
     PlanFile {
         name: at_begin(plan.name.clone()),
@@ -80,7 +80,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
     }
 }
 
-/// Of a value that has no place of its own: all of them are where the file begins.
+/// Gives a value the position 0: values of a stored plan do not have a position in a text.
 fn at_begin<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The columns of a file of tasks; any other is a parameter of the task.
 const TASK: [&str; 7] = ["set", "task", "title", "filesystem", "metric", "value", "unit"];
-/// The task of a file of samples: what was watched has no name of its own.
+/// The task name for files of samples, which do not name their task.
 const WINDOW: &str = "window";
 
 /// What the lines of a file mean, by its header.
@@ -65,12 +65,12 @@ fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
         let (metric, unit) = match name.split_once('=') {
             None => metric(name)?,
             Some((result, formula)) => {
-                let broken = || format!("column `{name}` is no `RESULT = COLUMN / COLUMN`");
+                let broken = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
                 let (above, below) = formula.split_once('/').ok_or_else(broken)?;
                 let result = result.trim().to_string();
                 for source in [above, below] {
                     if !headers.iter().any(|other| other == source.trim()) {
-                        return Err(format!("column `{name}`: there is no column `{}`", source.trim()));
+                        return Err(format!("column `{name}`: missing column `{}`", source.trim()));
                     }
                 }
                 let (above, below) = (metric(above.trim())?.0, metric(below.trim())?.0);
@@ -98,12 +98,12 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn text(&self, column: &str) -> Result<&'a str, String> {
         let at = self.headers.iter().position(|name| name == column);
-        at.and_then(|at| self.record.get(at)).ok_or_else(|| format!("there is no column `{column}`"))
+        at.and_then(|at| self.record.get(at)).ok_or_else(|| format!("missing column `{column}`"))
     }
 
     fn number<T: std::str::FromStr>(&self, column: &str) -> Result<T, String> {
         let text = self.text(column)?;
-        text.parse().map_err(|_| format!("`{text}` is no number for column `{column}`"))
+        text.parse().map_err(|_| format!("column `{column}`: expected a number, found `{text}`"))
     }
 
     fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
@@ -157,7 +157,7 @@ impl<'a> Line<'a> {
             title: String::new(),
             variant: self.text("filesystem")?.to_string(),
             metric: column.metric.clone(),
-            value: text.parse().map_err(|_| format!("`{text}` is no number"))?,
+            value: text.parse().map_err(|_| format!("expected a number, found `{text}`"))?,
             decimals: decimals(text),
             unit: column.unit,
         })

@@ -11,7 +11,7 @@ fn run(filesystems: &[&str]) -> RunState {
     RunState::new(RunRecord::new(plan, variants))
 }
 
-/// The events of one cell, whose only task takes so many seconds.
+/// The events of one cell whose only task takes `seconds`.
 fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
     let plan = &state.record.plan;
     let (variant, workload) = (state.record.variants[variant].clone(), plan.workloads[0].clone());

@@ -7,7 +7,7 @@ use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
 use crate::scale::Scale;
 use toml::Spanned;
 
-/// Rounds where nothing is said.
+/// The default number of rounds.
 const ROUNDS: u32 = 8;
 const NO_ROUND: &str = "a run has at least one round";
 /// How a margin is written.
