@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Something that shows numbers.
 pub trait Gauge: Send {
-    /// Puts the present numbers into `out`, one for each reading of the probe; what stays NaN is not had.
+    /// Writes the present values to `out`, one for each reading of the probe; NaN marks an unavailable value.
     ///
     /// # Errors
     /// Where the kernel does not answer, or not in a form that is known.
@@ -39,7 +39,7 @@ impl KernelFile {
         }
     }
 
-    /// What the file says now.
+    /// The present content of the file.
     ///
     /// # Errors
     /// Where it cannot be read or is not text.

@@ -1,10 +1,9 @@
 //! Probes: readings taken around every task.
 //!
-//! Each probe is read three times: before a task, when its work has returned, and when its data is on the
-//! device. Two rules keep the readings clean. Before a task the probes are read in reverse, so that the
-//! work lies inside the innermost probe and a probe does not count the cost of another. And at each moment
-//! only those probes are read that have a use for it, because what is read when the work has returned
-//! lies within the durable time.
+//! A session reads the probes three times: before a task, when its work has returned, and when its data is
+//! synced. Two rules keep the readings clean. Before a task it reads the probes in reverse order, so that no
+//! probe counts the cost of another. At each moment it reads only those probes that need it, because the time
+//! to read them when the work has returned is part of the synced time.
 //!
 //! A new probe is one file in `probes/` and its line in `probes.rs`.
 

@@ -13,22 +13,22 @@ pub trait Probe: Sync {
     /// One line for people.
     fn help(&self) -> &'static str;
 
-    /// What its gauge gives, in that order.
+    /// The readings of its gauge, in that order.
     fn readings(&self) -> &'static [ProbeReading];
 
-    /// Opens what is to be read, once for all tasks of a cell.
+    /// Opens the gauge, once for all tasks of a cell.
     ///
     /// # Errors
     /// Where this machine cannot tell.
     fn open(&self, scene: &Scene) -> Result<Opened, Unavailable>;
 }
 
-/// A reading, and how it comes from what the gauge showed before and after.
+/// A reading, and how to compute it from the gauge's values before and after the task.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeReading {
     /// Its definition.
     pub def: ReadingDef,
-    /// How it is had.
+    /// Which values of the gauge it uses.
     pub takes: Takes,
 }
 
@@ -43,7 +43,7 @@ pub enum Takes {
     AtReturn,
 }
 
-/// Where the probes look.
+/// The kernel and device that the probes read.
 #[derive(Debug, Clone)]
 pub struct Scene {
     /// The kernel's files.
@@ -54,7 +54,7 @@ pub struct Scene {
 
 /// A probe that is ready to be read.
 pub struct Opened {
-    /// What is read.
+    /// The source of its values.
     pub gauge: Box<dyn Gauge>,
     /// What a reader of the readings should know.
     pub notes: Vec<Note>,
@@ -67,10 +67,10 @@ impl Opened {
     }
 }
 
-/// Why a probe has nothing to say.
+/// Why a probe is unavailable on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
-    /// What is not there.
+    /// The missing feature.
     pub why: String,
     /// What to do about it.
     pub fix: Option<String>,

@@ -22,7 +22,7 @@ struct OpenProbe {
     failed: bool,
 }
 
-/// What all gauges showed at one moment.
+/// The values of all gauges at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot(Vec<f64>);
 
@@ -67,12 +67,12 @@ impl Session {
         snapshot
     }
 
-    /// Reads what matters when the work has returned.
+    /// Reads the probes that use the moment when the work has returned.
     pub fn at_return(&mut self) -> Snapshot {
         self.after(|takes| takes != Takes::DeltaToDurable)
     }
 
-    /// Reads what matters when the data is on the device.
+    /// Reads the probes that use the moment when the data is on the device.
     pub fn at_durable(&mut self) -> Snapshot {
         self.after(|takes| takes == Takes::DeltaToDurable)
     }
@@ -95,7 +95,7 @@ impl Session {
         readings
     }
 
-    /// Takes what is to be said of gauges that failed since this was last asked; each is named once a cell.
+    /// Takes the notes on gauges that failed since the last call. Names each gauge once per cell.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Pieces of what the kernel writes, and of what it never does.
+    /// Text fragments that the kernel writes, and others that it never writes.
     fn word() -> impl Strategy<Value = String> {
         let pieces = [
             "cpu",

@@ -1,4 +1,4 @@
-//! What reached the device under test.
+//! Requests, bytes and flushes that reached the device under test.
 
 use crate::gauge::{TextGauge, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
@@ -12,7 +12,7 @@ pub struct Device;
 const SECTOR: f64 = 512.0;
 const MILLISECOND: f64 = 1e6;
 
-/// Which field of the file (from 0), and what one of it is worth.
+/// The field of the file (from 0), and the factor that converts it to the reading's unit.
 struct Field {
     place: usize,
     worth: f64,
@@ -73,7 +73,7 @@ impl Probe for Device {
     }
 
     fn help(&self) -> &'static str {
-        "requests, bytes, merges, flushes and discards that reached the device under test, until the data was durable"
+        "requests, bytes, merges, flushes and discards that reached the device under test, until the data was synced"
     }
 
     fn readings(&self) -> &'static [ProbeReading] {
@@ -97,7 +97,7 @@ impl Probe for Device {
     }
 }
 
-/// Old kernels have 11 fields, without discards, or 15, without flushes; what is not there stays NaN.
+/// Old kernels have 11 fields, without discards, or 15, without flushes; missing values stay NaN.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     let mut fields = [f64::NAN; 17];
     let mut known = 0;

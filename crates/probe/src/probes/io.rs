@@ -1,4 +1,4 @@
-//! What the process tree asked to read and write.
+//! Bytes that the process tree requested to read and write.
 
 use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};

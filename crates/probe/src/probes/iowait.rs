@@ -10,23 +10,23 @@ pub struct Iowait;
 const READINGS: &[ProbeReading] = &[
     of(
         "iowait_ns",
-        "time that CPUs were idle while some task on them waited for I/O, until the data was durable; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms), and idle for all other work",
+        "time that CPUs were idle while a task on them waited for I/O, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms); the CPUs could do other work in this time",
     ),
     of(
         "machine_user_ns",
-        "user time of the whole machine, nice included, until the data was durable; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        "user time of the whole machine, nice included, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
     ),
     of(
         "machine_system_ns",
-        "system time of the whole machine until the data was durable; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        "system time of the whole machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
     ),
     of(
         "machine_irq_ns",
-        "time in hard and soft interrupts until the data was durable; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        "time in hard and soft interrupts until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
     ),
     of(
         "machine_steal_ns",
-        "time that a hypervisor kept from this machine until the data was durable; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        "time that a hypervisor withheld from this machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
     ),
 ];
 

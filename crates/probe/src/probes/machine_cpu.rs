@@ -1,4 +1,4 @@
-//! What the whole machine spent, the filesystem's own threads included.
+//! CPU time of the whole machine, including the filesystem's own threads.
 //!
 //! The sources, best first:
 //!
@@ -34,7 +34,7 @@ const READINGS: &[ProbeReading] = &[ProbeReading {
         id: reading::MACHINE_CPU,
         unit: Unit::Nanoseconds,
         direction: Direction::Lower,
-        help: "CPU time of all tasks on the machine until the data was durable; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks",
+        help: "CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks",
     },
     takes: Takes::DeltaToDurable,
 }];

@@ -1,4 +1,4 @@
-//! What the page cache still held when the work had returned.
+//! Content of the page cache when the work had returned.
 
 use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};

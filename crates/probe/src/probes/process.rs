@@ -1,4 +1,4 @@
-//! What the process tree used.
+//! CPU time, context switches and page faults of the process tree.
 
 use crate::gauge::Gauge;
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
@@ -22,7 +22,7 @@ const READINGS: &[ProbeReading] = &[
     time(
         reading::TREE_CPU_DURABLE,
         Takes::DeltaToDurable,
-        "user and system time of the process tree until the data was durable, from getrusage",
+        "user and system time of the process tree until the data was synced, from getrusage",
     ),
     count("voluntary_switches", "times that the process tree waited for something, from getrusage"),
     count("involuntary_switches", "times that the process tree was made to wait for a CPU, from getrusage"),

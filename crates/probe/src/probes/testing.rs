@@ -1,4 +1,4 @@
-//! What the tests of probes share.
+//! Shared code for the tests of probes.
 
 use crate::gauge::Gauge;
 use fsarena_sys::kernel::Kernel;
@@ -15,7 +15,7 @@ pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel)
     (dir, kernel)
 }
 
-/// What a gauge shows now.
+/// The present values of a gauge.
 pub(crate) fn read_once(gauge: &mut dyn Gauge, readings: usize) -> Vec<f64> {
     let mut out = vec![f64::NAN; readings];
     gauge.read(&mut out).unwrap();
