@@ -38,11 +38,11 @@ pub struct Record<'a> {
     pub pid: u32,
     /// The thread it concerns.
     pub tid: u32,
-    /// What it says.
+    /// Its content.
     pub what: What<'a>,
 }
 
-/// What a record says. Chains are as the kernel writes them: addresses of 8 bytes, innermost first.
+/// The content of a record. Chains are as the kernel writes them: addresses of 8 bytes, innermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<'a> {
     /// A task begins to wait for a lock.
@@ -105,7 +105,7 @@ fn lost(body: &[u8]) -> Option<Record<'static>> {
     Some(Record { time, pid, tid, what: What::Lost { records } })
 }
 
-/// What is left of a record.
+/// The unread rest of a record.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -1,4 +1,4 @@
-//! Why contention cannot be traced here, and what would change that.
+//! Errors that keep fsarena from tracing contention, with how to fix them.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub enum Unavailable {
         "no tracefs, where the kernel describes its tracepoints: {why}; as root, `mount -t tracefs tracefs /sys/kernel/tracing`, or use a kernel built with CONFIG_TRACING"
     )]
     NoTracefs {
-        /// What was tried, and the system's word.
+        /// The attempts, with the system's messages.
         why: String,
     },
     /// This user may not trace.
@@ -29,7 +29,7 @@ pub enum Unavailable {
         "tracing the kernel's locks is not permitted ({doing}: {source}; kernel.perf_event_paranoid is {paranoid}): run as root, or give fsarena CAP_PERFMON, CAP_SYSLOG and CAP_DAC_READ_SEARCH with setcap(8), or, as root, `sysctl kernel.perf_event_paranoid=-1`; inside a container the host must allow perf_event_open(2)"
     )]
     NotPermitted {
-        /// What was refused.
+        /// The refused operation.
         doing: &'static str,
         /// The value of the sysctl, or `unknown`.
         paranoid: String,
@@ -54,12 +54,12 @@ pub enum Unavailable {
         /// The system's word, or what is missing in it.
         why: String,
     },
-    /// The kernel refused an event or its buffer for want of something.
+    /// The kernel refused an event or its buffer for lack of a resource.
     #[error(
         "{doing} on CPU {cpu}: {source}; each CPU takes up to three open files (`ulimit -n`) and about {mib} MiB of locked memory (`ulimit -l`, kernel.perf_event_mlock_kb)"
     )]
     Refused {
-        /// What was being done.
+        /// The refused operation.
         doing: &'static str,
         /// For which CPU.
         cpu: usize,
@@ -68,8 +68,8 @@ pub enum Unavailable {
         /// The system's word.
         source: std::io::Error,
     },
-    /// There is no such process.
-    #[error("there is no process {pid}: it ended, or the number is wrong")]
+    /// The process does not exist.
+    #[error("process {pid} does not exist: it has ended, or the number is wrong")]
     NoProcess {
         /// Its number.
         pid: u32,

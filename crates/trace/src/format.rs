@@ -92,7 +92,7 @@ pub mod tests {
         );
         assert_eq!(format.field("name"), Some(Field { offset: 0, size: 8 }));
         assert_eq!(format.field("comm"), Some(Field { offset: 8, size: 16 }));
-        assert_eq!(format.field("comm").unwrap().read(&[0; 64]), None, "an array is no number");
+        assert_eq!(format.field("comm").unwrap().read(&[0; 64]), None, "an array cannot be read as a number");
     }
 
     #[test]

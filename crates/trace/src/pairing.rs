@@ -5,7 +5,7 @@ use crate::kind::LockKind;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Who waits: a thread or, for the idle task, of which each CPU has one under the same number, a CPU.
+/// A waiting task: a thread, or the idle task of a CPU (the idle tasks of all CPUs share one thread number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Task {
     /// A thread.
@@ -27,8 +27,8 @@ pub struct Begun {
 
 /// Waits that have begun.
 ///
-/// A task may wait for several locks at a time: a mutex takes a spinlock of its own while it waits, and an
-/// interrupt may come. So a wait is known by task and lock.
+/// A task may wait for several locks at a time: a waiter for a mutex also takes the mutex's internal spinlock, and an
+/// interrupt may occur. Task and lock together identify a wait.
 #[derive(Debug, Default)]
 pub struct Pairing {
     open: HashMap<(Task, u64), Begun>,

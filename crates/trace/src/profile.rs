@@ -1,4 +1,4 @@
-//! What a trace found.
+//! The result of a trace.
 
 use crate::kind::LockKind;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct CpuSite {
     pub function: String,
     /// Its callers, nearest first, on the path with most samples.
     pub callers: Vec<String>,
-    /// Where the program stood on that path; empty where user chains were not asked for.
+    /// The program's frames on that path; empty unless the options request user chains.
     pub program: Vec<String>,
     /// Its part of all samples, 0 to 1.
     pub share: f64,
@@ -63,7 +63,7 @@ pub struct Stack {
     pub samples: u64,
 }
 
-/// What a trace found.
+/// The result of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// How long was traced, in nanoseconds.
@@ -74,7 +74,7 @@ pub struct Profile {
     pub waits: u64,
     /// Nanoseconds waited for locks, by all tasks together: with many tasks more than the duration.
     pub total_wait_ns: u64,
-    /// What took CPU time, most first.
+    /// The functions that took CPU time, most first.
     pub cpu: Vec<CpuSite>,
     /// Every chain of the CPU samples, in the order of their names, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -30,7 +30,7 @@ pub struct Rings {
     /// In the order in which they are switched on: ends of waits before beginnings, so that no beginning
     /// lacks its end.
     pub rings: Vec<Ring>,
-    /// What the clock samples count.
+    /// The event that the clock samples count.
     pub cpu_event: Option<&'static str>,
 }
 
@@ -182,7 +182,7 @@ fn online(kernel: &Kernel) -> Result<Vec<usize>, Unavailable> {
     let unreadable =
         |why: String| Unavailable::Unreadable { what: kernel.path(rel).display().to_string(), why };
     let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
-    cpu_list(text.trim()).ok_or_else(|| unreadable(format!("{text:?} is no list of CPUs")))
+    cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
 }
 
 fn cpu_list(text: &str) -> Option<Vec<usize>> {

@@ -29,7 +29,7 @@ impl Symbols {
     }
 
     /// Reads lines such as `ffffffff817a81e0 t ext4_file_write_iter` or, for a module's, `… [xfs]` at the
-    /// end. What is no function, or hidden (an address of zeros), is skipped.
+    /// end. Skips symbols that are not functions, and hidden ones (an address of zeros).
     pub fn parse(text: &str) -> Symbols {
         let mut functions: Vec<_> = text.lines().filter_map(function).collect();
         functions.sort_by_key(|function| (function.0, rank(function)));
@@ -51,11 +51,11 @@ fn function(line: &str) -> Option<(u64, char, &str)> {
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     let kind = words.next()?.chars().next()?;
     let name = words.next()?;
-    // Text symbols, weak ones included. Data in between would swallow nothing but its own addresses.
+    // Text symbols, weak ones included.
     (address != 0 && matches!(kind, 't' | 'T' | 'w' | 'W')).then_some((address, kind, name))
 }
 
-/// Of several names of one address the plain one is shown: not weak, few underscores in front.
+/// The sort key by which the plainest of several names of one address comes first: not weak, few leading underscores.
 fn rank(&(_, kind, name): &(u64, char, &str)) -> (bool, usize, usize) {
     let underscores = name.len() - name.trim_start_matches('_').len();
     (matches!(kind, 'w' | 'W'), underscores, name.len())
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(symbols.name(0xffff_ffff_817a_82ff), Some("ext4_file_write_iter"));
         assert_eq!(symbols.name(0xffff_ffff_821f_bb44), Some("__mutex_lock"));
         assert_eq!(symbols.name(0xffff_ffff_c020_0010), Some("helper"));
-        assert_eq!(symbols.name(0xffff_ffff_8100_0180), Some("startup"), "data is no function");
+        assert_eq!(symbols.name(0xffff_ffff_8100_0180), Some("startup"), "data symbols are skipped");
         assert_eq!(symbols.name(0x1000), None);
     }
 

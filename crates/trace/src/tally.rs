@@ -1,4 +1,4 @@
-//! Sums up what happened to the processes that are looked at.
+//! Sums up the events of the traced processes.
 
 use crate::chains::{ChainId, Chains};
 use crate::kind::LockKind;
@@ -9,12 +9,12 @@ use crate::user::UserMaps;
 use crate::waits::Waits;
 use std::collections::{HashMap, HashSet};
 
-/// What was seen so far.
+/// The sums so far.
 #[derive(Debug)]
 pub struct Tally {
     /// None for every process.
     processes: Option<HashSet<u32>>,
-    /// The tracer's own reader, which is not part of what is looked at.
+    /// The tracer's own reader thread, which the tally excludes.
     pub not_this_thread: Option<u32>,
     /// Every chain.
     pub chains: Chains,
@@ -24,7 +24,7 @@ pub struct Tally {
     pub locks: HashMap<(LockKind, ChainId), Waits>,
     /// Samples by chain.
     pub cpu: HashMap<ChainId, u64>,
-    /// Where the program stood, for chains that say so.
+    /// The program's frames, for chains that contain them.
     pub users: HashMap<ChainId, Vec<String>>,
     maps: UserMaps,
     /// Records that the kernel had no room for.
@@ -147,7 +147,7 @@ pub mod tests {
         wait(&mut tally, (30, 31), 2, 900, &[1]);
         wait(&mut tally, (50, 50), 2, 8_000, &[1]);
         assert_eq!(total(&tally), 975);
-        assert_eq!(tally.pairing.without_begin, 0, "others' ends are nobody's loss");
+        assert_eq!(tally.pairing.without_begin, 0, "the ends of untraced processes do not count as lost");
     }
 
     #[test]

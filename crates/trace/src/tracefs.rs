@@ -44,8 +44,8 @@ impl Tracefs {
         Err(refusal)
     }
 
-    /// A tracefs of this process's own. It is never attached to a directory, so nobody else sees it, there
-    /// is nothing to undo, and it goes when it is closed, by SIGKILL too.
+    /// Mounts a private tracefs. It is never attached to a directory, so other processes do not see it, and the
+    /// kernel removes it when the file is closed, also after SIGKILL.
     ///
     /// # Errors
     /// Where the kernel has no tracefs, or this user may not mount.
@@ -62,10 +62,10 @@ impl Tracefs {
         Ok(Tracefs(mount))
     }
 
-    /// Looks for the mounted one, then for one of its own.
+    /// Opens the mounted tracefs, else mounts a private one.
     ///
     /// # Errors
-    /// What is needed, where neither can be had.
+    /// Where neither is possible; the message says how to enable it.
     pub fn find(kernel: &Kernel) -> Result<Tracefs, Unavailable> {
         let mounted = match Tracefs::mounted(kernel) {
             Ok(tracefs) => return Ok(tracefs),
@@ -98,7 +98,7 @@ impl Tracefs {
         let id = read("id")?;
         let id = id.trim().parse().map_err(|_| Unavailable::Unreadable {
             what: format!("events/lock/{event}/id"),
-            why: format!("{id:?} is no number"),
+            why: format!("expected a number, found {id:?}"),
         })?;
         Ok(Tracepoint { id, format: Format::parse(&read("format")?) })
     }

@@ -23,14 +23,14 @@ pub enum Target {
     WholeMachine,
 }
 
-/// What is traced.
+/// What to trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Whose waits.
     pub target: Target,
     /// Whether waits for locks are traced.
     pub locks: bool,
-    /// How often a second each CPU is asked what it is doing; 0 for never. The kernel's limit
+    /// CPU samples per second and CPU; 0 for none. The kernel's limit
     /// (`kernel.perf_event_max_sample_rate`) holds.
     pub cpu_samples_hz: u32,
     /// Whether the program's part of the chains is kept too. It is right only for programs built with frame
@@ -41,12 +41,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Waits for locks and what runs, `cpu_samples_hz` times a second.
+    /// Waits for locks, and CPU samples `cpu_samples_hz` times a second.
     pub fn locks(target: Target, cpu_samples_hz: u32) -> Options {
         Options { target, locks: true, cpu_samples_hz, user_chains: false, stacks: false }
     }
 
-    /// What runs, with every chain, and no locks.
+    /// CPU samples with every chain, without locks.
     pub fn stacks(target: Target, cpu_samples_hz: u32) -> Options {
         Options { target, locks: false, cpu_samples_hz, user_chains: false, stacks: true }
     }
@@ -68,7 +68,7 @@ impl Tracer {
     /// Starts a trace on this machine.
     ///
     /// # Errors
-    /// What this kernel or user lacks, and how to get it; or that there is no such process.
+    /// Where this kernel or user lacks something (the message says how to get it), or the process does not exist.
     pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
         let kernel = Kernel::host();
         all_there(&kernel, &options.target)?;
@@ -93,7 +93,7 @@ impl Tracer {
         Ok(Tracer { stop, reader, kernel, symbols, cpu_event, stacks: options.stacks })
     }
 
-    /// Ends the trace: what it found.
+    /// Ends the trace and returns its result.
     pub fn stop(mut self) -> Profile {
         let Finished { tally, duration_ns } = self.finish().expect("only stop and drop finish a trace");
         // A module may have been loaded since; where the list cannot be read any more, the first one holds.

@@ -160,7 +160,7 @@ fn fight_for_memory() {
 
 fn map_and_unmap() {
     let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: the kernel picks the place, nothing is there, and nobody looks at it before it is unmapped.
+    // SAFETY: the kernel picks a free address, and nothing accesses the mapping before munmap.
     unsafe {
         let at = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
         assert_ne!(at, libc::MAP_FAILED);
