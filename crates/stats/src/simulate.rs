@@ -14,7 +14,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// Rounds beyond which less is drawn, because each drawing takes long. No run that stops when it knows enough comes near.
+/// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims
+/// are decided need far fewer rounds.
 pub(crate) const MANY: usize = 2_000;
 
 /// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a

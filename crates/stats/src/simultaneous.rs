@@ -3,8 +3,8 @@
 use crate::simulate::{MANY, stream};
 use rand::seq::SliceRandom;
 
-/// Permutations: the 95% quantile then has 100 of them beyond it, or 50 where there are so many rounds that each takes
-/// long. With either number it is exact.
+/// The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
+/// long. The test is exact with either number.
 fn permutations(rounds: usize) -> usize {
     if rounds <= MANY { 1_999 } else { 999 }
 }

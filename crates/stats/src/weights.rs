@@ -5,8 +5,8 @@ use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use rand::RngExt;
 
-/// Resamples of rounds: a share comes out within 0.016, or 0.031 where there are so many rounds that each takes long and
-/// nearly every share is 0 or 1.
+/// The number of resamples of rounds. The error of a share is up to 0.016; up to 0.031 above [`MANY`] rounds, where each
+/// resample takes long and nearly every share is 0 or 1.
 fn resamples(rounds: usize) -> usize {
     if rounds <= MANY { 4_000 } else { 1_000 }
 }
