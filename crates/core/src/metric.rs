@@ -52,7 +52,7 @@ fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
-/// All metrics. `elapsed` ends when the command returns, `durable` when its data is on the device.
+/// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
     MetricDef {
         id: "elapsed",
@@ -240,7 +240,7 @@ pub const METRICS: &[MetricDef] = &[
     },
 ];
 
-/// The label of a metric in text for people: `synced` for the id `durable`, the id itself for every other.
+/// The label of a metric in text for people: `synced` for the synced time, the id for every other.
 pub fn label(id: &str) -> &str {
     match id {
         "durable" => "synced",

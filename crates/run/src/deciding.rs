@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn who_watches_sees_every_claim() {
-        let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.durable: ext2 < xfs"], 8);
+        let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.user: ext2 < xfs"], 8);
         let standing = standing(&record);
         assert_eq!((standing[0].outcome.as_str(), standing[0].open, standing[0].rounds), ("held", false, 8));
         assert_eq!((standing[1].outcome.as_str(), standing[1].effect), ("inconclusive", None));
