@@ -181,10 +181,14 @@ mod tests {
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = choose();
         let Some(tsc) = chosen.tsc else { return };
-        let (ticks_from, ns_from) = pair(tsc);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        let (ticks_to, ns_to) = pair(tsc);
-        let told = chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64;
-        assert!((told - 1.0).abs() < 1e-3, "{told}");
+        // A host that takes the processor away in the middle of a reading spoils one ratio, never all.
+        let ratio = |_| {
+            let (ticks_from, ns_from) = pair(tsc);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let (ticks_to, ns_to) = pair(tsc);
+            chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64
+        };
+        let ratios: Vec<f64> = (0..5).map(ratio).collect();
+        assert!(ratios.iter().any(|ratio| (ratio - 1.0).abs() < 1e-3), "{ratios:?}");
     }
 }
