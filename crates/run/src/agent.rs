@@ -96,7 +96,7 @@ fn cell(
         })
     });
     match &request.mount {
-        // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
+        // Unmounts a full or broken filesystem, too; the error of the task takes precedence.
         Some(mount) => result.and(unmount_task(mount, &mut bench)),
         None => result,
     }

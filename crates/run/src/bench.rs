@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The reading that commands' own peak memory is merged into.
 const PEAK_MEMORY: &str = "peak_memory_bytes";
 
-/// What readings of the device are of where a filesystem lies on several.
+/// A note that the device readings cover only the first device, for a filesystem on several.
 pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
     let (first, others) = devices.split_first().filter(|(_, others)| !others.is_empty())?;
     let others: Vec<String> = others.iter().map(|device| device.display().to_string()).collect();
@@ -34,7 +34,7 @@ pub enum Moment {
     Synced,
 }
 
-/// Measures the tasks of one cell and says what it sees.
+/// Measures the tasks of one cell and emits events.
 pub struct Bench<'a> {
     kernel: Kernel,
     session: Session,
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
         (self.emit)(event);
     }
 
-    /// Waits until nothing that came before disturbs the task of this name, and says so where it still does.
+    /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
         let scene = idle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
@@ -84,8 +84,8 @@ impl<'a> Bench<'a> {
 
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
-    /// `work` is given a log for its commands. It writes to memory: nothing is told while time runs.
-    /// `spent` names what its time counts as: `timed` or `lifecycle`.
+    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs.
+    /// `spent` names the kind of its time: `timed` or `lifecycle`.
     ///
     /// # Errors
     /// Those of the work itself; then no sample is emitted.

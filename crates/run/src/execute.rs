@@ -24,16 +24,16 @@ use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Journal};
 use std::path::{Path, PathBuf};
 
-/// A plan to run, and what becomes of its samples.
+/// A plan to run, and where to store its samples.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// What to run.
     pub plan: Plan,
     /// Where its samples go.
     pub keep: Keep,
-    /// What else to find out about each task.
+    /// Further profiling of each task.
     pub profiling: Option<Profiling>,
-    /// What every report of the run must say besides the workloads' own remarks.
+    /// Notes for every report of the run, besides those of the workloads.
     pub remarks: Vec<Note>,
 }
 
@@ -42,25 +42,25 @@ pub struct Request {
 pub enum Keep {
     /// Into a new run in this directory of runs.
     New(PathBuf),
-    /// Into a run that was cut short; what it has measured is not measured again.
+    /// Into an interrupted run; finished cells are not measured again.
     Resumed(RunDir),
     /// To the consumers alone. A directory in this one holds the images and goes with the run. The first cell that
     /// fails ends the run, because it could not be resumed.
     Nothing(PathBuf),
 }
 
-/// What follows a run.
+/// A consumer of a run's events.
 pub trait Consumer {
-    /// Shows a line of what goes on before the first event.
+    /// Shows a progress line before the first event.
     fn say(&mut self, _line: &str) {}
 
-    /// The run begins: everything that can be checked before is found well.
+    /// The run begins: all checks have passed.
     fn begin(&mut self, _beginning: &Beginning) {}
 
     /// Takes an event, and the state of the run after it.
     ///
     /// # Errors
-    /// What makes the run pointless: it ends.
+    /// An error ends the run.
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal>;
 }
 
@@ -125,11 +125,11 @@ impl Request {
         Request { plan, keep, profiling: None, remarks: vec![] }
     }
 
-    /// The rest of a run that was cut short. A signature on an erased device is given up for one run only, so this one
-    /// gives up what `signature` names and nothing else.
+    /// The rest of an interrupted run. The permission to overwrite a filesystem signature holds for one run only, so this
+    /// one may overwrite only the signature that `signature` names.
     ///
     /// # Errors
-    /// Where its plan cannot be read, or a signature is given up and no device is erased.
+    /// Where its plan cannot be read, or `signature` is set and the run does not erase a device.
     pub fn resume(run: RunDir, signature: Option<String>) -> Result<Request, RunError> {
         let mut plan = run.plan().map_err(RunError::before)?;
         match (&mut plan.device.backing, signature) {
@@ -162,14 +162,14 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
     Ok((variants, check.map_err(RunError::before)?))
 }
 
-/// Runs a plan to its end, and tells the consumers what happens. What they are told is stored already.
+/// Runs a plan to its end. Stores each event, then passes it to the consumers.
 ///
-/// Cells are measured in processes of their own: this very program, started again. So `main` begins with
+/// Each cell runs in a separate process, which starts this same program again. `main` must therefore begin with
 /// [`crate::take_over`].
 ///
 /// # Errors
-/// What the machine lacks, before anything is made; a failure that leaves nothing to measure. What was measured
-/// until then is kept in [`RunError::run`].
+/// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure;
+/// [`RunError::run`] keeps the measurements until then.
 ///
 /// # Examples
 /// Two rounds of a small tree in a directory as it is, which needs no root:

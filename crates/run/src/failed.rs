@@ -1,4 +1,4 @@
-//! Why a cell failed: the words, and what is behind it.
+//! The failure of a cell: its message and its cause.
 
 use fsarena_core::event::{Cause, Outcome};
 use fsarena_core::exit::Exits;

@@ -1,4 +1,4 @@
-//! What a budget can resolve, from a pilot of a few rounds.
+//! Forecasts the smallest detectable difference within a budget, from a pilot of a few rounds.
 
 use crate::work;
 use fsarena_core::claim::{Claim, Quantity, Relation};

@@ -1,4 +1,4 @@
-//! What fsarena does where it is the first process of a guest: it boots, then it is the agent.
+//! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::agent;
 use crate::axes::{self, Conditions};
@@ -27,7 +27,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Runs the cell that the guest was booted for, and ends the guest.
 pub fn main() -> ! {
     if let Err(error) = inside::boot().and_then(work) {
-        // Nobody else may be listening: the console is kept, and its end is shown.
+        // The event channel may not work yet; the host keeps the console log and shows its end.
         println!("fsarena: the guest cannot work: {error}");
     }
     inside::power_off()

@@ -13,9 +13,9 @@ use fsarena_core::state::RunState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Rounds after which it is forecast what the budget can resolve.
+/// Rounds after which the runner forecasts the smallest detectable difference.
 const PILOT: u32 = 3;
-/// The budget that is forecast for where there is none, in seconds.
+/// The budget to forecast for if the plan has none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
 
 /// How a run ended.
@@ -116,7 +116,7 @@ impl Runner<'_, '_, '_> {
         if self.plan.stop.when_decided { self.state().last_round() } else { 0 }
     }
 
-    /// How the claims stand, where they have a say in what is run.
+    /// The status of the claims, if they determine which cells run.
     fn outlook(&self, round: u32, elapsed: Duration) -> Option<Outlook> {
         if !self.plan.stop.when_decided {
             return None;
@@ -125,9 +125,9 @@ impl Runner<'_, '_, '_> {
         Some(deciding::outlook(&self.state().record, &self.live(round), round, left_s))
     }
 
-    /// Says how the claims stand after a round, and after a pilot what the budget can resolve.
+    /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
     fn standing(&mut self, round: u32, elapsed: Duration) -> Result<(), Fatal> {
-        // Nobody looks at the samples of a run that neither claims anything nor counts its time.
+        // A run with neither claims nor a budget needs no status.
         if self.plan.claims.is_empty() && self.plan.stop.budget_s.is_none() {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl Runner<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs what is left of a round. False where a signal ended it.
+    /// Runs the remaining cells of a round. False if a signal ended it.
     fn round(&mut self, round: u32, live: &[usize]) -> Result<bool, Fatal> {
         let cells = matrix::cells(self.plan, self.variants, live, round);
         if cells.iter().all(|cell| self.is_over(cell)) {

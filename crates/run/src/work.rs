@@ -1,4 +1,4 @@
-//! What the work of a plan is, and what it needs.
+//! The work of a plan, and its requirements.
 
 use crate::agent;
 use crate::executor::Fatal;
@@ -13,7 +13,7 @@ use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What all workloads of a plan need together.
+/// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
 pub struct Work {
     /// Room on the filesystem under test, where one workload runs after another on a fresh one; on the other
@@ -23,7 +23,7 @@ pub struct Work {
     pub demands: Demands,
     /// Programs that they execute.
     pub programs: BTreeSet<String>,
-    /// What every report of them must say.
+    /// Caveats for every report of them.
     pub remarks: Vec<Note>,
     /// Their timed tasks.
     pub tasks: u32,

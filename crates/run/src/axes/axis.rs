@@ -1,4 +1,4 @@
-//! What every axis of the machine is made of.
+//! The common parts of every machine axis.
 
 use crate::executor::Fatal;
 use fsarena_core::cell::Variant;

@@ -1,4 +1,4 @@
-//! One cell in one guest: what it is told, how it is started, what is kept of that.
+//! Boots one guest for one cell: its config, its command line, and the files that are kept of it.
 
 use super::booted::{Beginning, Booted};
 use super::hearing::{self, End};
@@ -30,7 +30,7 @@ use std::time::{Instant, SystemTime};
 const TARGET: &str = "/mnt/test";
 /// Where it mounts the source disk.
 const OTHER: &str = "/mnt/other";
-/// What a kernel takes beside its initramfs before it can even complain, in bytes.
+/// The memory that a kernel needs beside its initramfs to report an error at all, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
 impl Guests {

@@ -1,5 +1,5 @@
-//! What every report of guests must say. How many differences were kept is measured by `examples/truth.rs` of the
-//! program; the table is in docs/guide/guests.md.
+//! The caveat in every report of a run in guests. `examples/truth.rs` of the program measures how many differences
+//! guests reproduce; the table is in docs/guide/guests.md.
 
 use crate::preflight::Kernels;
 use fsarena_core::event::{Note, NoteKind};

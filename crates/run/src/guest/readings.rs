@@ -1,4 +1,4 @@
-//! What the readings of a guest are worth.
+//! Selects and converts the readings of a guest that are meaningful.
 
 use fsarena_core::metric::reading;
 use fsarena_core::plan::Emulator;
@@ -11,7 +11,7 @@ const COUNTED: [(&str, &str); 2] = [
     (reading::TREE_CPU_DURABLE, reading::TREE_INSTRUCTIONS_DURABLE),
 ];
 
-/// The sample as it may be kept: without what this emulator cannot tell, and with instructions for times where it
+/// The sample without the readings that this emulator cannot measure, and with instructions instead of times where it
 /// counts them.
 pub fn of(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
     match emulator {

@@ -1,4 +1,4 @@
-//! Whether the filesystems can hold what the work puts on them.
+//! Checks whether the filesystems support the files that the work creates.
 
 use crate::executor::Fatal;
 use fsarena_core::cell::Variant;

@@ -1,4 +1,4 @@
-//! What guests need: an emulator, kernels that have the filesystems, and the programs that make them.
+//! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::able;
 use crate::executor::Fatal;

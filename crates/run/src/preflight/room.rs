@@ -1,4 +1,4 @@
-//! How large the images are, and whether there is room for them.
+//! Computes the size of the images, and checks whether there is space for them.
 
 use crate::executor::Fatal;
 use crate::layout::{On, Wanted};
