@@ -1,4 +1,4 @@
-//! Where kernels, and what is known of them, are kept between runs.
+//! The cache of kernels and facts about them, shared by runs.
 
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
@@ -42,7 +42,7 @@ pub(crate) fn state_of(path: &Path) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// Whether no other user can write to a directory of the cache: what QEMU goes on with it trusts.
+/// Whether only this user can write to a directory of the cache: QEMU trusts the state that it resumes from.
 pub(crate) fn is_ours(dir: &Path) -> bool {
     let ours = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
     dir.symlink_metadata().is_ok_and(|meta| ours(&meta) && meta.mode() & 0o002 == 0)
@@ -76,7 +76,7 @@ pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
     let gone = path.with_file_name(name);
-    // Somebody else may have removed it.
+    // Another process may have removed it.
     let _ = std::fs::rename(path, &gone).and_then(|()| match gone.is_dir() {
         true => std::fs::remove_dir_all(&gone),
         false => std::fs::remove_file(&gone),

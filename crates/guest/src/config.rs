@@ -1,4 +1,4 @@
-//! What a guest is told when it is booted: a file at the end of its initramfs.
+//! The config of a guest: a file at the end of its initramfs.
 
 use fsarena_core::factor::faults::Faults;
 use fsarena_core::factor::raid::Raid;

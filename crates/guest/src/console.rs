@@ -1,4 +1,4 @@
-//! What a guest's console says of its end.
+//! Finds the reason for a guest's end in its console log.
 
 use fsarena_sys::said::tail;
 use std::fs::File;

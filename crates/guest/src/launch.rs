@@ -131,7 +131,7 @@ impl Guest {
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Ok(Some(status)) = self.child.try_wait() {
-            // Whoever follows its file reads the rest and hangs up; a pipe has ended by itself.
+            // A reader of the guest's file then reads the rest and stops; a pipe ends by itself.
             self.status = Some(status);
             self.ended.store(true, Ordering::SeqCst);
         }
@@ -162,7 +162,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         if let Some(group) = Pid::from_raw(self.pid()) {
-            // Nobody may be left: that is fine.
+            // The group may be empty already.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();

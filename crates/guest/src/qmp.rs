@@ -87,7 +87,7 @@ impl Monitor {
 mod tests {
     use super::*;
 
-    /// Somebody who answers each line with the next of these.
+    /// A stand-in for QEMU that answers each line with the next of these.
     fn answering(words: &'static [&'static str]) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Whether KVM runs a kernel here. `/dev/kvm` proves nothing: in a virtual machine it may be there and run no kernel to
-//! its end. So one is booted, for a bounded time, and the result is remembered for as long as nothing changes.
+//! Tests whether KVM runs a kernel on this machine. `/dev/kvm` is not enough: in a virtual machine it may exist and
+//! still fail to boot a kernel. The trial boots one, for a bounded time, and caches the result until something changes.
 
 use crate::config::{GuestConfig, WORKS};
 use crate::console::LastWords;

@@ -1,4 +1,4 @@
-//! What kernels and their modules are compressed by, told by their first bytes.
+//! Decompresses kernels and modules; their first bytes identify the format.
 
 use std::io::{Error, Read, Result};
 

@@ -1,13 +1,13 @@
 //! User Mode Linux on CPUs with AMX.
 //!
-//! Linux 6.1 as User Mode Linux keeps 2.7 KiB for the extended registers of a process. With AMX they are 11 KiB: it
-//! reads a part of them, may not write a part back, and its first process dies ("ptrace set fp regs failed"). Where it
-//! cannot read them at all it takes the older calls, which know x87 and SSE only. So these two requests of ptrace(2)
-//! are made to fail, by a filter that an ordinary user may put on a process of his own.
+//! Linux 6.1 as User Mode Linux reserves 2.7 KiB for the extended registers of a process. With AMX they take 11 KiB: it
+//! reads a part, the kernel rejects a partial write, and its first process dies ("ptrace set fp regs failed"). If it
+//! cannot read them at all, it uses the older calls, which support only x87 and SSE. A seccomp filter, which needs no
+//! privilege, therefore makes these two ptrace(2) requests fail.
 //!
-//! Then a page fault clears what AVX keeps in registers: the fault is read by a signal handler in the process, which
-//! the machine's kernel starts with fresh registers, and only x87 and SSE are put back. A copy by AVX to memory that
-//! was never touched would store zeros. So the C library in the guest is told to do without.
+//! A page fault then clears the AVX registers: a signal handler in the process reads the fault, the host kernel starts
+//! the handler with fresh registers, and only x87 and SSE are restored. An AVX copy to untouched memory would store
+//! zeros. The C library in the guest is therefore configured not to use AVX.
 
 use libc::{c_int, sock_filter, sock_fprog};
 
