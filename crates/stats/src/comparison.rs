@@ -135,8 +135,8 @@ struct Pair {
     excluded: usize,
 }
 
-/// Every pair of variants. Only those with the best get intervals; of the others it is enough to know whether they are told
-/// apart, which takes one count.
+/// Every pair of variants. Only pairs with the best get intervals; for the others one count is enough, which shows
+/// whether they differ significantly.
 struct AllPairs {
     /// `[later][earlier]`.
     pairs: Vec<Vec<Pair>>,

@@ -1,4 +1,4 @@
-//! What authors concluded, checked: then, on the figures that they published, and here, on a run.
+//! Checks the conclusions of authors: "then" on their published figures, "here" on a run.
 
 mod then;
 

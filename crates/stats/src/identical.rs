@@ -1,4 +1,4 @@
-//! What identical variants tell of a machine: how often they are called different, and how often chance does that.
+//! Self-test of a machine with identical variants: how often they are called different, and how often chance does that.
 
 use crate::sequential::Centre;
 use crate::table::{FIRST_LOOK, LOOKS};

@@ -226,7 +226,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether the variant of the claim is told to be ahead of this rival.
+/// Whether the variant of the claim is significantly ahead of this rival.
 fn ahead(d: &[f64], ahead_is_below: bool) -> bool {
     Centre::of(d).is_some_and(|centre| {
         let (low, high) = centre.wide;

@@ -1,4 +1,4 @@
-//! What a budget can resolve, before it is spent.
+//! The smallest detectable difference within a budget, computed before the run.
 
 use crate::table::{self, LOOKS};
 use fsarena_core::number::{percent, three};

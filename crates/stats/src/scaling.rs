@@ -1,5 +1,5 @@
-//! How throughput grows with clients: which law it follows, where it saturates, where it peaks, and what is
-//! left of the peak at the end.
+//! Scaling of throughput with clients: the law that it follows, where it saturates, where it peaks, and the share
+//! of the peak that remains at the most clients.
 
 pub mod choice;
 pub mod laws;

@@ -1,4 +1,4 @@
-//! What paired differences say at one look: the estimate and its repeated confidence intervals.
+//! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
 use crate::select::Multiset;
 use crate::sign;

@@ -1,4 +1,4 @@
-//! Whether two services were asked alike.
+//! Checks whether two services had comparable load.
 
 /// Loads that lie within this share of their middle count as one load.
 const SAME: f64 = 0.1;

@@ -1,4 +1,4 @@
-//! How much information there is in a series whose neighbours are alike.
+//! The effective number of values in a series with serial correlation.
 
 /// The autocorrelation of neighbours: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)². 0 where nothing varies.
 pub fn neighbours(series: &[f64]) -> f64 {

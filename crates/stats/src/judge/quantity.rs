@@ -1,4 +1,4 @@
-//! What a claim is about, as values by variant and round.
+//! The quantity of a claim, as values by variant and round.
 
 use crate::grid::{Grid, grid, has_data};
 use fsarena_core::claim::Quantity;

@@ -1,4 +1,4 @@
-//! Where more clients stop paying, whatever the law.
+//! Saturation: the number of clients above which more clients hardly add throughput, under any law.
 
 use super::series::Series;
 use crate::pairs::log_ratios;

@@ -1,4 +1,4 @@
-//! What the rules of other tools are worth: false verdicts, and rounds needed at equal error.
+//! Compares with the rules of other tools: false verdicts, and rounds needed at equal error.
 //!
 //! Other tools measure all of A and then all of B. A round here is one measurement of each.
 

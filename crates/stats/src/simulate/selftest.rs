@@ -1,4 +1,4 @@
-//! What the tool must prove of itself: its error rates where the truth is known.
+//! fsarena's self-test: its error rates on simulated data, where the truth is known.
 
 use super::noise::{Noise, Order, differences};
 use super::{lower_limit, parallel, stream, upper_limit};

@@ -190,7 +190,7 @@ fn repeats_in_one_round_count_once() {
 
 #[test]
 fn metrics_without_data_and_unknown_ones() {
-    let analysis = analyse(&record(), "durable").unwrap();
+    let analysis = analyse(&record(), "user").unwrap();
     assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = analyse(&record(), "speed").unwrap_err().to_string();
     assert_eq!(error, "Unknown metric `speed` in run r1. List them: fsarena list metrics");

@@ -1,10 +1,10 @@
-//! What block size and threads, each by itself, do not explain: residuals of Tukey's median polish (1977,
+//! The interaction of block size and threads: residuals of Tukey's median polish (1977,
 //! "Exploratory Data Analysis", chapter 11) on ln throughput.
 //!
-//! Cells at the device's ceiling are left out, and so are those that another rule has explained. A table
-//! that saturates is not additive: every curve is concave, and its knee leaves a residual above or below.
-//! So a residual counts only where the cell is a pit, below what its neighbours along either axis make
-//! one expect; saturation makes no pits.
+//! It skips cells at the device's ceiling and cells that another rule has explained. A table that saturates is
+//! not additive: every curve is concave, and its knee leaves a residual above or below. A residual therefore
+//! counts only where the cell is a pit, below the values that its neighbours along both axes predict; saturation
+//! does not cause pits.
 
 use crate::comparison::median;
 use crate::matrix::cells::At;
