@@ -1,5 +1,4 @@
-//! What the author of a study concluded, as claims that can be checked: on the figures that were published,
-//! and on a run here.
+//! The conclusions of a study's author as claims, which fsarena checks on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
 use crate::plan::error::PlanError;
@@ -8,7 +7,7 @@ use crate::plan::resolve::percentage;
 use crate::study::Study;
 use std::ops::Range;
 
-/// What the author of a study concluded.
+/// The conclusions of a study's author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
     /// One by one.

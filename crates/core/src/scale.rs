@@ -1,4 +1,4 @@
-//! How large a study's work is.
+//! The size of a study's work.
 
 use serde::{Deserialize, Serialize};
 

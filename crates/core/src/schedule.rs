@@ -6,8 +6,8 @@ use rand_chacha::ChaCha12Rng;
 
 /// A uniformly random order of `variants` variants for one round.
 ///
-/// The order depends on the run's seed and the round's number only, so a resumed run goes on with the
-/// order it would have had. The order that was really used is stored with every round.
+/// The order depends only on the run's seed and the round's number, so a resumed run uses the same order as an
+/// uninterrupted one. The store keeps the order of every round.
 pub fn round(seed: u64, round: u32, variants: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..variants).collect();
     order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, u64::from(round))));

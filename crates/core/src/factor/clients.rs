@@ -1,4 +1,4 @@
-//! How many clients or threads the load has.
+//! The number of clients or threads of the load.
 
 use super::{CLIENTS, FactorDef};
 use crate::setting::{Settings, Value};

@@ -1,4 +1,4 @@
-//! How fast the CPUs are.
+//! The speed of the CPUs.
 
 use super::{CPU_SPEED, FactorDef};
 

@@ -1,4 +1,4 @@
-//! What carries the filesystem.
+//! The backing device of the filesystem.
 
 use super::{DEVICE, FactorDef};
 use crate::names;

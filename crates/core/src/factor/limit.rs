@@ -1,4 +1,4 @@
-//! How slow the device is made.
+//! Limits on the speed of the device.
 
 use super::{FactorDef, LIMIT, bytes};
 

@@ -41,7 +41,7 @@ impl Resolver<'_> {
                 true => most.unwrap_or(MOST_ROUNDS),
                 false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
             },
-            // Whoever asks for a number of rounds gets it, however long that takes.
+            // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.over.budget_s, self.over.rounds) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
