@@ -9,9 +9,9 @@ use std::io::Error as IoError;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// What gives an ext filesystem its journal where mke2fs does not.
+/// The program that attaches a journal to an ext filesystem where mke2fs cannot.
 pub const DEBUGFS: &str = "debugfs";
-/// What takes the journal inside away: mkfs.ext3 makes one whatever it is told.
+/// The program that removes the internal journal: mkfs.ext3 always makes one.
 pub const TUNE2FS: &str = "tune2fs";
 /// The superblock of ext, in bytes from the beginning.
 const EXT: u64 = 1024;

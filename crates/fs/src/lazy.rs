@@ -1,6 +1,6 @@
-//! What ext4 leaves for later: inode tables that mkfs did not write, and that a kernel thread fills with zeros
-//! after mount. The thread lives on for other reasons (it also reads block bitmaps ahead), and begins at a random
-//! moment within 5 s of mounting; only the group descriptors tell whether there is anything left to write.
+//! Lazy initialisation of ext4: mkfs does not write the inode tables; a kernel thread fills them with zeros after the
+//! mount. The thread also does other work (it reads block bitmaps ahead), and begins at a random moment within 5 s of
+//! the mount. Only the group descriptors show whether tables are left to write.
 //!
 //! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
 //! block group descriptors.
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What fills the inode tables of ext2, ext3 and ext4.
+/// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
 pub(crate) const EXT4LAZYINIT: Initialiser = Initialiser {
     thread: "ext4lazyinit",
     has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),

@@ -1,7 +1,7 @@
-//! What mkfs draws by chance, given instead.
+//! Fixed values instead of those that mkfs draws at random.
 //!
-//! The seed by which ext hashes names decides in which order directories lie, and so how much work they are. Identities
-//! go with it: two filesystems that are made alike then are alike.
+//! The seed of ext's hash of names determines the order of directory entries and so the amount of work. Identities are
+//! fixed, too: equal options then make equal filesystems.
 
 /// The identity and the seed: any will do, as long as it is always the same.
 const ID: &str = "6673a2e4-a000-4000-8000-000000000001";

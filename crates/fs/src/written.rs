@@ -1,4 +1,4 @@
-//! What fsarena left on the devices given to it, so that a later run may overwrite it.
+//! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
 
 use crate::Error;
 use crate::safety::Fingerprint;

@@ -1,4 +1,4 @@
-//! Why a run could not be written, found or read.
+//! Errors from writing, finding or reading runs.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::names::Unknown;

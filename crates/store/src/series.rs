@@ -1,4 +1,4 @@
-//! What loads did over time, read back.
+//! Reads the time series of loads.
 
 use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result};

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared code for the tests of this crate.
 
 use crate::{RunDir, Writer};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};

@@ -1,7 +1,7 @@
-//! How fsarena touches the system: commands, loop devices, mounts, the undo journal, kernel readers.
+//! fsarena's interface to the system: commands, loop devices, mounts, the undo journal, kernel readers.
 //!
-//! Everything that is set up is first written into a [`undo::Journal`], so that a signal, a bug or a
-//! SIGKILL leaves nothing behind that `fsarena recover` could not take away.
+//! Each change is first written to a [`undo::Journal`], so that `fsarena recover` can undo it after a signal, a
+//! bug or a SIGKILL.
 
 pub mod argv;
 pub mod attribute;

@@ -1,4 +1,4 @@
-//! What kind of lock was waited for.
+//! The kinds of kernel locks.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -39,8 +39,8 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// A task begins to wait. A mutex says so again when it changes between spinning and sleeping: the
-    /// first time counts. With any other lock, the end of the wait before was lost.
+    /// A task begins to wait. A mutex reports another beginning when the wait changes between spinning and sleeping; the
+    /// first one counts. For any other lock, a second beginning means that the end of the previous wait was lost.
     pub fn begin(&mut self, task: Task, lock: u64, begun: Begun) {
         match self.open.entry((task, lock)) {
             Entry::Occupied(_) if LockKind::from_flags(begun.flags) == LockKind::Mutex => {}

@@ -36,9 +36,9 @@ pub struct Rings {
 
 /// Opens the events on every CPU, for all processes.
 ///
-/// Not for the processes wanted alone: the kernel lets an event that follows new threads (`inherit`) have a
-/// buffer only where it is bound to one CPU, which takes events × threads × CPUs, and threads that start
-/// while these are opened are missed. So the reader picks the processes, by what each record says.
+/// It does not open them per process: an event that follows new threads (`inherit`) may have a buffer only if it is
+/// bound to one CPU. That would take events × threads × CPUs, and would miss threads that start meanwhile. The reader
+/// instead selects the processes by the process number in each record.
 ///
 /// # Errors
 /// What this kernel or user lacks.
@@ -61,7 +61,7 @@ pub fn open(kernel: &Kernel, options: &Options) -> Result<Rings, Unavailable> {
     }
     if let Some(Locks { begin, begin_decoder, .. }) = &locks {
         let mut begins = tracepoint(begin, options);
-        // Processes made meanwhile are told of by this event alone: once is enough.
+        // One event is enough to report new processes.
         begins.sample(SampleFlag::CALLCHAIN).task(true);
         rings.extend(opener.on_every_cpu(&begins, *begin_decoder, largest)?);
     }

@@ -1,4 +1,4 @@
-//! How long the waits of one kind took.
+//! The durations of the waits of one kind.
 
 use hdrhistogram::Histogram;
 

@@ -1,4 +1,4 @@
-//! Who uses a device: mounts, swap, devices built on it.
+//! Users of a device: mounts, swap, devices built on it.
 
 use crate::Error;
 use fsarena_sys::Error as SysError;
