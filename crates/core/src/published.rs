@@ -239,7 +239,7 @@ mod tests {
             error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n")
                 .contains("line 3: no task does task `099`")
         );
-        assert!(error("I,001,A,xfs,elapsed,-1,s\n").contains("no measurement"));
+        assert!(error("I,001,A,xfs,elapsed,-1,s\n").contains("invalid value -1"));
         assert!(error("I,001,A,xfs,elapsed,1,s\nI,001,A,xfs,elapsed,2,s\n").contains("line 3"));
         assert!(error("I,001,A,xfs,elapsed,many,s\n").contains("line 2"));
         assert!(error("I,001,A\n").contains("line 2"));

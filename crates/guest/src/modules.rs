@@ -235,6 +235,6 @@ mod tests {
         std::fs::write(dir.path().join("jfs.ko"), "text").unwrap();
         let modules = Modules::open(dir.path()).unwrap();
         let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
-        assert!(error.contains("jfs.ko") && error.contains("no kernel module"), "{error}");
+        assert!(error.contains("jfs.ko") && error.contains("not a kernel module"), "{error}");
     }
 }

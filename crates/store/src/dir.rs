@@ -273,7 +273,7 @@ mod tests {
     fn a_directory_without_a_run_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let error = RunDir::find(root.path(), root.path().to_str().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("no run.db"), "{error}");
+        assert!(error.to_string().contains("does not contain run.db"), "{error}");
     }
 
     #[test]
