@@ -8,6 +8,7 @@ use fsarena_core::event::CommandRecord;
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,7 +46,8 @@ pub fn attach(
 ) -> Result<LoopDevice, Error> {
     let kernel = Kernel::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
-    let attached = journal.note(Undo::Detach { image: image.clone() })?;
+    let identity = image.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached: Some(attached) };
     if opts.discard && device.withholds_discard() {
         // An earlier user left it so; detaching makes it afresh.
@@ -149,8 +151,18 @@ fn renew(kernel: &Kernel, device: &Path) {
 
 /// The loop devices that carry an image, which may be deleted already.
 pub fn attached(kernel: &Kernel, image: &Path) -> Vec<PathBuf> {
+    carriers(kernel, image, None)
+}
+
+/// The loop devices that carry an image, or a file of its identity: it may have been renamed, and then it is for the user
+/// to detach it, as another file may have got the inode number instead.
+pub(crate) fn carriers(kernel: &Kernel, image: &Path, identity: Option<(u64, u64)>) -> Vec<PathBuf> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    carrying(kernel, |text| names(text, &image))
+    let is = |text: &[u8]| {
+        let path = Path::new(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(text)));
+        identity.is_some() && path.metadata().map(|meta| (meta.dev(), meta.ino())).ok() == identity
+    };
+    carrying(kernel, |text| names(text, &image) || is(text))
 }
 
 /// A file that a loop device carries.
@@ -225,8 +237,7 @@ fn names(text: &[u8], image: &Path) -> bool {
 /// # Errors
 /// Where one stays in use (mounted, for example), or losetup fails.
 pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    for device in attached(kernel, &image) {
+    for device in attached(kernel, image) {
         // losetup succeeds on a device in use, and the kernel detaches it when its last user goes. That must
         // not happen while it is mounted.
         let users = kernel.mounts()?;
@@ -236,7 +247,7 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
         let ended =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
         let begun = std::time::Instant::now();
-        while attached(kernel, &image).contains(&device) {
+        while attached(kernel, image).contains(&device) {
             if begun.elapsed() > GOING {
                 ended?;
                 return Err(Error::Unfit {

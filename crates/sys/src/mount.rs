@@ -135,7 +135,7 @@ pub(crate) fn unmount_in(
     Ok(())
 }
 
-fn is_mounted(kernel: &Kernel, target: &Path) -> Result<bool, Error> {
+pub(crate) fn is_mounted(kernel: &Kernel, target: &Path) -> Result<bool, Error> {
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 

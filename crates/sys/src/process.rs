@@ -88,6 +88,15 @@ fn group(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
     all(kernel).into_iter().filter(|pid| stat(kernel, *pid).is_some_and(|stat| stat.pgrp == pgid)).collect()
 }
 
+/// The processes of a group that have not ended.
+pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
+    group(kernel, pgid, started).into_iter().filter(|pid| has_not_ended(kernel, *pid)).collect()
+}
+
+fn has_not_ended(kernel: &Kernel, pid: i32) -> bool {
+    stat(kernel, pid).is_some_and(|stat| stat.state != 'Z')
+}
+
 /// Kills a process group and waits until it is gone.
 ///
 /// # Errors
@@ -111,8 +120,7 @@ pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
 fn kill_and_wait(kernel: &Kernel, who: &dyn Fn() -> Vec<i32>) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
-        let alive: Vec<_> =
-            who().into_iter().filter(|pid| stat(kernel, *pid).is_some_and(|s| s.state != 'Z')).collect();
+        let alive: Vec<_> = who().into_iter().filter(|pid| has_not_ended(kernel, *pid)).collect();
         let Some(first) = alive.first() else { return Ok(()) };
         if begun.elapsed() > GOING {
             let why = "it was killed and is still there".to_string();

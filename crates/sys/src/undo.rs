@@ -7,7 +7,9 @@
 mod act;
 mod dir;
 mod journal;
+mod lock;
 mod recover;
+mod verify;
 
 pub use dir::MadeDir;
 pub use journal::{Armed, Journal, state_dir};
@@ -29,6 +31,9 @@ pub enum Undo {
     Detach {
         /// The image, symbolic links followed.
         image: PathBuf,
+        /// Its device and inode number, which tell whether it is still attached after it was renamed.
+        #[serde(default)]
+        identity: Option<(u64, u64)>,
     },
     /// Remove a file that fsarena made.
     RemoveFile {
@@ -95,7 +100,7 @@ impl std::fmt::Display for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Undo::Unmount { target } => write!(f, "unmount {target:?}"),
-            Undo::Detach { image } => write!(f, "detach the loop device of {image:?}"),
+            Undo::Detach { image, .. } => write!(f, "detach the loop device of {image:?}"),
             Undo::RemoveFile { path, .. } => write!(f, "remove {path:?}"),
             Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
                 write!(f, "remove directory {path:?}")

@@ -71,6 +71,12 @@ fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
+/// Whether there is a device of this number and size.
+pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64) -> bool {
+    let text = std::fs::read_to_string(attribute(kernel, number, "disksize"));
+    text.is_ok_and(|text| text.trim().parse() == Ok(size_bytes))
+}
+
 /// Removes a device that fsarena made; success where it is gone.
 pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> Result<(), Error> {
     let Some(number) = number else { return Ok(()) };

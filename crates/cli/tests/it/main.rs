@@ -24,6 +24,7 @@ mod large;
 mod load;
 mod order;
 mod plans;
+mod recover;
 mod resume;
 mod selftest;
 mod serve;

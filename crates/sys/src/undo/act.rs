@@ -14,7 +14,7 @@ impl Undo {
     pub(super) fn act(&self, kernel: &Kernel) -> Result<(), Error> {
         match self {
             Undo::Unmount { target } => mount::unmount_in(kernel, target, &mut |_| {}),
-            Undo::Detach { image } => loopdev::detach_image(kernel, image, &mut |_| {}),
+            Undo::Detach { image, .. } => loopdev::detach_image(kernel, image, &mut |_| {}),
             Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
             Undo::RemoveDir { path, identity, whole } => remove_dir(kernel, path, *identity, *whole),
             Undo::RemoveTree { path } => remove_tree(kernel, path, None),

@@ -6,6 +6,7 @@ use crate::{Error, process};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,7 +50,7 @@ pub fn state_dir() -> PathBuf {
 /// The extension of a journal.
 pub(super) const JOURNAL: &str = "jsonl";
 /// The extension of a journal that does not say yet whose it is.
-const NEW: &str = "new";
+pub(super) const NEW: &str = "new";
 
 /// The directory of the journals in a state directory.
 pub(super) fn journals(state_dir: &Path) -> PathBuf {
@@ -88,7 +89,7 @@ impl Journal {
     /// Where the state directory cannot be written.
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
-        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
+        make_private(&dir).map_err(Error::io("making", &dir))?;
         let kernel = Kernel::host();
         let pid = std::process::id() as i32;
         let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
@@ -125,13 +126,23 @@ impl Journal {
     }
 }
 
+/// Makes the directory of the journals, or takes others' rights to it away: who may read a journal may lock it, and who
+/// may write one tells root what to remove.
+fn make_private(dir: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    match dir.metadata()?.mode() & 0o777 {
+        0o700 => Ok(()),
+        _ => std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)),
+    }
+}
+
 /// A new file, named for the process and, as a process may keep several, numbered.
 fn new_file(dir: &Path, process: &str) -> Result<(PathBuf, File), Error> {
     let mut number = 0;
     loop {
         let path = dir.join(format!("{process}-{number}.{NEW}"));
         let used = path.with_extension(JOURNAL).exists();
-        match File::options().append(true).create_new(true).open(&path) {
+        match private(&path) {
             Ok(file) if !used => return Ok((path, file)),
             Ok(_) => std::fs::remove_file(&path).map_err(Error::io("removing", &path))?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -139,6 +150,14 @@ fn new_file(dir: &Path, process: &str) -> Result<(PathBuf, File), Error> {
         }
         number += 1;
     }
+}
+
+/// Makes a new file that only its owner reads.
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    let file = File::options().read(true).append(true).create_new(true).mode(0o600).open(path)?;
+    // The mask of this process may have taken away more.
+    file.set_permissions(PermissionsExt::from_mode(0o600))?;
+    Ok(file)
 }
 
 impl Open {
@@ -251,6 +270,18 @@ mod tests {
         assert_eq!(lines(state.path())[2], r#"{"done":{"id":0}}"#);
         drop(journal);
         assert_eq!(lines(state.path()), [""; 0]);
+    }
+
+    #[test]
+    fn journals_are_private_to_their_owner() {
+        let state = tempfile::tempdir().unwrap();
+        let dir = journals(state.path());
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();
+        let _journal = Journal::create(state.path(), "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+        assert_eq!((mode(&dir), mode(&file)), (0o700, 0o600));
     }
 
     #[test]

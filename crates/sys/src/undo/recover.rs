@@ -2,10 +2,12 @@
 
 use super::Undo;
 use super::journal::{JOURNAL, Line, Owner, journals};
+use super::lock::{self, Lock};
 use crate::kernel::Kernel;
 use crate::{Error, process};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What [`recover`] did.
@@ -20,7 +22,8 @@ pub struct Recovered {
 }
 
 /// Undoes everything that dead processes left set up: first ends the commands that outlived them, then
-/// undoes the rest in reverse order. Says each thing it does, and each that it could not do with the reason.
+/// undoes the rest in reverse order, and looks whether each thing is really gone. Says each thing it does, and each that
+/// it could not do with the reason.
 /// It names a directory that stays because of foreign files, and drops it from the journal.
 ///
 /// # Errors
@@ -28,7 +31,10 @@ pub struct Recovered {
 pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
     let mut all = Recovered::default();
     for path in paths(state_dir)? {
-        one(kernel, &path, &mut all, say)?;
+        if let Err(error) = one(kernel, &path, &mut all, say) {
+            all.failed += 1;
+            say(&error.to_string());
+        }
     }
     Ok(all)
 }
@@ -46,7 +52,7 @@ pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
             read => read.map_err(Error::io("reading", &path))?,
         };
         images.extend(parse(&bytes).left.into_iter().filter_map(|(_, how)| match how {
-            Undo::Detach { image } => Some(image),
+            Undo::Detach { image, .. } => Some(image),
             _ => None,
         }));
     }
@@ -67,47 +73,63 @@ fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-    let mut file = File::options().read(true).append(true).open(path).map_err(Error::io("opening", path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            all.still_running += 1;
-            return Ok(());
-        }
-        Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
+    let mut file = match File::options().read(true).append(true).open(path) {
+        // Its owner finished meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(Error::io("opening", path))?,
+    };
+    let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
+    if user != rustix::process::geteuid().as_raw() {
+        let why = format!("it belongs to user {user}, who can run `fsarena recover`");
+        return Err(Error::NotOurs { path: path.into(), why });
     }
+    let lock = lock::take(kernel, &file, path)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
     let Parsed { owner, left, unknown } = parse(&bytes);
-    let same_boot = owner.as_ref().is_some_and(|owner| owner.boot_id == process::boot_id(kernel));
-    if let Some(owner) = &owner
-        && same_boot
-        && process::is_alive(kernel, owner.pid, owner.start_time)
-    {
+    // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
+    let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != process::boot_id(kernel));
+    let process = owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
+    if process.is_some_and(|(pid, started)| !rebooted && process::is_alive(kernel, pid, started)) {
         all.still_running += 1;
         return Ok(());
+    }
+    match lock {
+        Lock::Ours => {}
+        Lock::Recovering(by) => {
+            all.still_running += 1;
+            say(&format!("process {by} is recovering {path:?}"));
+            return Ok(());
+        }
+        Lock::Foreign(by) => {
+            say(&format!(
+                "{path:?} is locked by {by}, though its own process is gone; recovering it all the same"
+            ));
+            file = lock::replace(path, &bytes)?;
+        }
     }
     if let Some(owner) = &owner {
         say(&format!("{}: its process {} is gone", owner.about, owner.pid));
     }
-    if same_boot {
+    if !rebooted {
         end_commands(kernel, path, all, say);
     }
-    // A last line cut short has no end; without one the next line would be lost with it.
-    if !bytes.is_empty() && !bytes.ends_with(b"\n") {
-        file.write_all(b"\n").map_err(Error::io("writing", path))?;
+    // A last line cut short would spoil the one that is appended next.
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if whole < bytes.len() {
+        file.set_len(whole as u64).map_err(Error::io("writing", path))?;
     }
     let failed_before = all.failed;
     if unknown > 0 {
         all.failed += unknown;
         let version = env!("CARGO_PKG_VERSION");
         say(&format!(
-            "{unknown} lines of {path:?} are of another version than {version}: recover with that one"
+            "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
         ));
     }
     for (id, how) in left {
         let all_before = all.failed == failed_before;
-        undo(kernel, (same_boot, all_before), &how, all, say)
+        undo(kernel, (rebooted, all_before), &how, all, say)
             .then(|| mark_done(&mut file, id))
             .transpose()
             .map_err(Error::io("writing", path))?;
@@ -118,6 +140,12 @@ fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&s
         say(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
     }
     Ok(())
+}
+
+/// The process that a journal's name names, and when it started.
+fn named(path: &Path) -> Option<(i32, u64)> {
+    let mut parts = path.file_stem()?.to_str()?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 fn end_commands(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) {
@@ -138,12 +166,13 @@ fn end_commands(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn
 /// Undoes one thing; whether nothing is left to do about it.
 fn undo(
     kernel: &Kernel,
-    (same_boot, all_before): (bool, bool),
+    (rebooted, all_before): (bool, bool),
     how: &Undo,
     all: &mut Recovered,
     say: &mut dyn FnMut(&str),
 ) -> bool {
-    let done = if same_boot || !how.ends_with_boot() { how.act(kernel) } else { Ok(()) };
+    let ended = rebooted && how.ends_with_boot();
+    let done = if ended { Ok(()) } else { how.act(kernel) }.and_then(|()| how.verify(kernel, ended));
     match &done {
         Ok(()) => {
             all.undone += 1;
@@ -173,16 +202,17 @@ struct Parsed {
     owner: Option<Owner>,
     /// The steps left to undo, in the order of execution: processes first, then the setup in reverse.
     left: Vec<(u64, Undo)>,
-    /// Lines that only another version of fsarena understands.
+    /// Lines that are damaged, or that only another version of fsarena understands.
     unknown: usize,
 }
 
-/// Reads a journal. A line that is not JSON was cut short by the owner's death before it was synced, so the owner never
-/// did what it announces.
+/// Reads a journal. A last line without its end was cut short by the owner's death before it was synced, so the owner
+/// never did what it announces.
 fn parse(bytes: &[u8]) -> Parsed {
     let mut parsed = Parsed { owner: None, left: vec![], unknown: 0 };
     let left = &mut parsed.left;
-    for line in bytes.split(|byte| *byte == b'\n') {
+    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+    for line in whole {
         match serde_json::from_slice(line) {
             Ok(Line::Owner(found)) => parsed.owner = Some(found),
             Ok(Line::Done { id }) => left.retain(|(known, _)| *known != id),
@@ -190,9 +220,7 @@ fn parse(bytes: &[u8]) -> Parsed {
                 Some(known) => known.1 = how,
                 None => left.push((id, how)),
             },
-            Err(_) => {
-                parsed.unknown += usize::from(serde_json::from_slice::<serde_json::Value>(line).is_ok())
-            }
+            Err(_) => parsed.unknown += 1,
         }
     }
     left.reverse();
@@ -204,7 +232,6 @@ fn parse(bytes: &[u8]) -> Parsed {
 mod tests {
     use super::*;
     use crate::undo::Journal;
-    use std::os::unix::fs::MetadataExt;
 
     /// A journal as a process that is gone left it: this boot, a pid with another start time.
     fn dead(state: &Path, boot_id: &str, lines: &[Line], cut: &str) -> std::path::PathBuf {
@@ -256,17 +283,44 @@ mod tests {
     }
 
     #[test]
-    fn after_a_reboot_mounts_are_gone_by_themselves() {
+    fn after_a_reboot_mounts_are_gone_by_themselves_and_others_are_left_alone() {
+        for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
+            let state = tempfile::tempdir().unwrap();
+            let how = Undo::Unmount { target: target.into() };
+            let journal = dead(state.path(), "another boot", &[Line::Setup { id: 0, how }], "");
+            let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+            assert_eq!((done.undone, done.failed), expected);
+            assert_eq!(journal.exists(), done.failed > 0);
+            assert!(Path::new("/proc/self").exists());
+        }
+    }
+
+    #[test]
+    fn without_its_first_line_every_step_is_done_and_the_damage_is_told() {
         let state = tempfile::tempdir().unwrap();
-        dead(
-            state.path(),
-            "another boot",
-            &[Line::Setup { id: 0, how: Undo::Unmount { target: "/proc".into() } }],
-            "",
-        );
+        let path = state.path().join("attribute");
+        std::fs::write(&path, "changed").unwrap();
+        let how = Undo::RestoreAttr { path: path.clone(), value: "former".into() };
+        let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done.undone, 1);
-        assert!(Path::new("/proc/self").exists());
+        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0 });
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
+        assert!(journal.exists());
+    }
+
+    #[test]
+    fn a_living_owner_is_known_by_the_name_of_its_journal() {
+        let state = tempfile::tempdir().unwrap();
+        let (pid, kernel) = (std::process::id() as i32, Kernel::host());
+        let started = process::start_time(&kernel, pid).unwrap();
+        let journal = dead(state.path(), &here(), &[], "");
+        let name = journal.with_file_name(format!("{pid}-{started}-0.jsonl"));
+        std::fs::rename(journal, &name).unwrap();
+        std::fs::write(&name, "damaged\n").unwrap();
+        let done = recover(&kernel, state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
     }
 
     #[test]
@@ -332,7 +386,8 @@ mod tests {
     fn the_order_is_processes_first_then_backwards() {
         let variant = |id, how| serde_json::to_string(&Line::Setup { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
-        let (detach, unmount) = (Undo::Detach { image: "/i".into() }, Undo::Unmount { target: "/m".into() });
+        let (detach, unmount) =
+            (Undo::Detach { image: "/i".into(), identity: None }, Undo::Unmount { target: "/m".into() });
         let text = [
             variant(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
             variant(0, Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) }),
@@ -340,7 +395,7 @@ mod tests {
             variant(2, detach.clone()),
             variant(3, unmount.clone()),
             variant(4, Undo::RemoveTree { path: "/t".into() }),
-            serde_json::to_string(&Line::Done { id: 4 }).unwrap(),
+            serde_json::to_string(&Line::Done { id: 4 }).unwrap() + "\n",
         ];
         let left = parse(text.join("\n").as_bytes()).left;
         let file = Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) };

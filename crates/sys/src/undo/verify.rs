@@ -1,0 +1,112 @@
+//! Looking whether something is really undone.
+
+use super::Undo;
+use crate::kernel::Kernel;
+use crate::{Error, loopdev, mount, process, zram};
+use std::path::Path;
+
+impl Undo {
+    /// Finds what is still there. Where it ended with a boot only that counts which the name alone identifies: numbers of
+    /// processes and devices begin anew.
+    ///
+    /// # Errors
+    /// If it is not undone.
+    pub(super) fn verify(&self, kernel: &Kernel, ended: bool) -> Result<(), Error> {
+        let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
+        match self {
+            Undo::Unmount { target } => match mount::is_mounted(kernel, target)? {
+                true if ended => still(target, "something was mounted there after the last boot".into()),
+                true => still(target, "something is still mounted there".into()),
+                false => Ok(()),
+            },
+            Undo::Detach { image, identity } => match loopdev::carriers(kernel, image, *identity).first() {
+                Some(device) => {
+                    still(device, format!("it still carries {image:?}, or that file under another name"))
+                }
+                None => Ok(()),
+            },
+            Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
+                match path.symlink_metadata() {
+                    Ok(_) => still(path, "it is still there".into()),
+                    Err(_) => Ok(()),
+                }
+            }
+            _ if ended => Ok(()),
+            Undo::KillGroup { pgid, start_time } => match process::living(kernel, *pgid, *start_time).first()
+            {
+                Some(pid) => {
+                    still(Path::new("process"), format!("{} still runs", process::name(kernel, *pid)))
+                }
+                None => Ok(()),
+            },
+            Undo::RemoveGroup { path } if path.exists() => still(path, "it is still there".into()),
+            Undo::RemoveZram { number: Some(number), size_bytes }
+                if zram::has(kernel, *number, *size_bytes) =>
+            {
+                still(Path::new(&format!("/dev/zram{number}")), "it is still there".into())
+            }
+            Undo::RestoreAttr { path, value } => match std::fs::read_to_string(path) {
+                Ok(text) if !holds(&text, value) => still(path, format!("it has the value {}", text.trim())),
+                _ => Ok(()),
+            },
+            Undo::RemoveGroup { .. } | Undo::RemoveZram { .. } => Ok(()),
+        }
+    }
+}
+
+/// Whether an attribute has a value: alone, in brackets among those it may have, or as the line of one device of
+/// several. A device has no line where its value is 0.
+fn holds(text: &str, value: &str) -> bool {
+    let text = text.trim();
+    if text == value || text.split_whitespace().any(|word| word == format!("[{value}]")) {
+        return true;
+    }
+    let line = |device: &str| text.lines().find(|line| line.split_whitespace().next() == Some(device));
+    match value.split_once(' ') {
+        Some((device, "0")) => line(device).is_none_or(|line| line == value),
+        Some((device, _)) => line(device) == Some(value),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_attributes_are_told_in_each_form() {
+        for (text, value) in [
+            ("performance\n", "performance"),
+            ("none [mq-deadline] bfq\n", "mq-deadline"),
+            ("8:0 100\n8:16 7\n", "8:16 7"),
+            ("8:0 100\n", "8:16 0"),
+            ("", "8:16 0"),
+        ] {
+            assert!(holds(text, value), "{text:?} {value:?}");
+        }
+        for (text, value) in [("none [bfq]", "none"), ("8:0 100", "8:0 0"), ("8:0 100", "8:0 10"), ("", "x")]
+        {
+            assert!(!holds(text, value), "{text:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_still_there_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, kernel) = (dir.path().join("image"), Kernel::host());
+        let removal = Undo::RemoveFile { path: file.clone(), identity: None };
+        removal.verify(&kernel, false).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert!(removal.verify(&kernel, true).is_err());
+        let group = Undo::RemoveGroup { path: file.clone() };
+        assert!(group.verify(&kernel, false).is_err());
+        group.verify(&kernel, true).unwrap();
+        let mount = Undo::Unmount { target: "/proc".into() };
+        assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
+        let own = std::process::id() as i32;
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        let started = process::start_time(&kernel, group).unwrap_or(0);
+        assert!(process::living(&kernel, group, started).contains(&own));
+        assert!(Undo::KillGroup { pgid: group, start_time: started }.verify(&kernel, false).is_err());
+    }
+}
