@@ -7,6 +7,7 @@ use fsarena_core::plan::Plan;
 use jiff::Timestamp;
 use rusqlite::params;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -60,7 +61,13 @@ impl RunDir {
         let file = self.plan_file();
         let text = toml::to_string(plan)
             .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
-        fs::write(&file, text).map_err(Error::io("writing", &file))?;
+        let write = || {
+            fs::File::create_new(&file).and_then(|mut made| {
+                made.write_all(text.as_bytes())?;
+                made.sync_all()
+            })
+        };
+        write().map_err(Error::io("writing", &file))?;
         let path = self.database();
         let mut db = schema::create(&path)?;
         let mut insert = || -> rusqlite::Result<()> {
@@ -74,7 +81,9 @@ impl RunDir {
             }
             transaction.commit()
         };
-        insert().map_err(Error::write(&path))
+        insert().map_err(Error::write(&path))?;
+        self.path.ancestors().take(3).for_each(sync_names);
+        Ok(())
     }
 
     /// A run whose directory is known.
@@ -199,6 +208,13 @@ impl RunDir {
         })?;
         toml::from_str(&text).map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))
     }
+}
+
+/// Makes the names in a directory survive a power failure: SQLite takes care of its own files, and of no directory above
+/// them. Not every network filesystem can do so.
+fn sync_names(dir: &Path) {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
 }
 
 fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {

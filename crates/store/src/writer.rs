@@ -168,4 +168,6 @@ fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
 }
 
 #[cfg(test)]
+mod power;
+#[cfg(test)]
 mod tests;
