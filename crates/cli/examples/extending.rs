@@ -180,21 +180,49 @@ mod variants {
 // ANCHOR: factor
 mod read_ahead {
     use fsarena_core::factor::FactorDef;
+    use fsarena_run::axes::{Asked, Axis, Stage, lacking};
+    use fsarena_run::executor::Fatal;
+    use fsarena_sys::{Error, attribute};
+
+    /// The name in plans.
+    const ID: &str = "read_ahead";
 
     /// The read-ahead of the device.
-    pub const DEF: FactorDef = FactorDef {
-        id: "read_ahead",
-        default: "",
-        example: "0, 128, 4096",
-        help: "read-ahead of every device of the variant in KiB; empty leaves it as it is",
+    pub const AXIS: Axis = Axis {
+        def: FactorDef {
+            id: ID,
+            default: "",
+            example: "0, 128, 4096",
+            help: "read-ahead of every device of the variant in KiB; empty leaves it as it is",
+            check: level,
+        },
+        of_directories: false,
         check,
+        set_up,
     };
 
-    fn check(level: &str) -> Result<(), String> {
-        match level.is_empty() || level.parse::<u32>().is_ok() {
+    fn level(text: &str) -> Result<(), String> {
+        match text.is_empty() || text.parse::<u32>().is_ok() {
             true => Ok(()),
-            false => Err(format!("`{level}`: give the read-ahead in KiB, such as 128")),
+            false => Err(format!("`{text}`: give the read-ahead in KiB, such as 128")),
         }
+    }
+
+    fn check(asked: &Asked) -> Result<(), Fatal> {
+        match asked.variant.level(ID).is_empty() || asked.kernel.path("sys/block").exists() {
+            true => Ok(()),
+            false => Err(lacking(asked, ID, "this machine has no /sys/block")),
+        }
+    }
+
+    fn set_up(stage: &mut Stage) -> Result<(), Error> {
+        for device in stage.devices {
+            let path = device.queue_path("read_ahead_kb");
+            let former = std::fs::read_to_string(&path).unwrap_or_default();
+            // `set` writes the undo step to the journal before it changes the attribute.
+            stage.done.keep(attribute::set(stage.journal, &path, stage.variant.level(ID), former.trim())?);
+        }
+        Ok(())
     }
 }
 // ANCHOR_END: factor
@@ -208,5 +236,5 @@ fn main() {
     println!("workload {}", append::Append.def().id);
     println!("probe {}", context_switches::ContextSwitches.id());
     println!("exporter {}", variants::Variants.id());
-    println!("factor {}", read_ahead::DEF.id);
+    println!("factor {}", read_ahead::AXIS.def.id);
 }

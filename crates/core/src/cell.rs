@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Variant {
     /// The levels that vary, joined: `ext4`, `ext4/noatime`. Unique in a run.
     pub name: String,
-    /// The level of every factor ([`crate::factor::FACTORS`]), defaults included.
+    /// The level of every factor that the plan names; [`Variant::level`] adds the defaults.
     pub levels: BTreeMap<String, String>,
 }
 
@@ -20,7 +20,7 @@ impl Variant {
     pub fn level(&self, factor: &str) -> &str {
         match self.levels.get(factor) {
             Some(level) => level,
-            None => crate::factor::find(factor).map_or("", |def| def.default),
+            None => crate::factor::default_level(factor),
         }
     }
 }

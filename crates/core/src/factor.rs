@@ -1,16 +1,13 @@
-//! Factors: what may vary between variants. Each axis of the machine is one file; it says what its levels mean, and
-//! a file of the same name in the runner brings them about.
+//! Factors: what may vary between variants.
+//!
+//! The filesystem and its options are defined here. Each axis of the machine is one file in `fsarena_run::axes`, which
+//! defines the factor and sets its levels up. Here lie only the values that several crates share.
 
 pub mod clients;
-pub mod cpu_speed;
-pub mod cpus;
 pub mod device;
 pub mod faults;
 pub mod journal;
-pub mod limit;
-pub mod memory;
 pub mod raid;
-pub mod scheduler;
 
 use crate::names::{self, Unknown};
 
@@ -67,8 +64,8 @@ pub const KERNEL: &str = "kernel";
 /// work by it; plan files have no such factor.
 pub const SETTING: &str = "set.";
 
-/// Every factor, in the order in which variant names spell their levels.
-pub const FACTORS: &[FactorDef] = &[
+/// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.
+pub const BUILT_IN: &[FactorDef] = &[
     FactorDef {
         id: FS,
         default: "ext4",
@@ -97,16 +94,6 @@ pub const FACTORS: &[FactorDef] = &[
         help: "further mount options, comma-separated: `data=writeback,noatime`. None may name a device or file",
         check: any,
     },
-    journal::DEF,
-    raid::DEF,
-    device::DEF,
-    faults::DEF,
-    limit::DEF,
-    scheduler::DEF,
-    cpus::DEF,
-    cpu_speed::DEF,
-    memory::DEF,
-    clients::DEF,
     FactorDef {
         id: DIR,
         default: "",
@@ -131,26 +118,39 @@ fn any(_: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds a factor by its name.
-pub fn find(id: &str) -> Option<&'static FactorDef> {
-    named(id).ok()
+/// The order in which variant names spell their levels; factors that it lacks follow by name.
+const ORDER: [&str; 16] = [
+    FS, OPTIONS, MKFS, MOUNT, JOURNAL, RAID, DEVICE, FAULTS, LIMIT, SCHEDULER, CPUS, CPU_SPEED, MEMORY,
+    CLIENTS, DIR, KERNEL,
+];
+
+/// Sorts factors into the order in which variant names spell their levels.
+pub fn in_order<T>(mut factors: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
+    let place = |id: &str| ORDER.iter().position(|known| *known == id).unwrap_or(ORDER.len());
+    factors.sort_by(|a, b| (place(id(a)), id(a)).cmp(&(place(id(b)), id(b))));
+    factors
+}
+
+/// Whether a factor changes the machine around a filesystem, and not the filesystem or the work.
+pub fn is_axis(id: &str) -> bool {
+    !id.starts_with(SETTING) && BUILT_IN.iter().all(|factor| factor.id != id)
+}
+
+/// The level of a factor where a plan names none: only built-in factors have one that is not empty.
+pub fn default_level(id: &str) -> &'static str {
+    BUILT_IN.iter().find(|factor| factor.id == id).map_or("", |factor| factor.default)
 }
 
 /// Finds the factor that a person named.
 ///
 /// # Errors
 /// Where no factor has this name.
-pub fn named(id: &str) -> Result<&'static FactorDef, Unknown> {
-    names::find("factor", id, FACTORS, |factor| factor.id)
-}
-
-/// The factors that change the machine around a filesystem, and not the filesystem.
-pub fn axes() -> impl Iterator<Item = &'static FactorDef> {
-    FACTORS.iter().filter(|factor| ![FS, OPTIONS, MKFS, MOUNT, DIR, KERNEL].contains(&factor.id))
+pub fn named<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, Unknown> {
+    names::find("factor", id, factors, |factor| factor.id)
 }
 
 /// A size in bytes: `256MiB`, `20MB`.
-fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
 }
 
@@ -159,18 +159,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_axis_is_registered_and_takes_its_own_default_and_examples() {
-        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/factor")).unwrap();
-        let mut files: Vec<String> =
-            files.map(|f| f.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string()).collect();
-        let mut ids: Vec<&str> = axes().map(|factor| factor.id).collect();
-        files.sort();
-        ids.sort_unstable();
-        assert_eq!(files, ids);
-        for factor in FACTORS {
-            assert!((factor.check)(factor.default).is_ok(), "{}", factor.id);
-            let examples = factor.example.split(", ").all(|level| (factor.check)(level).is_ok());
-            assert!(examples, "{}: {}", factor.id, factor.example);
-        }
+    fn variant_names_begin_with_the_filesystem_and_new_axes_follow_by_name() {
+        let ids = vec!["read_ahead", "clients", "kernel", "aging", "fs", "journal"];
+        assert_eq!(in_order(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
+        assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));
+        assert!(is_axis("aging") && is_axis(JOURNAL) && !is_axis(MKFS) && !is_axis("set.files"));
     }
 }

@@ -1,7 +1,7 @@
 //! From a plan to its variants and cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
-use crate::factor::{FACTORS, SETTING, clients};
+use crate::factor::{SETTING, clients, in_order};
 use crate::plan::Plan;
 use crate::schedule::mix;
 use crate::setting::Value;
@@ -12,12 +12,11 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
         return plan.variants.clone();
     }
     let mut variants = vec![Variant { name: String::new(), levels: Default::default() }];
-    for factor in FACTORS {
-        let Some(levels) = plan.factors.get(factor.id) else { continue };
+    for (factor, levels) in in_order(plan.factors.iter().collect(), |(id, _)| id) {
         variants = variants
             .iter()
             .flat_map(|variant| {
-                levels.iter().map(|level| with_level(variant, factor.id, level, levels.len() > 1))
+                levels.iter().map(|level| with_level(variant, factor, level, levels.len() > 1))
             })
             .collect();
     }

@@ -1,6 +1,7 @@
 //! The meaning of plans, and the errors of invalid ones.
 
 use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::factor::BUILT_IN;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
@@ -33,6 +34,7 @@ fn words() -> Vocabulary {
     Vocabulary {
         filesystems: vec![("ext4".into(), sets(&["default", "noatime"])), ("xfs".into(), sets(&["default"]))],
         available: sets(&["ext4", "xfs"]),
+        factors: BUILT_IN.to_vec(),
         workloads: vec![&TASKS, &NATIVE],
         metrics: sets(&["elapsed", "durable"]),
         outline: |_| {

@@ -1,7 +1,7 @@
 //! The axes of the machine: what a level of a factor changes around the filesystem, for the time of one cell.
 //!
-//! A new axis is one file here, its definition of the same name in `fsarena_core::factor`, and its line in
-//! [`AXES`]. What it changes goes into the undo journal before it is changed.
+//! A new axis is one file here and its line in [`AXES`]: what the factor's levels mean, whether this machine has them,
+//! and how they are set up. What it changes goes into the undo journal before it is changed.
 
 mod axis;
 mod clients;
@@ -15,12 +15,11 @@ mod memory;
 mod raid;
 mod scheduler;
 
-pub use axis::{Axis, Conditions, Confine};
+pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
 
 use crate::executor::Fatal;
-use axis::{Asked, Stage};
 use fsarena_core::cell::Variant;
-use fsarena_core::factor;
+use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
@@ -40,6 +39,11 @@ pub const AXES: &[Axis] = &[
     clients::AXIS,
 ];
 
+/// Every factor of a plan, in the order in which variant names spell their levels.
+pub fn factors() -> Vec<FactorDef> {
+    factor::in_order(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
+}
+
 /// Brings about every level of a variant. What an error leaves is undone.
 ///
 /// # Errors
@@ -51,7 +55,7 @@ pub fn set_up(
     devices: &[&BlockDevice],
 ) -> Result<Conditions, fsarena_sys::Error> {
     let mut done = Conditions::default();
-    for axis in AXES.iter().filter(|axis| !variant.level(axis.factor).is_empty()) {
+    for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
         (axis.set_up)(&mut Stage { kernel, journal, variant, devices, done: &mut done })?;
     }
     Ok(done)
@@ -66,16 +70,16 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), F
         for axis in AXES {
             if plan.device.backing == Backing::Dir
                 && !axis.of_directories
-                && !variant.level(axis.factor).is_empty()
+                && !variant.level(axis.def.id).is_empty()
             {
-                let what = axis.factor;
+                let what = axis.def.id;
                 let message =
                     format!("variant {}: a directory is taken as it is; leave out `{what}`", variant.name);
                 return Err(Fatal::Plan(message));
             }
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
-            if !guest || axis.factor == factor::CLIENTS {
+            if !guest || axis.def.id == factor::CLIENTS {
                 (axis.check)(&Asked { kernel, plan, variant })?;
             }
         }
@@ -86,12 +90,22 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
-    fn every_axis_of_core_is_brought_about_here() {
-        let here: BTreeSet<&str> = AXES.iter().map(|axis| axis.factor).collect();
-        let defined: BTreeSet<&str> = factor::axes().map(|def| def.id).collect();
-        assert_eq!(here, defined);
+    fn every_file_is_registered_and_takes_its_own_default_and_examples() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/axes")).unwrap();
+        let mut files: Vec<String> = files
+            .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
+            .collect();
+        files.retain(|file| file != "axis");
+        files.sort();
+        let mut ids: Vec<&str> = AXES.iter().map(|axis| axis.def.id).collect();
+        ids.sort_unstable();
+        assert_eq!(files, ids);
+        for factor in factors() {
+            assert!((factor.check)(factor.default).is_ok(), "{}", factor.id);
+            let examples = factor.example.split(", ").all(|level| (factor.check)(level).is_ok());
+            assert!(examples, "{}: {}", factor.id, factor.example);
+        }
     }
 }

@@ -42,6 +42,7 @@ pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_
             .chain([(factor::RAW.to_string(), vec!["default".to_string()])])
             .collect(),
         available,
+        factors: crate::axes::factors(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: METRICS
             .iter()

@@ -6,7 +6,7 @@ use crate::commands::run;
 use crate::failure::{Failure, Outcome};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::factor::{self, FACTORS};
+use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::plan::error::PlanError;
 use fsarena_core::plan::file::Written;
@@ -182,8 +182,8 @@ fn variants(sides: &[variant::Levels; 2]) -> Vec<Pairs> {
 fn names(sides: &[variant::Levels; 2]) -> [String; 2] {
     let name = |side: &variant::Levels| {
         let levels =
-            FACTORS.iter().filter_map(|factor| side.get(factor.id)).filter(|level| !level.is_empty());
-        levels.cloned().collect::<Vec<_>>().join("/")
+            factor::in_order(side.iter().filter(|(_, level)| !level.is_empty()).collect(), |(id, _)| id);
+        levels.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/")
     };
     match [name(&sides[0]), name(&sides[1])] {
         [a, b] if a == b => [format!("{a}/a"), format!("{b}/b")],

@@ -5,13 +5,13 @@ use crate::flags::{ListFormat, Runs};
 use crate::listing::{self, Row};
 use clap::ValueEnum;
 use fsarena_core::exit::ExitCode;
-use fsarena_core::factor::FACTORS;
 use fsarena_core::metric::METRICS;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_fs::available::{survey, to_install};
 use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters::EXPORTERS;
+use fsarena_run::axes;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
@@ -264,13 +264,13 @@ impl Row for FactorRow {
 }
 
 fn factors() -> Vec<FactorRow> {
-    let row = |factor: &fsarena_core::factor::FactorDef| FactorRow {
+    let row = |factor: fsarena_core::factor::FactorDef| FactorRow {
         name: factor.id,
         default: factor.default,
         levels: factor.example,
         help: factor.help,
     };
-    FACTORS.iter().map(row).collect()
+    axes::factors().into_iter().map(row).collect()
 }
 
 fn exporters() -> Vec<NamedRow> {

@@ -1,16 +1,7 @@
 //! The number of clients or threads of the load.
 
-use super::{CLIENTS, FactorDef};
+use super::CLIENTS;
 use crate::setting::{Settings, Value};
-
-/// The factor.
-pub const DEF: FactorDef = FactorDef {
-    id: CLIENTS,
-    default: "",
-    example: "1, 5, 20",
-    help: "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
-    check: |level| parse(level).map(drop),
-};
 
 /// The settings of workloads that are a number of clients.
 const SETTINGS: [&str; 2] = [CLIENTS, "threads"];

@@ -1,16 +1,6 @@
 //! The backing device of the filesystem.
 
-use super::{DEVICE, FactorDef};
 use crate::names;
-
-/// The factor.
-pub const DEF: FactorDef = FactorDef {
-    id: DEVICE,
-    default: "",
-    example: "loop, ram, zram",
-    help: "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
-    check: |level| parse(level).map(drop),
-};
 
 /// A device that fsarena makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

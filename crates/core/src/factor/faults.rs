@@ -1,16 +1,7 @@
 //! A device that misbehaves.
 
-use super::{FAULTS, FactorDef, bytes};
+use super::bytes;
 use serde::{Deserialize, Serialize};
-
-/// The factor.
-pub const DEF: FactorDef = FactorDef {
-    id: FAULTS,
-    default: "",
-    example: "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",
-    help: "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",
-    check: |level| parse(level).map(drop),
-};
 
 /// What a device does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

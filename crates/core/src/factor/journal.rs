@@ -1,16 +1,7 @@
 //! The place of the journal or log: inside the filesystem, or on a separate device.
 
+use super::bytes;
 use super::device::BackingDevice;
-use super::{FactorDef, JOURNAL, bytes};
-
-/// The factor.
-pub const DEF: FactorDef = FactorDef {
-    id: JOURNAL,
-    default: "",
-    example: "external, external:256MiB, external@ram",
-    help: "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
-    check: |level| parse(level).map(drop),
-};
 
 /// A journal on a separate device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,16 +1,5 @@
 //! How data and metadata are spread over several devices.
 
-use super::{FactorDef, RAID};
-
-/// The factor.
-pub const DEF: FactorDef = FactorDef {
-    id: RAID,
-    default: "",
-    example: "raid0, raid1, raid0:3",
-    help: "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
-    check: |level| parse(level).map(drop),
-};
-
 /// Most devices of one filesystem.
 const MOST: usize = 16;
 

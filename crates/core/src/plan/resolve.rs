@@ -11,7 +11,7 @@ use super::error::PlanError;
 use super::file::{PlanFile, Written};
 use super::{Backing, DevicePlan, IdlePlan, Plan, claims};
 use crate::cell::TaskInfo;
-use crate::factor;
+use crate::factor::{self, FactorDef};
 use crate::scale::Scale;
 use crate::setting::WorkloadDef;
 use bytesize::ByteSize;
@@ -27,6 +27,8 @@ pub struct Vocabulary {
     pub filesystems: Vec<(String, Vec<String>)>,
     /// Those that this machine can make and mount.
     pub available: Vec<String>,
+    /// Every factor.
+    pub factors: Vec<FactorDef>,
     /// Every workload.
     pub workloads: Vec<&'static WorkloadDef>,
     /// Every metric and reading.

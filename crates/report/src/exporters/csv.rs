@@ -3,10 +3,11 @@
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use fsarena_core::factor::FACTORS;
+use fsarena_core::factor;
 use fsarena_core::metric::METRICS;
 use fsarena_core::record::{CellRecord, RunRecord};
 use fsarena_core::sample::Unit;
+use std::collections::BTreeSet;
 use std::io::Write;
 
 /// The raw samples, one row each.
@@ -83,11 +84,13 @@ pub(super) fn write_place<W: Write>(
 }
 
 /// The factors whose level is not the same in all variants.
-pub(super) fn varying(record: &RunRecord) -> Vec<&'static str> {
+pub(super) fn varying(record: &RunRecord) -> Vec<&str> {
     let differs = |factor: &&str| {
         record.variants.windows(2).any(|variants| variants[0].level(factor) != variants[1].level(factor))
     };
-    FACTORS.iter().map(|factor| factor.id).filter(differs).collect()
+    let ids: BTreeSet<&str> =
+        record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+    factor::in_order(ids.into_iter().filter(differs).collect(), |id| id)
 }
 
 /// The name of a column: the metric's, and its unit where the name does not end with it.

@@ -3,6 +3,7 @@
 use crate::executor::Fatal;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::Note;
+use fsarena_core::factor::FactorDef;
 use fsarena_core::plan::Plan;
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::device::BlockDevice;
@@ -13,8 +14,8 @@ use std::path::PathBuf;
 /// What one factor changes.
 #[derive(Clone, Copy)]
 pub struct Axis {
-    /// The factor.
-    pub factor: &'static str,
+    /// The factor: what its levels mean.
+    pub def: FactorDef,
     /// Whether it makes sense where the variants are directories as they are.
     pub of_directories: bool,
     /// Says before anything is made why this machine, this plan or this filesystem cannot have the variant's level.

@@ -2,10 +2,21 @@
 
 use super::axis::{Asked, Axis, nothing, wrong};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, clients};
+use fsarena_core::factor::{self, FactorDef, clients};
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::CLIENTS, of_directories: true, check, set_up: nothing };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::CLIENTS,
+        default: "",
+        example: "1, 5, 20",
+        help: "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
+        check: |level| clients::parse(level).map(drop),
+    },
+    of_directories: true,
+    check,
+    set_up: nothing,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     if asked.variant.level(factor::CLIENTS).is_empty() {

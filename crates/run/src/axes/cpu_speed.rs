@@ -1,17 +1,28 @@
 //! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
+use super::cpus;
 use crate::executor::Fatal;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::cpu_speed::{self, Speed};
-use fsarena_core::factor::{self, cpus};
+use fsarena_core::factor::{self, FactorDef};
 use fsarena_sys::cgroup::Controller;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{Error, attribute};
 use std::path::PathBuf;
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::CPU_SPEED, of_directories: true, check, set_up };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::CPU_SPEED,
+        default: "",
+        example: "50%, powersave, 1200MHz",
+        help: "speed of the CPUs: a share (`50%`: of the highest frequency where the machine sets it, else of CPU time by a cgroup quota), a governor, or a highest frequency; empty leaves it",
+        check: |level| parse(level).map(drop),
+    },
+    of_directories: true,
+    check,
+    set_up,
+};
 
 /// The period of a quota, in microseconds: short, so that the load is slowed down and not stopped and started.
 const PERIOD: u64 = 10_000;
@@ -31,7 +42,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = asked.variant.level(factor::CPU_SPEED);
-    let speed = cpu_speed::parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
+    let speed = parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
     let policies = policies(asked.kernel);
     let lacks = |why: String| Err(lacking(asked, factor::CPU_SPEED, why));
     let none = "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`";
@@ -66,7 +77,7 @@ fn read(policy: &std::path::Path, name: &str) -> String {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let speed = cpu_speed::parse(stage.variant.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
+    let speed = parse(stage.variant.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
     let policies = policies(stage.kernel);
     match speed {
         None => Ok(()),
@@ -116,6 +127,49 @@ fn quota(stage: &mut Stage, share: f64) -> Result<(), Error> {
     Ok(())
 }
 
+/// A speed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Speed {
+    /// A share of full speed, above 0 and under 1.
+    Share(f64),
+    /// A frequency governor.
+    Governor(String),
+    /// A highest frequency, in kilohertz.
+    Frequency(u64),
+}
+
+/// The meaning of a level. None leaves the CPUs as they are.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<Speed>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || format!("invalid CPU speed `{level}`; write `50%`, a governor such as `powersave`, or `1200MHz`");
+    if let Some(percent) = level.strip_suffix('%') {
+        let percent: f64 = percent.parse().map_err(|_| wrong())?;
+        return if (1.0..100.0).contains(&percent) {
+            Ok(Some(Speed::Share(percent / 100.0)))
+        } else {
+            Err(wrong())
+        };
+    }
+    if let Some(megahertz) = level.strip_suffix("MHz") {
+        let megahertz: u64 = megahertz.parse().map_err(|_| wrong())?;
+        return if (1..=100_000).contains(&megahertz) {
+            Ok(Some(Speed::Frequency(megahertz * 1000)))
+        } else {
+            Err(wrong())
+        };
+    }
+    match level.chars().all(|c| c.is_ascii_lowercase()) {
+        true => Ok(Some(Speed::Governor(level.into()))),
+        false => Err(wrong()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +185,15 @@ mod tests {
         let found = policies(&Kernel::at(dir.path()));
         assert_eq!(found, [cpu.join("cpu1/cpufreq")]);
         assert_eq!(read(&found[0], "scaling_max_freq"), "2000000");
+    }
+
+    #[test]
+    fn shares_governors_and_frequencies() {
+        assert_eq!(parse("50%").unwrap(), Some(Speed::Share(0.5)));
+        assert_eq!(parse("powersave").unwrap(), Some(Speed::Governor("powersave".into())));
+        assert_eq!(parse("1200MHz").unwrap(), Some(Speed::Frequency(1_200_000)));
+        for wrong in ["0%", "100%", "-5%", "fastMHz", "0MHz", "Power Save"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -2,18 +2,28 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, cpus};
+use fsarena_core::factor::{self, FactorDef};
 use fsarena_sys::Error;
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::CPUS, of_directories: true, check, set_up };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::CPUS,
+        default: "",
+        example: "0, 0-3, 0-1+4",
+        help: "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
+        check: |level| parse(level).map(drop),
+    },
+    of_directories: true,
+    check,
+    set_up,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let parsed =
-        cpus::parse(asked.variant.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;
+    let parsed = parse(asked.variant.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = asked.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
-    let known = cpus::parse(&online).ok().flatten().unwrap_or_default();
+    let known = parse(&online).ok().flatten().unwrap_or_default();
     match list.iter().find(|cpu| !known.contains(cpu)) {
         None => Ok(()),
         Some(cpu) => Err(lacking(asked, factor::CPUS, format!("there is no CPU {cpu}; online are {online}"))),
@@ -21,6 +31,46 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    stage.done.confine.cpus = cpus::parse(stage.variant.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
+    stage.done.confine.cpus = parse(stage.variant.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
     Ok(())
+}
+
+/// The largest CPU number that makes sense.
+const MOST: usize = 8191;
+
+/// The meaning of a level: CPU numbers, ascending. None is all.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<Vec<usize>>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong = || format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`");
+    let mut cpus = std::collections::BTreeSet::new();
+    // Both what plans read well and what taskset(1) takes.
+    for part in level.split(['+', ',']) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) =
+            (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
+        if first > last || last > MOST {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(Some(cpus.into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_ranges() {
+        assert_eq!(parse("0-1+4").unwrap().unwrap(), [0, 1, 4]);
+        assert_eq!(parse("3,1").unwrap().unwrap(), [1, 3]);
+        for wrong in ["all", "1-0", "-1", "0-", "99999"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -2,12 +2,23 @@
 
 use super::axis::{Asked, Axis, lacking, nothing};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, device::BackingDevice};
+use fsarena_core::factor::{self, FactorDef, device, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::DEVICE, of_directories: false, check, set_up: nothing };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::DEVICE,
+        default: "",
+        example: "loop, ram, zram",
+        help: "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
+        check: |level| device::parse(level).map(drop),
+    },
+    of_directories: false,
+    check,
+    set_up: nothing,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();

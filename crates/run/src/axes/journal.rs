@@ -2,11 +2,22 @@
 
 use super::axis::{Asked, Axis, nothing};
 use crate::executor::Fatal;
-use fsarena_core::factor;
+use fsarena_core::factor::{self, FactorDef, journal};
 use fsarena_fs::{filesystems, lifecycle};
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::JOURNAL, of_directories: false, check, set_up: nothing };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::JOURNAL,
+        default: "",
+        example: "external, external:256MiB, external@ram",
+        help: "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
+        check: |level| journal::parse(level).map(drop),
+    },
+    of_directories: false,
+    check,
+    set_up: nothing,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let fs = asked.variant.level(factor::FS);

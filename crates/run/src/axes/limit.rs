@@ -7,7 +7,7 @@
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Fatal;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::{self, limit};
+use fsarena_core::factor::{self, FactorDef, bytes};
 use fsarena_sys::cgroup::Controller;
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
@@ -15,7 +15,18 @@ use fsarena_sys::{Error, attribute};
 use std::path::Path;
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::LIMIT, of_directories: false, check, set_up };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::LIMIT,
+        default: "",
+        example: "20MB/s, 200iops, 2ms, 20MB/s+2ms",
+        help: "emulated slower device, by the kernel's I/O throttling: bytes a second each way (`20MB/s`), requests a second each way (`200iops`), or the least time from one request to the next (`2ms`); joined by `+`",
+        check: |level| parse(level).map(drop),
+    },
+    of_directories: false,
+    check,
+    set_up,
+};
 
 fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")
@@ -44,7 +55,7 @@ const READ_REQUESTS: &str = "blkio.throttle.read_iops_device";
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
     let level = stage.variant.level(factor::LIMIT);
-    let Some(limit) = limit::parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
+    let Some(limit) = parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
     let controller = controller(stage.kernel)
         .ok_or_else(|| unfit("cgroup")("the controller of I/O is gone since the run was checked".into()))?;
     if controller.unified {
@@ -86,7 +97,7 @@ fn throttle(stage: &mut Stage, path: &Path, device: &BlockDevice, most: u64) -> 
     Ok(())
 }
 
-fn unified(stage: &mut Stage, controller: &Controller, limit: &limit::Limit) -> Result<(), Error> {
+fn unified(stage: &mut Stage, controller: &Controller, limit: &Limit) -> Result<(), Error> {
     let group = controller.group(stage.journal)?;
     for device in stage.devices {
         let mut line = device.numbers();
@@ -104,4 +115,65 @@ fn unified(stage: &mut Stage, controller: &Controller, limit: &limit::Limit) -> 
     }
     stage.done.join(group);
     Ok(())
+}
+
+/// What a device may do at most, reading and writing each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limit {
+    /// Bytes a second.
+    pub bytes_per_s: Option<u64>,
+    /// Requests a second.
+    pub requests_per_s: Option<u64>,
+}
+
+/// The meaning of a level. None stands for unlimited.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<Limit>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
+    let mut limit = Limit::default();
+    for part in level.split('+').map(str::trim) {
+        let slot = if let Some(rate) = part.strip_suffix("/s") {
+            (&mut limit.bytes_per_s, bytes(rate))
+        } else if let Some(rate) = part.strip_suffix("iops") {
+            (&mut limit.requests_per_s, rate.parse().ok().filter(|rate| *rate > 0))
+        } else {
+            (&mut limit.requests_per_s, requests(part))
+        };
+        let (place, value) = slot;
+        if value.is_none() || place.is_some() {
+            return Err(wrong());
+        }
+        *place = value;
+    }
+    Ok(Some(limit))
+}
+
+/// Requests a second of a device that takes so long for each: the throttle knows no latency, but one request
+/// after another waits as long.
+fn requests(latency: &str) -> Option<u64> {
+    let time = humantime::parse_duration(latency).ok()?;
+    let rate = (1.0 / time.as_secs_f64()).round();
+    (1.0..=1e6).contains(&rate).then_some(rate as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_requests_and_latency() {
+        assert_eq!(parse("").unwrap(), None);
+        let limit = parse("20MB/s+2ms").unwrap().unwrap();
+        assert_eq!((limit.bytes_per_s, limit.requests_per_s), (Some(20_000_000), Some(500)));
+        assert_eq!(parse("150iops").unwrap().unwrap().requests_per_s, Some(150));
+        for wrong in ["fast", "0MB/s", "0iops", "2ms+100iops", "1MB/s+1MB/s", "5s", "20MB"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

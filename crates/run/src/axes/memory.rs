@@ -2,13 +2,25 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, memory};
+use bytesize::ByteSize;
+use fsarena_core::factor::{self, FactorDef, bytes};
 use fsarena_sys::Error;
 use fsarena_sys::cgroup::Controller;
 use fsarena_sys::kernel::Kernel;
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::MEMORY, of_directories: true, check, set_up };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::MEMORY,
+        default: "",
+        example: "64MiB, 1GiB",
+        help: "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
+        check: |level| parse(level).map(drop),
+    },
+    of_directories: true,
+    check,
+    set_up,
+};
 
 fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "memory", "memory")
@@ -23,11 +35,31 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
-    let most = memory::parse(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
+    let most = parse(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
     let (Some(most), Some(controller)) = (most, controller(stage.kernel)) else { return Ok(()) };
     let group = controller.group(stage.journal)?;
     let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };
     group.set(attribute, &most.to_string())?;
     stage.done.join(group);
     Ok(())
+}
+
+/// The minimum, in bytes: the measuring process itself needs it.
+const LEAST: u64 = 32 << 20;
+
+/// The meaning of a level, in bytes. None stands for unlimited.
+///
+/// # Errors
+/// What would be right.
+pub fn parse(level: &str) -> Result<Option<u64>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    match bytes(level) {
+        Some(bytes) if bytes >= LEAST => Ok(Some(bytes)),
+        Some(_) => {
+            Err(format!("`{level}` is too little: the measuring process itself needs {}", ByteSize(LEAST)))
+        }
+        None => Err(format!("invalid size `{level}`; write it like `256MiB`")),
+    }
 }

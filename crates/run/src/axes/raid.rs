@@ -2,12 +2,23 @@
 
 use super::axis::{Asked, Axis, lacking, nothing, wrong};
 use crate::executor::Fatal;
-use fsarena_core::factor;
+use fsarena_core::factor::{self, FactorDef, raid};
 use fsarena_core::plan::Backing;
 use fsarena_fs::{filesystems, lifecycle};
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::RAID, of_directories: false, check, set_up: nothing };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::RAID,
+        default: "",
+        example: "raid0, raid1, raid0:3",
+        help: "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
+        check: |level| raid::parse(level).map(drop),
+    },
+    of_directories: false,
+    check,
+    set_up: nothing,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let fs = asked.variant.level(factor::FS);

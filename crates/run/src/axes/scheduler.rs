@@ -2,14 +2,25 @@
 
 use super::axis::{Asked, Axis, Stage, lacking};
 use crate::executor::Fatal;
-use fsarena_core::factor::{self, device::BackingDevice};
+use fsarena_core::factor::{self, FactorDef, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{Error, attribute};
 
 /// The axis.
-pub const AXIS: Axis = Axis { factor: factor::SCHEDULER, of_directories: false, check, set_up };
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::SCHEDULER,
+        default: "",
+        example: "none, mq-deadline, kyber, bfq",
+        help: "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
+        check: name,
+    },
+    of_directories: false,
+    check,
+    set_up,
+};
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = asked.variant.level(factor::SCHEDULER);
@@ -52,4 +63,11 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn name(level: &str) -> Result<(), String> {
+    match level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        true => Ok(()),
+        false => Err(format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq")),
+    }
 }

@@ -179,8 +179,11 @@ fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
 fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
     let options = lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
-    let varied = factor::axes().find(|axis| axis.id != factor::CLIENTS && !variant.level(axis.id).is_empty());
-    match varied.map(|axis| axis.id).or(options.raid.map(|_| factor::RAID)) {
+    let varied = variant
+        .levels
+        .iter()
+        .find(|(id, level)| *id != factor::CLIENTS && factor::is_axis(id) && !level.is_empty());
+    match varied.map(|(id, _)| id.as_str()).or(options.raid.map(|_| factor::RAID)) {
         None => Ok(()),
         Some(axis) => Err(Fatal::Plan(format!(
             "variant {}: a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; \

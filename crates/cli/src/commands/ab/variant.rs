@@ -1,7 +1,7 @@
 //! The levels of one side: `fs=ext4,mount=noatime,nodiratime`.
 
-use fsarena_core::factor::{self, FACTORS};
 use fsarena_core::names::unknown;
+use fsarena_run::axes;
 use std::collections::BTreeMap;
 
 /// The level of each factor that a side names.
@@ -12,8 +12,9 @@ pub type Levels = BTreeMap<String, String>;
 pub fn parse(text: &str) -> Result<Levels, String> {
     let mut levels = Levels::new();
     let mut open: Option<String> = None;
+    let factors = axes::factors();
     for piece in pieces(text)? {
-        let named = piece.head.as_deref().filter(|id| factor::find(id).is_some());
+        let named = piece.head.as_deref().filter(|id| factors.iter().any(|factor| factor.id == *id));
         match (named, &open) {
             (Some(id), _) => {
                 if levels.insert(id.to_string(), piece.level).is_some() {
@@ -34,7 +35,7 @@ pub fn parse(text: &str) -> Result<Levels, String> {
 
 fn fault(piece: &Piece) -> String {
     match &piece.head {
-        Some(id) => unknown("factor", id, FACTORS.iter().map(|factor| factor.id)).into(),
+        Some(id) => unknown("factor", id, axes::factors().iter().map(|factor| factor.id)).into(),
         None => {
             format!("write `factor=level` instead of `{}` (list factors: fsarena list factors)", piece.text)
         }

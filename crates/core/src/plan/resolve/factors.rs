@@ -23,7 +23,7 @@ impl Resolver<'_> {
         }
         for (id, levels) in &self.over.factors {
             let flag = format!("--{id}");
-            factor::named(id).map_err(|unknown| PlanError::flag("--factor", unknown))?;
+            factor::named(id, &self.words.factors).map_err(|unknown| PlanError::flag("--factor", unknown))?;
             let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
             factors.insert(id.clone(), levels);
         }
@@ -55,7 +55,7 @@ impl Resolver<'_> {
 
     pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
         let id = key.get_ref().as_str();
-        factor::named(id).or_else(|unknown| self.bad(key.span(), unknown))?;
+        factor::named(id, &self.words.factors).or_else(|unknown| self.bad(key.span(), unknown))?;
         Ok(id)
     }
 
@@ -110,7 +110,7 @@ impl Resolver<'_> {
                     || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
                 (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
             }
-            _ => factor::find(id).and_then(|def| (def.check)(level).err()),
+            _ => factor::named(id, &self.words.factors).ok().and_then(|def| (def.check)(level).err()),
         }
     }
 }
