@@ -56,7 +56,7 @@ fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> (f64, f64) {
     (seconds(after.0, before.0), seconds(after.1, before.1))
 }
 
-/// A stand-in for squid, in a process of its own so that its time is not ours.
+/// A stand-in for squid, in a separate process, so that its CPU time does not count as that of the benchmark.
 struct Server {
     pid: i32,
     address: String,

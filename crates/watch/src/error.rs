@@ -2,16 +2,16 @@
 
 use fsarena_core::exit::{ExitCode, Exits};
 
-/// Why nothing can be watched. What goes wrong later marks a window and is no error.
+/// Why a watch cannot start. Later problems mark a window and are not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for makes no sense.
+    /// Wrong arguments.
     #[error("{0}")]
     Usage(String),
-    /// This machine or this user cannot see what is needed.
+    /// The machine lacks something that the watch needs, or the user may not read it.
     #[error("{0}")]
     Missing(String),
-    /// What was watched cannot be kept.
+    /// The store cannot keep the windows.
     #[error(transparent)]
     Store(#[from] fsarena_store::Error),
 }

@@ -1,4 +1,4 @@
-//! What is watched, as a plan that a store keeps: with it a watch goes on after a restart.
+//! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
 use crate::counter::Spec;
 use crate::error::Error;
@@ -92,7 +92,8 @@ impl Watch {
     /// # Errors
     /// Where it is the plan of something else.
     pub fn of_plan(plan: &Plan) -> Result<Watch, Error> {
-        let other = || Error::Usage(format!("{} is no watch, and cannot be gone on with as one", plan.name));
+        let other =
+            || Error::Usage(format!("cannot resume {}: it was not made by `fsarena watch`", plan.name));
         let (Some(variant), Some(workload)) = (plan.variants.first(), plan.workloads.first()) else {
             return Err(other());
         };

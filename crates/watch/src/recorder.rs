@@ -29,10 +29,10 @@ impl Recorder {
         Recorder::open(run, host)
     }
 
-    /// A watch that goes on.
+    /// Opens a watch to append windows to it.
     ///
     /// # Errors
-    /// Where it is no watch, or another process writes it.
+    /// Fails if the run was not made by a watch, or if another process writes it.
     pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
         let plan = run.plan()?;
         let watch = Watch::of_plan(&plan)?;
@@ -47,7 +47,7 @@ impl Recorder {
         Ok(Recorder { run, writer, plan, watch })
     }
 
-    /// What is watched.
+    /// The watch that the run records.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }

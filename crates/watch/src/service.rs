@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Finding processes means reading a file of each one on the machine, so it is done at the ends of windows and
-/// after every so many readings.
+/// after this number of readings.
 const LOOK_AFTER: u32 = 30;
 
-/// What the service is known by: command names, process ids, or a cgroup's directory.
+/// How to find the service's processes: by a command name, a process id, or a cgroup's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
     /// `comm`, 15 characters at most.

@@ -21,8 +21,8 @@ impl Tally {
     pub fn take(&mut self, reading: &Result<f64, Trouble>) {
         match (reading, self.last) {
             (Ok(now), Some(last)) if *now < last => {
-                // Whoever counts began anew: what it has now was served since then. What was served between
-                // the last reading and the restart nobody knows, and the mark says so.
+                // The counter restarted from zero, so its value counts requests since then. Requests between the last
+                // reading and the restart are unknown, hence the mark.
                 self.back.push(Mark::CounterBack { from: last, to: *now });
                 self.grown += now;
                 self.last = Some(*now);

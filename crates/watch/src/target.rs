@@ -18,7 +18,7 @@ pub struct Where {
     pub device: Option<PathBuf>,
 }
 
-/// What was found there.
+/// The device behind the watched path.
 pub struct Target {
     kernel: Kernel,
     at: Where,
@@ -35,10 +35,10 @@ struct Found {
 }
 
 impl Target {
-    /// Looks.
+    /// Finds the device.
     ///
     /// # Errors
-    /// Where what was named is not there.
+    /// Fails if the path or the device does not exist.
     pub fn find(kernel: &Kernel, at: &Where) -> Result<Target, Error> {
         if let Some(path) = &at.path {
             path.metadata().map_err(|error| Error::Missing(format!("{}: {error}", path.display())))?;
@@ -56,7 +56,7 @@ impl Target {
         self.found.as_ref().map(|found| found.numbers)
     }
 
-    /// What is said of it once.
+    /// Notes on the filesystem and the device, for the beginning of the watch.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
         if let Some(text) = self.at.path.as_deref().and_then(|path| mounted(&self.kernel, path)) {

@@ -22,13 +22,13 @@ use std::time::Duration;
 
 /// An endpoint has this long to answer: less than a second, so that readings keep their rhythm.
 const PATIENCE: Duration = Duration::from_millis(900);
-/// A window that took so many times what was asked is marked.
+/// A window gets the mark `Long` if it took more than this factor of its intended length, plus a second.
 const LONG: f64 = 1.5;
 
 /// Where a watch ends by itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// After so many windows.
+    /// The number of windows.
     pub windows: Option<u32>,
 }
 

@@ -13,7 +13,7 @@ pub struct Window {
     pub started_at: f64,
     /// Its length by the monotonic clock.
     pub seconds: f64,
-    /// What was read.
+    /// The readings.
     pub readings: Readings,
     /// What disturbed it.
     pub marks: Vec<Mark>,
@@ -22,11 +22,11 @@ pub struct Window {
 /// Something that disturbed a window.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mark {
-    /// The counter did not answer, so many times; why at first.
+    /// The counter failed to answer.
     CounterSilent {
         /// How often.
         times: u32,
-        /// What was said.
+        /// The first reason.
         why: String,
     },
     /// The counter did not answer at the beginning or at the end.
@@ -57,7 +57,7 @@ impl Mark {
     pub fn spoils(&self) -> bool {
         match self {
             Mark::CounterBack { .. } | Mark::Slept(_) | Mark::Device(_) => true,
-            // What is missing is missing by itself; rates need no wall clock and no whole window.
+            // A missing value is missing in the comparison too; rates need neither the wall clock nor a whole window.
             Mark::CounterSilent { .. }
             | Mark::RequestsUnknown
             | Mark::ClockStep(_)

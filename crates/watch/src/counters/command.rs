@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is read of its output.
+/// The maximum number of bytes to read of a command's output.
 const MOST: u64 = 64 << 10;
 
 /// A command, run for each reading by its argument vector, without a shell.
@@ -105,7 +105,7 @@ impl Counter for Command {
         let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
             let start: String = text.chars().take(40).collect();
-            self.say(format!("it printed {start:?}, which is no number"))
+            self.say(format!("it printed {start:?}, not a number"))
         })
     }
 }
@@ -123,8 +123,8 @@ mod tests {
     fn the_first_number_counts() {
         assert_eq!(read(&["printf", "17\n"]), Ok(17.0));
         assert_eq!(read(&["echo", "1.5e3 requests"]), Ok(1500.0));
-        // An argument is no shell text.
-        assert!(read(&["echo", "$(echo 3)"]).unwrap_err().0.contains("no number"));
+        // No shell expands an argument.
+        assert!(read(&["echo", "$(echo 3)"]).unwrap_err().0.contains("not a number"));
     }
 
     #[test]

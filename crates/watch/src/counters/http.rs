@@ -21,7 +21,7 @@ impl Page {
     /// The page of an address, `http://HOST[:PORT][/PATH]`.
     ///
     /// # Errors
-    /// Where it is no such address.
+    /// Fails if the address has another form.
     pub fn new(url: &str, patience: Duration) -> Result<Page, Error> {
         let bad = |why: &str| Error::Usage(format!("{url:?}: {why}; an address is http://HOST:PORT/PATH"));
         if url.starts_with("https:") {
@@ -29,10 +29,10 @@ impl Page {
                 "fsarena speaks plain http only; take a local port, or `-- curl -s …` as a command",
             ));
         }
-        let rest = url.strip_prefix("http://").ok_or_else(|| bad("this is no http address"))?;
+        let rest = url.strip_prefix("http://").ok_or_else(|| bad("does not begin with http://"))?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if host.is_empty() || url.contains(|c: char| c.is_control() || c == ' ') {
-            return Err(bad("there is no host in it, or a blank"));
+            return Err(bad("lacks a host, or contains a blank"));
         }
         let named_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let host = if named_port { host.to_string() } else { format!("{host}:80") };
@@ -135,7 +135,7 @@ pub(crate) mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A server that gives each caller these bytes, over and over where it is asked to.
+    /// A server that sends `answer` to each client `times` times.
     pub fn server(answer: &'static [u8], times: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();

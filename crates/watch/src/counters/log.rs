@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What is read at once.
+/// Bytes to read at once.
 const PIECE: usize = 64 << 10;
-/// The longest line that is looked into for a word; of a longer one the end counts.
+/// The longest line searched for a word. Of a longer line fsarena searches the end.
 const LONGEST: usize = 64 << 10;
 
 /// Counts lines that were added since it was opened.
@@ -143,7 +143,7 @@ mod tests {
         append(&path, " of it\nlast\n");
         std::fs::rename(&path, dir.path().join("access.log.1")).unwrap();
         append(&dir.path().join("access.log.1"), "late\n");
-        assert_eq!(log.read(), Ok(5.0), "there is no new file yet");
+        assert_eq!(log.read(), Ok(5.0), "the new file does not exist yet");
         append(&path, "new\nnew\n");
         assert_eq!(log.read(), Ok(7.0));
         std::fs::write(&path, "x\n").unwrap();

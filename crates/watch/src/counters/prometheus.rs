@@ -21,7 +21,7 @@ impl Prometheus {
     pub fn new(url: &str, metric: &str, patience: Duration) -> Result<Prometheus, Error> {
         let bad = || {
             Error::Usage(format!(
-                "{metric:?} is no metric; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
+                "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
             ))
         };
         let (name, labels) = name_and_labels(metric.trim()).ok_or_else(bad)?;

@@ -9,15 +9,15 @@ use std::time::Duration;
 pub struct Squid(Page);
 
 impl Squid {
-    /// Of the squid at this host and port, or `http://HOST:PORT`.
+    /// The counters of the squid at `HOST:PORT` or `http://HOST:PORT`.
     ///
     /// # Errors
-    /// Where that is no address.
+    /// Fails if the address has another form.
     pub fn new(at: &str, patience: Duration) -> Result<Squid, Error> {
         let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
         if at.contains('/') {
             return Err(Error::Usage(format!(
-                "{at:?} is no HOST:PORT of a squid, which is asked by plain http"
+                "cannot read the address {at:?} of a squid; write HOST:PORT, for plain http"
             )));
         }
         let url = format!("http://{at}/squid-internal-mgr/counters");
