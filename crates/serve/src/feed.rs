@@ -1,4 +1,4 @@
-//! Runs in progress, followed by their event logs: once for all who watch the same run, and only while somebody does.
+//! Follows the event logs of runs in progress. All clients of a run share one follower, which ends with the last client.
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// The pause between two looks at a log.
 const PAUSE: Duration = Duration::from_millis(150);
-/// How long nobody may write a run before it is taken for ended: it is written a moment after it was made.
+/// A run without a writer for this long counts as ended. The writer opens a new run a moment after it is made.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many events are read at once.
 const BATCH: usize = 500;
@@ -30,24 +30,24 @@ pub struct Feeds {
 /// One run that is followed.
 pub struct Feed {
     heard: Mutex<Heard>,
-    /// Bytes of the log that were read; whoever waits for more is told by it.
+    /// The number of bytes read from the log. Wakes clients that wait for more.
     changed: watch::Sender<u64>,
 }
 
-/// What was heard so far.
+/// The events read so far.
 struct Heard {
     state: RunState,
     intervals: Intervals,
     /// The last events as JSON, each with the bytes of the log up to its end.
     recent: VecDeque<(u64, String)>,
     last: u64,
-    /// Whether all that was told before somebody asked was heard.
+    /// Whether the follower has read all events that the log held when it began.
     caught_up: bool,
     /// Whether nothing more will come.
     done: bool,
 }
 
-/// What is new for somebody.
+/// New events for one client.
 pub struct News {
     /// Events as JSON, with their ids.
     pub events: Vec<(u64, String)>,
@@ -90,7 +90,7 @@ impl Feeds {
 }
 
 impl Feed {
-    /// Reads on until the run has ended or nobody listens.
+    /// Reads the log until the run ends or the last client leaves.
     async fn follow(&self, run: RunDir) {
         let mut events = Events::of(&run);
         let mut alive = Instant::now();
@@ -167,7 +167,7 @@ impl Feed {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody who asks now hears all that was told before.
+    /// Whether a new client gets all earlier events.
     pub fn is_caught_up(&self) -> bool {
         self.heard().caught_up
     }

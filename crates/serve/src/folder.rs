@@ -1,7 +1,7 @@
 //! Which runs a folder holds.
 //!
-//! A run is asked for by its name and looked up among those that are there: no name ever becomes part of a path. A run,
-//! or one of its files, that a symbolic link leads to must lie in the folder itself, and what is read is a regular file.
+//! The server looks up a requested name among the folder's entries, so that a name from a request never becomes part of
+//! a path. A symbolic link to a run, or to one of its files, must lead into the folder, and to a regular file.
 
 use crate::parallel;
 use fsarena_store::RunDir;
@@ -91,12 +91,12 @@ impl Folder {
         Ok(None)
     }
 
-    /// What a path in the folder holds; none where that is no run.
+    /// The run at a path in the folder, or None.
     fn look(&self, path: &Path) -> Option<Found> {
         let id = name(path);
         let run = match RunDir::open(path) {
             Ok(run) => run,
-            // A database that is a pipe, a directory or a broken link is no run either.
+            // This includes directories whose database is a pipe, a directory or a broken link.
             Err(_) => return None,
         };
         let (stamp, refused) = match self.states(path) {

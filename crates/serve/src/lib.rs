@@ -1,5 +1,5 @@
 //! A local web page over a folder of runs: list, search, open, compare, history, and the live view of a run in
-//! progress. It reads and does nothing else: there is no request that starts, changes or deletes anything.
+//! progress. It is read-only: no request starts, changes or deletes anything.
 //!
 //! | who | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `overview` | what the list knows of a run, read once for each state of its files |
 //! | `parallel` | the same for each of many runs, by a few threads |
 //! | `points` | what single runs say in a history |
-//! | `renderer` | pages that take work: once for each state, few at a time, on threads of their own |
+//! | `renderer` | expensive pages: once for each state, few at a time, on separate threads |
 //! | `feed` | the events of a run in progress, once for all who follow it |
 //! | `routes` | one file a page |
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How old a listing may be that several readers share.
 const FRESH: Duration = Duration::from_millis(300);
 
-/// What is known of one run in one state.
+/// The list's data about one run in one state.
 pub struct Overview {
     /// Where it is, and the state.
     pub found: Found,
@@ -28,13 +28,13 @@ pub struct Overview {
     pub verdict: OnceLock<String>,
 }
 
-/// What is known of all runs.
+/// The list's data about all runs.
 #[derive(Default)]
 pub struct Overviews {
     known: Mutex<Known>,
     /// How many databases were opened.
     opened: AtomicU64,
-    /// Whether somebody looked at the list since it was last asked.
+    /// Whether a client read the list since the last [`Overviews::was_looked_at`].
     looked: AtomicBool,
 }
 
@@ -60,8 +60,7 @@ impl Overviews {
         Ok(runs)
     }
 
-    /// Reads the folder before anybody asks. Rounds. A list that is asked for afterwards is made anew, of what is there
-    /// then.
+    /// Reads the folder before the first request. Later requests still list the folder anew.
     ///
     /// # Errors
     /// Where the folder cannot be read.

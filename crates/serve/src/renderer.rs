@@ -41,8 +41,8 @@ impl Renderer {
         Renderer { budget: Arc::new(Semaphore::new(BUDGET as usize)), pages: Mutex::new(pages) }
     }
 
-    /// The page that shows this, which names the state of all that it is made of. Who asks while it is being made waits
-    /// for the same.
+    /// The page identified by `shows`, which includes the state of every run on it. Requests that arrive while the page
+    /// is being made wait for the same page.
     pub async fn page(
         &self,
         shows: &impl Debug,
@@ -55,7 +55,7 @@ impl Renderer {
                 bytes >> 20
             ));
         }
-        // What is asked for may be as long as a request.
+        // Hash the key, because it may be as long as a request.
         let cell = self.cell(name(shows));
         let made = cell.get_or_init(|| self.make(bytes, make)).await.clone();
         self.forget();

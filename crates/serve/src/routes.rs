@@ -31,7 +31,7 @@ pub fn app(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
         .route("/history", get(history::page))
         .route("/assets/{name}", get(assets::file))
         .route("/favicon.ico", get(assets::icon))
-        .fallback(|| async { Message::new(StatusCode::NOT_FOUND, "There is no such page.").into_response() })
+        .fallback(|| async { Message::new(StatusCode::NOT_FOUND, "Page not found.").into_response() })
         .with_state(shared)
         .layer(axum::middleware::from_fn_with_state(guard, guard::watch))
 }
@@ -44,7 +44,7 @@ async fn find(shared: &Arc<Shared>, id: String) -> Result<Found, Message> {
     let shared = shared.clone();
     let found = blocking(move || shared.folder.find(&id)).await?.map_err(unreadable)?;
     match found {
-        None => Err(Message::new(StatusCode::NOT_FOUND, "There is no such run in this folder.")),
+        None => Err(Message::new(StatusCode::NOT_FOUND, "Run not found in this folder.")),
         Some(Found { id, refused: Some(why), .. }) => {
             Err(Message::new(StatusCode::FORBIDDEN, format!("Run {id} is not read: {why}.")))
         }
@@ -65,7 +65,7 @@ fn failed(words: impl Into<String>) -> Message {
     Message::new(StatusCode::INTERNAL_SERVER_ERROR, words)
 }
 
-/// What was asked for makes no sense for these runs, or they cannot be read.
+/// The answer 422: the request does not fit these runs, or the server cannot read them.
 fn impossible(words: impl Into<String>) -> Message {
     Message::new(StatusCode::UNPROCESSABLE_ENTITY, words)
 }

@@ -25,10 +25,10 @@ use tokio::sync::Semaphore;
 const CONNECTIONS: usize = 768;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Threads for databases and pages; what they may do at once has limits of its own.
+/// Threads for databases and pages. Separate limits bound the work that they do at once.
 const WORKERS: usize = 32;
 
-/// What is served, and where.
+/// Options of the server.
 pub struct Options {
     /// The folder of runs.
     pub runs: PathBuf,

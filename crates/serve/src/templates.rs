@@ -19,11 +19,11 @@ use std::sync::Arc;
 pub struct Runs {
     /// Where the runs are.
     pub folder: String,
-    /// What is asked for.
+    /// The search and sort order.
     pub wanted: Wanted,
-    /// The runs that are.
+    /// The runs that match.
     pub runs: Vec<Arc<Overview>>,
-    /// How many there are in all.
+    /// The total number of runs.
     pub of: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Runs {
 #[derive(Template)]
 #[template(path = "compare.html")]
 pub struct Compare {
-    /// What is compared with what.
+    /// The title, which names both sides.
     pub title: String,
     /// Their ids.
     pub runs: Vec<String>,
@@ -53,13 +53,13 @@ pub struct Compare {
 #[derive(Template)]
 #[template(path = "history.html")]
 pub struct History {
-    /// What is followed.
+    /// The study, variant and metric to show.
     pub asked: Asked,
-    /// What could be.
+    /// Studies to choose from.
     pub studies: Vec<String>,
-    /// What could be.
+    /// Variants to choose from.
     pub variants: Vec<String>,
-    /// What could be.
+    /// Metrics to choose from.
     pub metrics: Vec<String>,
     /// What it is a history of.
     pub title: String,

@@ -12,7 +12,7 @@ const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale 
     [idle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
     [[workload]]\nuse = 'tasks'\n";
 
-/// A run that was just made, in a folder of its own.
+/// A new run in a separate temporary folder.
 pub struct Written {
     pub run: RunDir,
     _root: tempfile::TempDir,

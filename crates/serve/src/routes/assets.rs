@@ -18,7 +18,7 @@ pub async fn file(Path(name): Path<String>) -> Response {
         "report.js" => ([(CONTENT_TYPE, JAVASCRIPT)], fsarena_report::html::script()).into_response(),
         "runs.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../../assets/runs.js")).into_response(),
         "live.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../../assets/live.js")).into_response(),
-        _ => Message::new(StatusCode::NOT_FOUND, "There is no such file.").into_response(),
+        _ => Message::new(StatusCode::NOT_FOUND, "File not found.").into_response(),
     }
 }
 

@@ -63,7 +63,7 @@ fn published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
         Some(at) => Ok(Some(sets.swap_remove(at))),
         None => {
             let known: Vec<String> = sets.iter().map(Published::name).collect();
-            let words = format!("There are no such published figures; there are {}.", known.join(", "));
+            let words = format!("Unknown published figures. Available: {}.", known.join(", "));
             Err(Message::new(StatusCode::NOT_FOUND, words))
         }
     }

@@ -21,7 +21,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let shared = state.0.clone();
     let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
     let given = |name| all(&query, name).next().map(String::from);
-    let none = || Message::new(StatusCode::NOT_FOUND, "There is no run here that has a history.");
+    let none = || Message::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| can_be_followed(run, &study)).take(MOST).cloned().collect();

@@ -30,7 +30,7 @@ pub async fn page(state: State, Path(id): Path<String>) -> Answer {
 }
 
 /// Server-sent events: `told` for every event of the run's log, `state` for how it stands after it, `end` when nothing
-/// more will come. Their ids are places in the log, so that whoever comes back with the last hears the rest.
+/// more will come. Their ids are offsets in the log, so that a client that reconnects with its last id gets the rest.
 pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     let found = find(&state, id).await?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());

@@ -25,7 +25,7 @@ pub const COLUMNS: [(&str, &str); 8] = [
     ("machine", "Machine"),
 ];
 
-/// What of the list is asked for.
+/// Search and sort order of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Words that a run must have.
@@ -90,7 +90,7 @@ fn compare(a: &Overview, b: &Overview, column: &str) -> Ordering {
     }
 }
 
-/// The runs that are asked for, and how many there are in all.
+/// The runs that match, and the total number of runs.
 async fn chosen(state: &State, wanted: &Wanted) -> Result<(Vec<Arc<Overview>>, usize), Message> {
     state.overviews.look();
     let (shared, wanted) = (state.0.clone(), wanted.clone());
