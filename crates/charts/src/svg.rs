@@ -1,4 +1,4 @@
-//! A chart as SVG: inside a page, or as a file of its own.
+//! A chart as SVG: inside a page, or as a separate file.
 
 mod layout;
 mod legend;

@@ -30,7 +30,7 @@ pub struct Figure {
     pub variant: usize,
     /// Its value.
     pub value: f64,
-    /// What is shown behind it.
+    /// A mark printed after the value.
     pub mark: String,
     /// The task of the run whose samples it sums up, by its number.
     pub task: Option<usize>,

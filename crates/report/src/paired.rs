@@ -12,7 +12,7 @@ use fsarena_stats::pairs::log_ratios;
 /// One comparison, round by round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paired {
-    /// What is compared, in words: `xfs over ext4: total elapsed`.
+    /// The label of the comparison: `xfs over ext4: total elapsed`.
     pub label: String,
     /// ln(B/A) of every round that has both, in the order of the rounds.
     pub d: Vec<f64>,

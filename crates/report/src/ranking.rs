@@ -149,10 +149,10 @@ fn names(word: &str, task: Task) -> bool {
     word == task.id.name || word == task.id.to_string() || task.number.as_deref() == Some(word)
 }
 
-/// Checks weights before anything stands on them.
+/// Checks the weights of tasks.
 ///
 /// # Errors
-/// Where one names no task of the run, or is no weight.
+/// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
     let tasks = || tasks.iter().filter(|task| task.in_composite);
     for (name, weight) in weights {

@@ -60,7 +60,7 @@ pub struct Asked {
     pub claims: Vec<Claim>,
 }
 
-/// What answers for tasks, which end when they are done.
+/// Default metrics of workloads whose tasks run to completion.
 const TASKS: &[&str] = &["elapsed", "durable"];
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
@@ -75,7 +75,8 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 /// The report of a run: everything that any format shows of it.
 ///
 /// # Errors
-/// When the run lacks a metric, a task or a variant that is asked for, or cannot tell which variant is better.
+/// Fails if the run lacks a requested metric, task or variant, or if `asked` has claims and the run's device cannot
+/// rank variants.
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
     let ranks = record.plan.device.backing.ranks();
@@ -124,7 +125,7 @@ impl Report {
         self.ranking.get_or_init(|| Ranking::of(self)).as_ref()
     }
 
-    /// What is known of B against A where the run has two variants, by each metric; else nothing.
+    /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
     pub(crate) fn pair(&self) -> &[Row] {
         self.pair.get_or_init(|| pair::rows(self))
     }
@@ -134,7 +135,7 @@ impl Report {
         self.record.plan.device.backing.ranks()
     }
 
-    /// The answer in one line: how many claims stand how, and the first that is said of the main metric.
+    /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
     pub fn in_a_line(&self) -> String {
         const OUTCOMES: [Outcome; 4] =
             [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];

@@ -42,7 +42,7 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
 pub struct Row {
     /// Its round.
     pub round: u32,
-    /// What was measured, on which variant: `rndrd[bs=4096] on ext4`.
+    /// The task and the variant: `rndrd[bs=4096] on ext4`.
     pub name: String,
     values: BTreeMap<String, f64>,
 }

@@ -9,13 +9,13 @@ use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
-/// The median of some rounds over the interval of what is typical. Values of zero have none, nor has one round.
+/// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
 pub fn cell(values: &[f64], unit: Unit) -> Cell {
     let known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let logs = known.iter().all(|value| *value > 0.0).then(|| known.iter().map(|value| value.ln()).collect());
     let typical = logs.and_then(Ratio::of).filter(|typical| typical.rounds > 1);
     let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
-    // What is the same in every round has no ends.
+    // Omit the interval if all rounds have the same value.
     let ends = typical.map(ends).filter(|(low, high)| low != high);
     Cell::two(
         absolute(median(&known), unit),

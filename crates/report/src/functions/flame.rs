@@ -4,10 +4,10 @@ use super::Sampled;
 use crate::error::Error;
 use inferno::flamegraph::{self, Options};
 
-/// One variant: every chain with what it took, in thousands of instructions.
+/// The flame graph of one variant: every call chain with its thousands of instructions.
 ///
 /// # Errors
-/// When there are no samples.
+/// Fails without samples.
 pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
     let lines = variant
         .stacks
@@ -16,10 +16,10 @@ pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
     drawn(title, lines.collect())
 }
 
-/// Two variants: as wide as the second, coloured by what it has more (red) or less (blue) than the first.
+/// The differential flame graph of two variants. Widths are those of the second; red is more than the first, blue less.
 ///
 /// # Errors
-/// When there are no samples.
+/// Fails without samples.
 pub fn of_two(title: &str, [first, second]: [&Sampled; 2]) -> Result<Vec<u8>, Error> {
     let mut chains: std::collections::BTreeMap<String, [u64; 2]> = Default::default();
     for (at, variant) in [first, second].into_iter().enumerate() {

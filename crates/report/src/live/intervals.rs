@@ -16,8 +16,8 @@ const SPARKS: usize = 20;
 #[derive(Debug, Default)]
 pub struct Intervals {
     metric: String,
-    /// The comparison of the first so many rounds, for the last so many rounds. None of them changes any more: to
-    /// compare all of them again after every round would take far longer.
+    /// The comparison of the first `n` rounds by `n`, for the latest values of `n`. It caches them, because they no
+    /// longer change and comparing them again after every round would take far longer.
     after: BTreeMap<usize, Comparison>,
     rows: Vec<Row>,
 }

@@ -54,7 +54,7 @@ impl Words {
     }
 }
 
-/// One sentence, however many variants it is said of.
+/// One sentence for all variants that share `text`: it names the first and counts the others.
 fn of_variants(text: &str, mut variants: Vec<&str>) -> String {
     variants.dedup();
     match variants.as_slice() {

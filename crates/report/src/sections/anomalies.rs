@@ -9,7 +9,7 @@ use crate::report::Report;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
-/// Findings that are told here; of more, nobody reads them.
+/// The maximum number of findings in this section, to keep it readable.
 const MOST: usize = 6;
 
 /// What stands out in a matrix of block sizes and threads.

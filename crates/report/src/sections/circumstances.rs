@@ -95,8 +95,8 @@ fn options(record: &RunRecord) -> Table {
 /// Characters of a list without blanks that stand in one line.
 const LINE: usize = 90;
 
-/// A line as reported, its blanks one each. A list as long as mount options have goes on in another line after a comma:
-/// there is no blank for a reader's program to break it at.
+/// Normalises blanks and breaks a long list without blanks, such as mount options, after a comma: terminals and
+/// browsers break lines only at blanks.
 fn broken(line: &str) -> Vec<String> {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.contains(' ') || line.len() <= LINE {

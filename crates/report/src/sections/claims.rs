@@ -1,4 +1,4 @@
-//! What was claimed, and what became of it.
+//! The claims of a run and their verdicts.
 
 use super::{Detail, Section};
 use crate::document::source::Source;
@@ -66,7 +66,7 @@ pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
     )
 }
 
-/// What is known of one claim, line by line: the effect first.
+/// The verdict of one claim as lines of text, the effect first.
 pub fn told(judged: &Judged) -> Vec<String> {
     let Some(verdict) = &judged.verdict else {
         return judged.missing.iter().cloned().collect();
@@ -113,8 +113,8 @@ pub fn effect(verdict: &Verdict) -> String {
     format!("{value} [{interval}]")
 }
 
-/// `−4.9%` and `−5.4% to −4.3%`; where a factor of two is in it `3.10×` and `3.02–3.19`: nobody reads +3850%. Each stands
-/// on its side of no difference and of these edges, so that it agrees with the verdict beside it.
+/// `−4.9%` and `−5.4% to −4.3%`; from a factor of two on `3.10×` and `3.02–3.19`, easier to read than +3850%. Rounding
+/// never moves a number across zero or one of `edges`, so that the text agrees with the verdict beside it.
 pub fn lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
     let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
     if high >= 1.0 {

@@ -1,4 +1,4 @@
-//! What was asked, on which machine.
+//! The head of a report: the question and the machine.
 
 use super::{Detail, Section};
 use crate::document::{Document, Part};

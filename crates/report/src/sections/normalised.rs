@@ -54,8 +54,8 @@ pub struct Crossed {
 }
 
 impl Crossed {
-    /// The variants of a report; none where each filesystem has a scheduler of its own: there is nothing to set side by
-    /// side.
+    /// The variants of a report by filesystem and scheduler. None if no filesystem was measured with two schedulers,
+    /// because then there is nothing to compare.
     pub fn of(report: &Report) -> Option<Crossed> {
         let variants = &report.record.variants;
         let distinct = |all: Vec<String>| {

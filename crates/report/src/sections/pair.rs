@@ -22,7 +22,7 @@ use fsarena_stats::sequential::Centre;
 use fsarena_stats::weights;
 use serde_json::{Value, json};
 
-/// What is looked at besides the metrics that were asked for: the CPU's part is often the quietest.
+/// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];
 /// Tasks that are listed one by one; of more, only all together.
 const FEW: usize = 4;
@@ -179,7 +179,7 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-/// What is known of the two variants, by each metric; nothing where there are not two.
+/// The comparison of the two variants by each metric. Empty unless the run has exactly two.
 pub fn rows(report: &Report) -> Vec<Row> {
     if report.record.variants.len() != 2 || !report.ranks() {
         return vec![];
@@ -190,7 +190,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
     ids.extend(costs);
     let by_metric: Vec<Vec<Row>> =
         ids.into_iter().map(|id| of_metric(&report.record, id, report.margin)).collect();
-    // Task by task: that is how a question is asked.
+    // Order rows by task, then by metric, because readers ask about tasks.
     let most = by_metric.iter().map(Vec::len).max().unwrap_or(0);
     let mut columns: Vec<_> = by_metric.into_iter().map(Vec::into_iter).collect();
     (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()

@@ -55,7 +55,7 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
         ranked.without_one.map_or("–".to_string(), range).into(),
         ranked.probability_best.map_or("–".to_string(), percent).into(),
     ];
-    // What is said of a variant is said of it beside the best.
+    // Each row compares a variant with the best, so its figures come from both.
     let made_of = Source::of(None, std::iter::once(ranked.variant).chain(ranking.comparison.best()));
     source::row(made_of.as_ref(), cells)
 }

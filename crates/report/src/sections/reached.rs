@@ -9,7 +9,7 @@ use fsarena_core::metric::Reach;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
-/// The metric that says so.
+/// The metric that holds the device's share of the bytes.
 const SHARE: &str = "device_share";
 /// In the order of the list.
 const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];

@@ -183,7 +183,7 @@ fn legend(analysis: &Analysis) -> String {
     )
 }
 
-/// What is missing from the figures.
+/// Notes on values that the figures leave out.
 fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let mut items = Vec::new();
     let composite: Option<&Composite> = analysis.overall.as_ref().map(|overall| overall.main());

@@ -13,8 +13,8 @@ use fsarena_stats::grid::{by_round, dropped, rounds};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is shown, in this order. Metrics are derived from the summed readings, so that a quotient is
-/// that of the sums.
+/// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
+/// sums.
 const SHOWN: [&str; 15] = [
     "elapsed",
     "durable",
@@ -102,7 +102,7 @@ fn formula(record: &RunRecord, id: &'static str) -> Option<(Unit, Formula)> {
     Some((def.unit, Box::new(def.from)))
 }
 
-/// Readings summed over the tasks of each round, those that somebody asks for.
+/// Readings summed over the tasks of each round, computed on demand.
 struct Sums<'a> {
     record: &'a RunRecord,
     leave_out: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! What is written from the same record every time, and what is read. One program, so that it is linked once.
+//! Tests of the formats that reports are written to and read from. They form one program, so that Cargo links it once.
 
 mod clients;
 mod exports;
