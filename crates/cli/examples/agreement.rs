@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// What is compared.
+/// One comparison between fsarena's engine and the real program.
 struct Comparison {
     workload: &'static str,
     /// Values of its setting `engine`: ours, then the real one.

@@ -18,7 +18,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is compared: a name, the word of `--on`, and the metric.
+/// The places to compare: a name, the value of `--on`, and the metric.
 const PLACES: [(&str, &str, &str); 4] = [
     ("machine", "ram", "durable"),
     ("UML", "uml", "durable"),

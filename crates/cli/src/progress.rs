@@ -32,7 +32,7 @@ enum Display {
 }
 
 impl Progress {
-    /// Bars where standard error is a terminal, lines where it is not, nothing where that is asked for.
+    /// Shows bars on a terminal, lines elsewhere, and nothing if `quiet`.
     pub fn new(quiet: bool) -> Progress {
         let display = match (quiet, screen::is_there()) {
             (true, _) => Display::Quiet,

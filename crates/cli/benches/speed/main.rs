@@ -74,7 +74,7 @@ fn read_all(run: &Path) -> Command {
     command
 }
 
-/// A run of so many made-up rows, and of so many tasks where that is said.
+/// Makes a run of synthetic rows. `size` holds the number of rows and, optionally, the number of tasks.
 fn big_run(dir: &Path, size: &[&str]) -> PathBuf {
     let runs = dir.join(size[0]);
     let args = ["run", "-q", "--release", "-p", "fsarena-store", "--example", "make_big_run", "--"];

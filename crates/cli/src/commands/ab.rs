@@ -78,7 +78,7 @@ fn refusal(flag: &str) -> Failure {
     Failure::new(ExitCode::Usage, message)
 }
 
-/// The plan of `run`, with these variants instead of its own.
+/// The plan that `run` would use, with these two variants.
 fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     let mut over = args.overrides()?;
@@ -112,7 +112,7 @@ fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure>
 /// Whether B is the same as A within the margin, by each main metric of the work.
 fn question(plan: &Plan) -> Vec<String> {
     let variants = matrix::expand(plan);
-    // A fraction such as 0.07 is no whole number of per cent in binary.
+    // 0.07 * 100 is not exactly 7 in binary floating point, hence the rounding.
     let percent = (plan.stop.margin() * 1e8).round() / 1e6;
     let same = |metric| {
         Claim::same(Quantity::composite(metric), &variants[1].name, &variants[0].name, Some(percent))
@@ -178,7 +178,7 @@ fn variants(sides: &[variant::Levels; 2]) -> Vec<Pairs> {
         .collect()
 }
 
-/// Each side by its levels: `ext4`, `ext4/^has_journal`; equal ones are told apart by their letter.
+/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal variants get the suffixes `/a` and `/b`.
 fn names(sides: &[variant::Levels; 2]) -> [String; 2] {
     let name = |side: &variant::Levels| {
         let levels =

@@ -22,7 +22,7 @@ use fsarena_stats::scaling::series::Series;
 use fsarena_store::RunDir;
 use std::io::Write;
 
-/// The seed of bootstrap intervals where there is no run that has one: the same file gives the same intervals.
+/// The seed of bootstrap intervals for a file, which has no seed as a run has: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
 
 /// Find anomalies of a block-size × threads matrix, or fit how throughput scales with clients
@@ -88,7 +88,7 @@ impl Args {
     }
 }
 
-/// Analyses, and goes on to confirm or to explain where that is asked for.
+/// Analyses the matrix, then confirms (`--confirm`) or explains (`--explain`) its findings if requested.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         return published(&args, name);
@@ -191,7 +191,7 @@ fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
     let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
-        let message = "there is no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'";
+        let message = "found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'";
         return Err(Failure::new(ExitCode::Usage, message));
     };
     let at = finding.first().worst().at;

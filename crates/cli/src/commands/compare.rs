@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Compare runs, published figures, or the samples of two files
 ///
-/// Rounds of different runs are not paired: the machine may have changed between them, and the comparison says so.
+/// fsarena does not pair rounds of different runs, because the machine may have changed between them.
 /// Against published figures, fsarena names the fastest variant then and here, and where the order changed. Files of
 /// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench or dbench; fsarena pairs
 /// their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that

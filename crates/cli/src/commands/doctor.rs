@@ -131,7 +131,7 @@ impl NoServices {
 impl Drop for NoServices {
     fn drop(&mut self) {
         if let Some(path) = self.0 {
-            // What is left would keep later packages from starting their services.
+            // If the file stayed, packages installed later could not start their services.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -44,10 +44,10 @@ pub struct Args {
     runs: Runs,
 }
 
-/// How a report is made.
+/// Options of a report.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What is asked of the run.
+    /// The metrics, claims and weights that the user requested.
     pub asked: Asked,
     /// What the reader's terminal can show.
     pub screen: Screen,
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Outcome {
     for (exporter, path) in &args.export {
         files::write(&report, *exporter, path)?;
     }
-    // What is printed refers to the charts that this command has just written, if any.
+    // The printed report links to the charts that this command has just written, if any.
     report.pictures = args.export.iter().rev().find_map(|(exporter, path)| exporter.charts_link(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
@@ -127,7 +127,7 @@ pub fn print(bytes: &[u8]) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(bytes).map_err(printing)
 }
 
-/// The report of a run where nothing is asked for, by default metrics and for no terminal.
+/// The report of a run with default options: default metrics, no terminal.
 pub fn plain(record: RunRecord) -> Result<Report, Failure> {
     build(record, &Options::default())
 }

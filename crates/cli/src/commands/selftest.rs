@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Outcome {
     Ok(code(&report))
 }
 
-/// Whether the promise is kept, broken, or not decided by so few runs.
+/// Whether the promise is kept, broken, or inconclusive after these few runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Kept,

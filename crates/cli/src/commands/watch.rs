@@ -22,7 +22,7 @@ pub fn run(args: Args) -> Outcome {
         Some(name) => Recorder::open(RunDir::find(&args.runs.runs, name)?, &host)?,
         None => {
             let watch = args.watch()?;
-            // Before anything is made: a counter that cannot be is said at once.
+            // Start the watcher once before making a run, to report an impossible counter at once.
             Watcher::begin(&kernel, &watch, 0)?;
             Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }

@@ -78,7 +78,7 @@ impl Bars {
         }
     }
 
-    /// Takes the bars away; what was said stays.
+    /// Removes the bars and keeps the lines printed above them.
     fn clear(&mut self) {
         self.ticker.stop();
         self.round.finish_and_clear();

@@ -4,12 +4,12 @@ use fsarena_core::event::{Event, NoteKind};
 use fsarena_report::live::{Claim, Row, View};
 use std::collections::{HashMap, HashSet};
 
-/// Columns of a terminal that nobody has made wider.
+/// Default width of a terminal, in columns.
 const WIDTH: usize = 80;
 /// Columns of a variant's name.
 const NAME: usize = 28;
 
-/// What was said already.
+/// Notes and claims already printed, so that each appears once.
 #[derive(Debug, Default)]
 pub struct Lines {
     notes: HashSet<String>,
@@ -55,7 +55,7 @@ impl Lines {
     }
 }
 
-/// `, about 5 s left`; empty where nobody knows.
+/// `, about 5 s left`; empty if the remaining time is unknown.
 pub fn left(view: &View) -> String {
     let about = if view.at_most { "at most" } else { "about" };
     view.left_s.map_or(String::new(), |left| format!(", {about} {} left", duration(left)))

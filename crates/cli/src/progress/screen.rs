@@ -70,7 +70,7 @@ struct Screen {
     place: Arc<dyn Place>,
 }
 
-/// What is drawn, and what is drawn next. The cursor waits in the row below.
+/// The lines on the screen and the lines to draw next. The cursor waits in the row below.
 #[derive(Debug, Default)]
 struct Frame {
     /// The widths of the lines on the screen, and that of the screen when they were drawn.
@@ -172,7 +172,7 @@ impl TermLike for Screen {
 mod tests {
     use super::*;
 
-    /// One draw as indicatif does it: clears so many rows, writes lines and fills each.
+    /// One draw as indicatif does it: clears `stale` rows, writes lines and fills each.
     fn drawn(frame: &mut Frame, stale: usize, lines: &[&str], width: usize) -> String {
         frame.stale += stale;
         for line in lines {

@@ -24,7 +24,7 @@ fn the_report_leads_with_b_against_a() {
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&report["pair"]["a"], &report["pair"]["margin"]), (&"ext4".into(), &0.02.into()));
     let rows = report["pair"]["rows"].as_array().unwrap();
-    // So little work may take no CPU time that could be seen.
+    // This little work may take less CPU time than the kernel can show.
     for metric in ["elapsed", "durable"] {
         let of = rows.iter().filter(|row| row["metric"] == metric);
         // Three tasks, and all together.

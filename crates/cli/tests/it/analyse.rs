@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-/// One ext4 and the bare device; blocks that nobody wrote before need the inode's lock for each write.
+/// One ext4 and the bare device; a write to a block never written before needs the inode's lock.
 const WORK: &str = r#"
 [[workload]]
 use = "fileio"
@@ -135,7 +135,7 @@ fn the_lock_behind_a_cell_is_named() {
     assert!(["down_read", "down_write"].contains(&first["function"].as_str().unwrap()), "{first}");
     assert!(first["share"].as_f64().unwrap() > 0.5, "{first}");
     assert_eq!(found["measured_elsewhere"], false);
-    assert_eq!(runs(&place).len(), 1, "a traced cell is no run");
+    assert_eq!(runs(&place).len(), 1, "tracing a cell does not store a run");
     let (_, said) = place.expect(2, &["analyse", "--explain", "seqwr[bs=77,threads=16]"]);
     assert!(said.contains("Unknown task"), "{said}");
     let (_, said) =

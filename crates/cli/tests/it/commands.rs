@@ -12,7 +12,7 @@ fn place() -> (Place, String) {
     (place, id)
 }
 
-/// What a command prints when it is given so many columns.
+/// The standard output of a command with `COLUMNS` set to `columns`.
 #[track_caller]
 fn in_columns(place: &Place, columns: u16, args: &[&str]) -> String {
     let output = place.fsarena(args).env("COLUMNS", columns.to_string()).output().unwrap();
@@ -199,7 +199,7 @@ fn a_dry_run_prints_the_plan_as_resolved() {
     assert!(!place.runs().exists());
 }
 
-/// Results on standard output, progress on standard error, and no colour where nobody sees it.
+/// Results go to standard output and progress to standard error, without colour in a pipe.
 #[test]
 fn a_run_into_pipes() {
     let place = Place::new();

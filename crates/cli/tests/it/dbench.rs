@@ -90,7 +90,7 @@ fn the_real_dbench_gives_the_same_task() {
     place.assert_clean();
 }
 
-/// Nothing was made: there is no log of commands.
+/// Asserts that the run made no filesystem and left nothing behind.
 #[track_caller]
 fn assert_nothing_done(place: &Place) {
     assert!(!place.run_text("command.log").contains("mkfs"));

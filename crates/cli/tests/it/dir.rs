@@ -46,7 +46,7 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     );
 }
 
-/// Each of these has a tree of its own among its inputs.
+/// Each of these workloads has a separate tree among its inputs.
 #[test]
 fn workloads_of_one_plan_do_not_meet_on_the_other_disk() {
     let place = Place::new();
@@ -139,7 +139,7 @@ fn without_root_a_place_that_needs_it_is_refused_with_advice() {
         [of("user"), of("guests")].map(|finding| finding["found"].as_str().unwrap().to_string());
     let expected = if guests == "no emulator" { "--on dir:PATH" } else { "guest kernels" };
     assert!(user.contains(expected), "{json}");
-    // What is in sbin is found, whatever PATH says.
+    // fsarena finds commands in sbin even if PATH lacks it.
     assert_eq!(of("commands")["state"], "ok", "{json}");
     assert!(of("filesystems")["found"].as_str().unwrap().contains("ext4"), "{json}");
     nobody.expect(0, &["recover"]);

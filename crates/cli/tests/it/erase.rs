@@ -1,5 +1,5 @@
-//! What `--erase` makes of data that has no signature, of a device that somebody used after fsarena, and of storage that
-//! is in use through another node.
+//! How `--erase` treats data without a signature, a device that another program used after fsarena, and storage that is
+//! in use through another node.
 
 use crate::common::gate::{Gate, Running, When};
 use crate::common::stand_in::{Disk, InUse, run, text};
@@ -67,7 +67,7 @@ fn data_without_a_signature_is_given_up_once() {
     let disk = Disk::new(LARGE);
     write(&disk, &noise(LARGE * MIB), 0);
     erase(&place, 0, &disk, &["--erase-signature", "unknown", "--fs", "ext2"]);
-    // From now on it is fsarena's own, until somebody writes to it.
+    // fsarena now accepts the device as one it wrote, until another program writes to it.
     erase(&place, 0, &disk, &["--fs", "ext4"]);
     std::fs::remove_dir_all(place.runs()).unwrap();
     run("wipefs", &["--all", text(&disk.path)]);
@@ -147,7 +147,7 @@ fn a_run_that_was_killed_asks_again() {
     place.expect(0, &["run", "--resume", "latest", "--erase-signature", "ext2"]);
     place.assert_clean();
     assert_eq!(place.rows("latest").len(), 2 * 6);
-    // It ended in order, so nothing is asked.
+    // The run ended normally, so the next one needs no signature.
     erase(&place, 0, &disk, &["--fs", "ext2"]);
     let (_, said) = place.expect(2, &["run", "plan.toml", "--erase-signature", "ext2"]);
     assert!(said.contains("--erase"), "{said}");

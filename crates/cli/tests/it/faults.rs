@@ -78,11 +78,11 @@ fn room_that_is_gone_when_the_image_is_made() {
     let on = format!("loop:{}", disk.display());
     let mut run = Running::start(&place, place.fsarena(&with(&["--on", &on])));
     gate.wait(&mut run);
-    std::fs::write(disk.join("somebody's"), vec![0; 100 << 20]).unwrap();
+    std::fs::write(disk.join("a user's"), vec![0; 100 << 20]).unwrap();
     gate.open();
     assert_eq!(run.ended().code(), Some(6), "{}", run.said());
     assert!(run.said().contains("no room for the image"), "{}", run.said());
-    std::fs::remove_file(disk.join("somebody's")).unwrap();
+    std::fs::remove_file(disk.join("a user's")).unwrap();
     place.assert_clean();
     assert_eq!(std::fs::read_dir(disk).unwrap().count(), 0);
 }
@@ -200,7 +200,7 @@ fn the_agent_crashes() {
     }
     for (signal, words) in [("KILL", "signal: 9 (SIGKILL)"), ("SEGV", "signal: 11 (SIGSEGV)")] {
         let place = Place::new();
-        // Rust's own handler survives one SIGSEGV that is no fault. What it leaves running is ended too.
+        // Rust's handler survives one SIGSEGV that no fault caused, hence the loop. fsarena also ends the sleep.
         let crash = format!("while kill -{signal} $PPID; do sleep 0.01; done; exec sleep 1000");
         third_time(&place, "touch", &crash);
         place.expect(0, &RUN);
@@ -253,14 +253,14 @@ fn the_store_is_full() {
     let args = with(&["--runs", disk.to_str().unwrap(), "--on", &on]);
     let mut run = Running::start(&place, place.fsarena(&args));
     gate.wait(&mut run);
-    fill(&disk.join("somebody's"));
+    fill(&disk.join("a user's"));
     gate.open();
     assert_eq!(run.ended().code(), Some(6), "{}", run.said());
     assert!(run.said().contains("run.db") || run.said().contains("command.log"), "{}", run.said());
     place.assert_clean();
 }
 
-/// Writes a file until there is no room.
+/// Writes a file until the filesystem is full.
 fn fill(path: &Path) {
     let mut file = std::fs::File::create(path).unwrap();
     while std::io::Write::write(&mut file, &[0; 4096]).is_ok() {}

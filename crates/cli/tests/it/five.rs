@@ -161,7 +161,7 @@ fn answered(place: &Place, answer: &str) {
             assert!(line.is_some_and(|line| line.contains(&words)), "{fs}, {task}: {line:?}");
         }
     }
-    // What no mkfs says and nobody asked for: only the kernel knows.
+    // Mount options that neither mkfs nor the plan sets: only the kernel reports them.
     for (fs, option) in [("ext4", "data=ordered"), ("xfs", "logbufs=8"), ("btrfs", "subvolid=5")] {
         let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");

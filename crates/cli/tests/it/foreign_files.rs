@@ -1,4 +1,4 @@
-//! Files that a user puts into a run's directories while it runs: they stay, and their names are said.
+//! Files that a user puts into a run's directories while it runs: fsarena keeps them and prints their names.
 
 use crate::common::gate::{Gate, Running, When};
 use crate::common::{Place, root};

@@ -2,7 +2,7 @@
 //! byte of the device changed. Loop devices that the test makes stand in for disks.
 //!
 //! Holders (LVM, RAID, encryption) need the device mapper, which a kernel for tests need not have: the
-//! guard's unit tests fake them. Here a second device of a mounted btrfs is what somebody else holds.
+//! guard's unit tests fake them. Here the second device of a mounted btrfs stands for a device with a holder.
 //!
 //! Arguments of mkfs and mount that name a second device or file are refused alike.
 
@@ -68,7 +68,7 @@ fn a_foreign_signature_is_given_up_by_its_own_name_only() {
     refused(&place, &disk, disk.id(), &["carries ext4", "fsarena did not write", "--erase-signature ext4"]);
     refused_even(&place, &disk, disk.id(), &["--erase-signature", "xfs"], &["--erase-signature ext4"]);
     erase(&place, 0, &disk, &["--erase-signature", "ext4", "--fs", "ext2"]);
-    // What was given up once is not given up for ever.
+    // `--erase-signature` for one run does not allow a later run to erase the device again.
     run("mkfs.ext4", &["-q", "-F", text(&disk.path)]);
     std::fs::remove_dir_all(place.runs()).unwrap();
     refused(&place, &disk, disk.id(), &["carries ext4"]);
@@ -213,7 +213,7 @@ fn what_is_no_block_device() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data");
 }
 
-/// Arguments of mkfs and mount that name `{}`, which somebody else's data is on, with the filesystem that takes them.
+/// Arguments of mkfs and mount that name `{}`, a device with foreign data, and the filesystem that takes them.
 const REACHING: [(&str, &str, &str); 11] = [
     ("btrfs", "mkfs", "-n 16384 {}"),
     ("btrfs", "mkfs", "-K -- {}"),
@@ -284,7 +284,7 @@ fn options_that_reach_a_users_file() {
     assert!(!nobody.home.join("runs").exists());
 }
 
-/// A run that goes on. Where the test fails it is asked to end, and cleans up.
+/// A run in progress. If the test fails, dropping it tells fsarena to end and clean up.
 struct GoingOn(Child);
 
 impl Drop for GoingOn {

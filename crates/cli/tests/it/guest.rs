@@ -60,7 +60,7 @@ fn both_emulators_do_the_whole_study_without_root() {
     let nobody = Nobody::within(&place);
     let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs"], more].concat();
     let ((emulated, said), (user_mode, _)) = std::thread::scope(|scope| {
-        // Nothing chooses a guest here: it is one because the user is nobody.
+        // The command chooses no guest: fsarena uses one because the user is not root.
         let emulated = scope.spawn(|| nobody.expect(0, &all(&["--runs", "emulated"])));
         let user_mode = nobody.expect(0, &all(&["--on", "uml", "--runs", "uml"]));
         (emulated.join().unwrap(), user_mode)
@@ -94,7 +94,7 @@ ReadX 1 0 4096 4096 0x0
 Close 1 0x0
 ";
 
-/// What is made here fits what guests see: the load of a loadfile, and journals on disks of their own.
+/// Guests see the files and disks that the host makes: the load of a loadfile, and journals on separate disks.
 #[test]
 fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     if !can_boot_both() {

@@ -11,8 +11,8 @@ const ROWS: i64 = 10_000_000;
 const MEMORY: u64 = 500 << 20;
 const PAGE: u64 = 2 << 20;
 
-/// Adds rows to a run of a few, as nobody's workload would but a file from elsewhere may have: 999 readings more, and
-/// samples until there are so many values.
+/// Enlarges a small run beyond any workload, as a file from another source may be: adds 999 readings, and samples until
+/// it has the intended number of values.
 fn enlarge(database: &Path) {
     let db = rusqlite::Connection::open(database).unwrap();
     let sql = "
@@ -61,6 +61,6 @@ fn ten_million_rows_are_summed_up() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!((text.len() as u64) < PAGE, "{} bytes", text.len());
     assert!(text.contains("Untar the tree of 625 files") && text.trim_end().ends_with("</html>"));
-    // Those of the metrics that everybody knows; a thousand columns nobody could read.
+    // The table shows samples of the usual metrics only: a reader cannot use a thousand columns.
     assert!(text.contains("10096 samples, one row a task"), "{text}");
 }

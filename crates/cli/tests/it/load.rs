@@ -80,7 +80,10 @@ fn a_load_of_both_kinds_adds_up() {
     assert!((moved / rate - 4096.0).abs() < 1e-6, "{moved} / {rate}");
     assert_eq!(found["job"]["engine"], "io_uring");
     assert_eq!(found["attestation"]["source"], "fiemap");
-    assert!(["device", "mixed"].contains(&found["reached"].as_str().unwrap()), "direct I/O is no cache's");
+    assert!(
+        ["device", "mixed"].contains(&found["reached"].as_str().unwrap()),
+        "direct I/O bypasses the page cache"
+    );
     assert_eq!(names(&dir), [""; 0]);
     place.assert_clean();
 }

@@ -33,7 +33,7 @@ mod squid;
 mod usage;
 mod watch;
 
-/// A file that no `mod` names would be compiled by nobody, and its tests never run.
+/// Cargo would neither compile nor run the tests of a file that no `mod` names.
 #[test]
 fn every_file_of_tests_is_registered() {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,4 +1,4 @@
-//! Plans of users through the real binary: what is wrong is said once, with its place, and exits with 2.
+//! Plans of users through the real binary: fsarena reports an error once, with its place, and exits with 2.
 
 use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The first three lines of the plans below: what is added begins at line 4.
+/// The first three lines of the plans below; additions begin at line 4.
 const GOOD: &str = "name = \"mine\"\n[[workload]]\nuse = \"coreutils\"\n";
 
-/// One line on standard error, nothing on standard output, exit 2. What was said.
+/// Asserts one line on standard error, nothing on standard output and exit code 2. Returns the line.
 #[track_caller]
 fn rejected(place: &Place, plan: &str) -> String {
     let (printed, said) = place.expect(2, &["run", plan]);
@@ -115,7 +115,7 @@ fn only_a_file_that_can_be_read_is_a_plan() {
         let said = rejected(&place, name);
         assert!(said.contains(&format!("{name}: not a regular file")), "{said}");
     }
-    // Nobody writes into the pipe: whoever opened it would wait for ever.
+    // No program writes into the pipe, so opening it would wait for ever.
     assert!(begun.elapsed() < Duration::from_secs(60));
     for name in ["missing.toml", "no\nsuch", ""] {
         let said = rejected(&place, name);

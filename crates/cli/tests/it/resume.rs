@@ -20,7 +20,7 @@ fn rows(place: &Place) -> Vec<[String; 4]> {
     csv.lines().skip(1).map(columns).collect()
 }
 
-/// The rows of a run that nobody disturbs. Its seed is in the plan.
+/// The rows of an undisturbed run. The plan sets its seed.
 fn undisturbed() -> &'static Vec<[String; 4]> {
     static ROWS: OnceLock<Vec<[String; 4]>> = OnceLock::new();
     ROWS.get_or_init(|| {

@@ -342,7 +342,7 @@ fn beyond_this_machine_it_asks_for_its_token() {
     assert!(kept.head.contains("HttpOnly") && kept.head.contains("SameSite=Strict"), "{kept:?}");
     let cookie = format!("fsarena-{}={token}", web.address.port());
     assert_eq!(web.get_with("/", &format!("Cookie: {cookie}\r\n")).status, 200);
-    // Two names are no address: a name that was made to lead here is refused all the same.
+    // DNS rebinding: the server refuses a foreign host name that resolves to its address, even with the cookie.
     let foreign =
         format!("GET / HTTP/1.1\r\nHost: evil.example\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
     assert_eq!(web.raw(&foreign).status, 421);
@@ -380,7 +380,7 @@ fn two_hundred_clients_at_once() {
     });
     assert!(bodies.iter().all(|body| body.contains("</html>")));
     assert!(bodies.chunks(4).all(|four| four[1] == bodies[1]), "all see the same report");
-    // Who says nothing for long keeps nobody from being served.
+    // Clients that send an incomplete request and then stay silent do not block others.
     let mut silent: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(web.address).unwrap()).collect();
     silent.iter_mut().for_each(|stream| stream.write_all(b"GET / HT").unwrap());
     assert_eq!(web.get("/").status, 200);

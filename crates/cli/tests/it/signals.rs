@@ -34,7 +34,7 @@ fn every_signal(finished: u32, phase: fn(&Place) -> (Running, Release)) {
     }
 }
 
-/// Starts two rounds of one variant. The source disk is ext4, so that its mkfs is told from that of the variant.
+/// Starts two rounds of one variant. The source disk is ext4, so that its mkfs differs from that of the variant.
 fn start(place: &Place, args: &[&str]) -> Running {
     let all = [&["run", "plan.toml", "--fs", "ext2", "--rounds", "2"], args].concat();
     Running::start(place, place.fsarena(&all))
@@ -163,7 +163,7 @@ fn while_the_devices_are_given_back() {
 #[test]
 fn while_reports_are_written() {
     every_signal(2, |place| {
-        // Opening a pipe waits until somebody reads it.
+        // Opening a pipe for writing waits for a reader.
         let pipe = place.dir.join("pipe");
         drop(common::gate::fifo(&pipe));
         let mut run = start(place, &["--export", &format!("csv={}", pipe.display())]);
@@ -174,7 +174,7 @@ fn while_reports_are_written() {
 
 /// Starts a run at a terminal that waits in vain until the machine is idle.
 fn at_terminal(place: &Place) -> Running {
-    // What is written to this disk is dirty for a while, and with a single dirty page the machine is not idle.
+    // Data written to this disk stays dirty for a while, and a single dirty page means that the machine is not idle.
     let disk = place.mount(Disk::ext4());
     std::fs::write(disk.join("dirty"), [1; 1 << 20]).unwrap();
     place.edit_plan("1GiB", "0B");

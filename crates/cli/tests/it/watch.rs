@@ -81,8 +81,8 @@ fn disturbances(window: &Value) -> Vec<&Value> {
     marks.filter(|mark| !mark.to_string().contains("the machine was too busy")).collect()
 }
 
-/// The windows that nothing disturbed, one at least. Where other tests keep the machine busy a counter may answer too
-/// late; a window without a count says so.
+/// The undisturbed windows, at least one. While other tests keep the machine busy a counter may answer too late; a
+/// window without a count has a mark for that.
 #[track_caller]
 fn undisturbed(windows: &[Value]) -> Vec<&Value> {
     let silent =
@@ -272,7 +272,7 @@ fn watches_are_compared_by_the_cost_of_a_request() {
         let lengths = ["--window", "50ms", "--every", "25ms", "--windows", "10", "--format", "json"];
         let args = ["watch", "--squid", &service.address, "--name", name];
         place.expect(0, &args.iter().chain(&lengths).copied().collect::<Vec<_>>());
-        // Runs of one second are told apart by their names.
+        // Move each run to a known name, because both may begin in the same second.
         let made = std::fs::read_dir(place.runs()).unwrap().flatten();
         let run = made.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("watch-"));
         std::fs::rename(run.unwrap(), place.dir.join(name)).unwrap();

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the seed of a run is mixed with for its fresh rounds.
 const FRESH: u64 = 0xF2E5;
 
-/// Runs the cells that decide over the findings on fresh rounds, as a run of its own.
+/// Measures the cells that decide about the findings again, on fresh rounds, and stores them as a separate run.
 pub fn fresh(
     scene: Scene,
     rounds: u32,

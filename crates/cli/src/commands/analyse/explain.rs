@@ -57,7 +57,7 @@ impl Choice {
 
 /// Runs the cell again and says what it waited for.
 pub fn explain(scene: Scene, record: &RunRecord, choice: &Choice) -> Result<Page, Failure> {
-    // What is missing is said before anything is made.
+    // Report missing kernel support before making anything.
     let trial = Options::locks(Target::Pids(vec![std::process::id()]), 0);
     drop(Tracer::start(&trial)?);
     let plan = choice.plan(&record.plan);
@@ -81,8 +81,9 @@ fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool)
             first.function,
             first.taker()
         )),
-        None => document
-            .text("No thread waited for a lock: whatever limits this cell, it is no lock of the kernel."),
+        None => {
+            document.text("No thread waited for a kernel lock, so lock contention does not limit this cell.")
+        }
     }
     document.parts.push(Part::Code("text", profile.text(TOP, CALLERS)));
     if elsewhere {

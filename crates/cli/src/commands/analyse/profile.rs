@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Samples in 10⁹ instructions: a prime, so as not to keep task with anything. A sample costs some ten thousand.
 const PER_BILLION: u32 = 20_011;
-/// What is scaled to. Programs are counted apart, and what they do is not asked.
+/// The metric that samples are scaled to: instructions of the kernel only, without those of programs.
 const METRIC: &str = reading::KERNEL_INSTRUCTIONS;
 /// What the sampler calls all that is not the kernel.
 const USER: &str = "(user code)";

@@ -30,7 +30,7 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
         kernel,
         "I/O of a process",
         "proc/self/io",
-        "CONFIG_TASK_IO_ACCOUNTING; without it there is no write amplification",
+        "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification",
     ));
     findings.push(governor(kernel));
     findings.push(left_overs());

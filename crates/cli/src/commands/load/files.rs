@@ -11,10 +11,10 @@ use rustix::fs::{Advice, CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file where nothing is said.
+/// Default size of a file, in bytes.
 const SIZE: u64 = 1 << 30;
 
-/// A directory of ours below the one asked for.
+/// A directory that fsarena makes below the requested one.
 pub struct Place {
     room: Scratch,
     /// The file that the user names, and whether it is there already.
@@ -22,7 +22,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Refuses what is no regular file and makes the directory.
+    /// Makes the directory. Refuses a `--file` that is not a regular file.
     pub fn open(args: &Args, job: &Job) -> Result<Place, Failure> {
         let named = args.file.as_deref().map(named).transpose()?;
         let parent = match &args.file {
@@ -104,7 +104,7 @@ fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
              bare device below an image that fsarena made"
         }
         () if kind.is_dir() => "is a directory; --dir makes files in it",
-        () => "is no regular file",
+        () => "is not a regular file",
     };
     Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
 }

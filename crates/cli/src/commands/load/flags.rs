@@ -41,7 +41,7 @@ const OF_DATA: [&str; 28] = [
 
 /// Run the load engine alone, with fio's options
 ///
-/// fsarena records every latency, and measures and reports the cost of its own generator. By default it creates
+/// fsarena records every latency, and measures and reports the cost of its load generator. By default it creates
 /// files in the current directory, fills them, works on them for ten seconds and removes them. It refuses block
 /// devices: `fsarena run engel --fs raw` measures one safely.
 #[derive(Debug, clap::Args)]

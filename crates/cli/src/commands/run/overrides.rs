@@ -71,7 +71,7 @@ impl Args {
         }))
     }
 
-    /// What to say where nobody chose a guest and it is one all the same.
+    /// A note for users who did not choose a guest but get one because they are not root.
     pub fn guest_by_itself(&self, plan: &Plan) -> Option<String> {
         let chosen =
             !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
@@ -152,7 +152,7 @@ fn absolute_text(path: &Path) -> Result<String, Failure> {
     absolute(path)?.into_os_string().into_string().map_err(|path| not_text(path.into()))
 }
 
-/// A seed nobody chose: the clock, and the boot.
+/// A seed for runs without `--seed`, from the clock and the boot id.
 fn fresh_seed(kernel: &Kernel) -> u64 {
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);

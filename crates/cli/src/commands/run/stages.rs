@@ -64,7 +64,8 @@ fn after(args: &Args, file: &PlanFile, name: &str) -> Result<(BTreeMap<String, S
     let run = RunDir::find(&args.runs.runs, name)?;
     let plan = run.plan()?;
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
-    let no_stage = || usage(format!("run {} is no stage of {}", run.id(), file.name.get_ref()));
+    let no_stage =
+        || usage(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()));
     let stage = stage.ok_or_else(no_stage)?;
     let at = file.stages.iter().position(|known| known.name == stage.name).ok_or_else(no_stage)?;
     let mut earlier = stage.earlier;

@@ -55,8 +55,7 @@ fn plan(seed: u64) -> Result<Plan, Failure> {
     resolved(&PlanFile::parse("the self-test's plan", PLAN.as_bytes())?, &mut over)
 }
 
-/// Runs one round in which every variant is there so many times: a round's cells share their seed, so that they do the
-/// same work.
+/// Runs one round that has every variant `repeats` times. The cells of a round share a seed, so all do the same work.
 fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failure> {
     let variants = matrix::expand(&plan);
     let repeated = |variant: &Variant| {

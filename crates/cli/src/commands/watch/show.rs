@@ -98,6 +98,6 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 fn say(text: &str) {
-    // Nobody may be listening; that is no reason to stop watching.
+    // A closed standard error does not stop the watch.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

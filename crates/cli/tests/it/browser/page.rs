@@ -168,7 +168,7 @@ pub fn prints(window: &Window, page: &Path) {
     assert_eq!(figures, json!(0), "{}: pictures that are not printed", page.display());
 }
 
-/// What is wider than the telephone says so, and a picture can be seen whole.
+/// Content wider than a telephone is marked as scrollable, and a picture can be shown whole.
 pub fn says_what_is_wider(window: &Window, page: &Path) {
     let shown = page.display();
     let silent = "return [...document.querySelectorAll('main .picture, main .scroll')]

@@ -66,7 +66,7 @@ pub struct Made {
     pub place: Place,
 }
 
-/// Runs all studies at once: most of the time of a small run is waiting. Nothing where there is no root.
+/// Runs all studies at the same time, because a small run mostly waits. Returns an empty list without root.
 pub fn studies() -> Vec<Made> {
     if !root() {
         return vec![];

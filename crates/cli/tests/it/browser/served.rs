@@ -72,7 +72,7 @@ impl Served {
         assert!(said.as_str().unwrap().contains("beside published:piszcz-II"), "{said}");
     }
 
-    /// The list on a telephone: all that is said of a run is on the screen.
+    /// The list on a telephone shows every column of a run on the screen.
     pub fn lists_on_a_telephone(&self, window: &Window) {
         window.goto(&format!("{}/", self.url));
         window.wait_for("#runs tbody tr");

@@ -50,7 +50,7 @@ impl Window {
         }
     }
 
-    /// Shows the page as on paper so many CSS pixels wide, or with no width on the screen again.
+    /// Shows the page as printed on paper `width` CSS pixels wide, or on the screen again without a width.
     #[allow(dead_code)] // the benchmark that shares this file has no paper
     #[track_caller]
     pub fn paper(&self, width: Option<u32>) {
@@ -80,7 +80,7 @@ impl Drop for Window {
     }
 }
 
-/// The value of the answer, which is no error.
+/// Posts `body` and returns the value of the answer. Panics on an error.
 #[track_caller]
 fn send(agent: &ureq::Agent, to: &str, body: &Value) -> Value {
     let mut response = agent.post(to).send_json(body).unwrap_or_else(|error| panic!("{to}: {error}"));

@@ -43,7 +43,7 @@ impl Drop for Disk {
     }
 }
 
-/// A frozen filesystem: whoever writes to it waits. It thaws when dropped.
+/// A frozen filesystem: every write to it waits. It thaws when dropped.
 pub struct Frozen(PathBuf);
 
 impl Frozen {
@@ -65,7 +65,7 @@ pub fn waits_for_disk(pid: i32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('D'))
 }
 
-/// From now on nobody writes to it.
+/// Remounts the filesystem read-only.
 pub fn read_only(dir: &Path) {
     ran(Command::new("mount").args(["-o", "remount,ro"]).arg(dir));
 }

@@ -37,7 +37,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The program stops when its arguments fit a shell pattern, after so many times that they did.
+    /// Stops the program when its arguments match a shell pattern, after `skip` earlier matches.
     pub fn new(place: &Place, when: When, program: &str, pattern: &str, skip: usize) -> Gate {
         let turns = [vec![b'p'; skip], vec![b's'], vec![b'p'; TURNS]].concat();
         Gate::of_turns(place, when, program, pattern, &turns)
@@ -120,7 +120,7 @@ impl Running {
         Running { child: command.spawn().unwrap(), said }
     }
 
-    /// Starts it in a shell at a terminal of its own. What is written to its standard input is typed there.
+    /// Starts fsarena in a shell at a separate terminal. Text written to its standard input is typed there.
     pub fn at_terminal(place: &Place, fsarena: &Command) -> Running {
         let said = place.dir.join("said");
         let words = std::iter::once(fsarena.get_program()).chain(fsarena.get_args());

@@ -49,7 +49,7 @@ const CONSOLE: u16 = 0x3f8;
 /// The port that guests speak through where instructions are counted.
 pub const VOICE: u16 = 0xe9;
 
-/// A kernel for x86 that prints some text on its serial port and dies of a fault, or that hangs where there is no text.
+/// Writes an x86 kernel that prints `text` on its serial port and dies of a fault. Without a text it hangs.
 pub fn for_x86(path: &Path, text: Option<&str>) {
     match text {
         // cli; hlt; and again

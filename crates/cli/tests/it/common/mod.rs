@@ -39,7 +39,7 @@ driver = "native"
 tasks = [1, 2, 3]
 "#;
 
-/// A temporary directory with a state directory, runs, a home and shims of its own.
+/// A temporary directory that holds a state directory, runs, a home and shims.
 pub struct Place {
     pub dir: PathBuf,
     disks: RefCell<Vec<Disk>>,
@@ -154,7 +154,7 @@ impl Place {
         assert_eq!(self.left(), [""; 0]);
     }
 
-    /// What is left, for people.
+    /// Left-overs of a run (mounts, loop devices, files), as readable lines.
     pub fn left(&self) -> Vec<String> {
         let mut left = left_below(&self.dir);
         for disk in &*self.disks.borrow() {
@@ -234,8 +234,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Copies a program to where it is run from, by a process of its own: this one has more threads,
-/// and whichever forks while a copy is open for writing makes executing it fail with ETXTBSY.
+/// Copies a program to the place it runs from, in a separate process. If a thread of this process forked while the copy
+/// was open for writing, executing the copy would fail with ETXTBSY.
 pub fn install(program: &Path, to: &Path) {
     let status = Command::new("install").args(["-m", "0755"]).arg(program).arg(to).status().unwrap();
     assert!(status.success(), "install {} {}", program.display(), to.display());

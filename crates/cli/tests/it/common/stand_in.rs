@@ -80,7 +80,7 @@ impl Name {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(BY_ID).join(format!("fsarena-test-{}-cli-{number}", std::process::id()));
-        // Where there is no such directory the tests make it, and the last name takes it away again.
+        // The tests make this directory if it is missing, and removing its last name removes it.
         for _ in 0..1000 {
             let _ = std::fs::create_dir_all(BY_ID);
             match std::os::unix::fs::symlink(target, &path) {

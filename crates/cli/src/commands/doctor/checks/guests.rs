@@ -114,7 +114,8 @@ fn counts(modules: &Modules) -> Finding {
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
     let qemu = version.lines().next().unwrap_or("a QEMU of no known version");
     if !Counter::fits(&version) {
-        let found = format!("programs and the kernel are told apart at clock ticks only: {qemu}");
+        let found =
+            format!("separates the instructions of programs and the kernel at clock ticks only: {qemu}");
         return finding(
             what,
             State::Limited,

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 /// How many files more, in per cent, the variants have; in the order of the plan.
 pub const MORE: [(&str, u64); 5] =
     [("base", 0), ("same", 0), ("1% more files", 1), ("2% more files", 2), ("5% more files", 5)];
-/// The metrics that are looked at.
+/// The metrics to analyse.
 pub const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
 
-/// What was measured.
+/// Measured values.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// By task and metric: for each variant the value of each round, NaN where there is none.

@@ -27,7 +27,7 @@ pub struct Resolution {
     kernel: String,
     /// Whole rounds.
     rounds: usize,
-    /// Verdicts on identical variants, each on a batch of 8 rounds of its own.
+    /// Number of verdicts on identical variants, each on a separate batch of 8 rounds.
     verdicts: usize,
     /// How many of them said "different".
     false_verdicts: usize,
