@@ -3,16 +3,17 @@
 use crate::console::LastWords;
 use crate::{Error, keeper, xstate};
 use fsarena_sys::argv;
+use fsarena_sys::said::lines;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// How often a file is looked at for new words.
@@ -89,8 +90,11 @@ impl Launch {
         let mut child = command.spawn().map_err(|error| not_started(&self.argv[0], error))?;
         let ended = Arc::new(AtomicBool::new(false));
         let lines = match (&self.events, child.stdout.take()) {
-            (Some(path), _) => follow(path, ended.clone())?,
-            (None, Some(stdout)) => lines_of(stdout),
+            (Some(path), _) => {
+                let file = File::open(path).map_err(Error::io("reading", path))?;
+                lines(Growing { file, ended: ended.clone() })
+            }
+            (None, Some(stdout)) => lines(stdout),
             (None, None) => return Err(Error::Missing("the emulator has no standard output".into())),
         };
         Ok(Guest { child, lines, ended, console: self.console, status: None })
@@ -169,51 +173,30 @@ impl Drop for Guest {
     }
 }
 
-/// A blocking read cannot be interrupted; a channel can be left.
-fn lines_of(stdout: std::process::ChildStdout) -> Receiver<String> {
-    let (send, receive) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let Ok(line) = line else { return };
-            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                return;
-            }
-        }
-    });
-    receive
+/// A file that grows. It ends where `ended` is set.
+struct Growing {
+    file: File,
+    ended: Arc<AtomicBool>,
 }
 
-/// The lines that are appended to a file, until `ended` is set.
-fn follow(path: &Path, ended: Arc<AtomicBool>) -> Result<Receiver<String>, Error> {
-    let file = File::open(path).map_err(Error::io("reading", path))?;
-    let (send, receive) = channel();
-    std::thread::spawn(move || drop(pass_on(file, &send, &ended)));
-    Ok(receive)
-}
-
-fn pass_on(mut file: File, send: &Sender<String>, ended: &AtomicBool) -> std::io::Result<()> {
-    let mut rest: Vec<u8> = vec![];
-    loop {
-        // Asked before reading: what it said last is read after it ended.
-        let last = ended.load(Ordering::SeqCst);
-        file.read_to_end(&mut rest)?;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line[..end]).into_owned();
-            if send.send(line).is_err() {
-                return Ok(());
+impl Read for Growing {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            // Asked before reading: what it said last is read after it ended.
+            let last = self.ended.load(Ordering::SeqCst);
+            let read = self.file.read(into)?;
+            if read > 0 || last {
+                return Ok(read);
             }
+            std::thread::sleep(LOOK);
         }
-        if last {
-            return Ok(());
-        }
-        std::thread::sleep(LOOK);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn launch(dir: &Path, script: &str, events: Option<PathBuf>) -> Guest {
         let argv = ["sh", "-c", script].map(OsString::from).to_vec();

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use walkdir::WalkDir;
 
+/// The largest module that is unpacked, in bytes; the largest there are have some 10 MB.
+const LARGEST: u64 = 256 << 20;
+
 /// The modules of one kernel.
 #[derive(Debug, Clone, Default)]
 pub struct Modules {
@@ -144,8 +147,16 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let Some(mut reader) = unpack::reader(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
     };
+    unpacked(path, &mut reader, LARGEST)
+}
+
+/// Everything up to a limit: a small file can unpack to more than any memory holds.
+fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>, Error> {
     let mut elf = Vec::new();
-    reader.read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
+    let read = reader.take(most + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
+    if read as u64 > most {
+        return Err(Error::unfit(path, format!("not a kernel module: it unpacks to more than {most} bytes")));
+    }
     Ok(elf)
 }
 
@@ -227,6 +238,8 @@ mod tests {
         assert_eq!(write("a.ko.zst", &zstd), b"\x7fELF");
         assert_eq!(write("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
         assert_eq!(write("a.ko", b"\x7fELF"), b"\x7fELF");
+        let bomb = unpacked(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
+        assert!(bomb.contains("more than 1048576 bytes"), "{bomb}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ const NAME: &str = "vmlinux-";
 const KEPT: usize = 12;
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const ELF: &[u8] = b"\x7fELF";
+/// The most that uname(2) gives of a release, in bytes.
+const LONGEST_RELEASE: usize = 64;
 /// Stands before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
 
@@ -105,10 +107,12 @@ fn banner(bytes: &[u8]) -> Option<String> {
     word(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// The text up to the next blank or NUL.
+/// The release up to the next blank or NUL. It becomes a part of names of files, so that it must be one as uname(2) has
+/// it: short, and without a slash.
 fn word(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().position(|byte| matches!(byte, 0 | b' '))?;
-    Some(std::str::from_utf8(&bytes[..end]).ok()?.to_string())
+    let end = bytes.iter().take(LONGEST_RELEASE + 1).position(|byte| matches!(byte, 0 | b' '))?;
+    let word = std::str::from_utf8(&bytes[..end]).ok()?;
+    word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/').then(|| word.to_string())
 }
 
 /// FNV-1a, to tell builds of one release apart.
@@ -144,6 +148,9 @@ mod tests {
         let error = inspect(path, &whole[..whole.len() - 1]).unwrap_err().to_string();
         assert!(error.contains("truncated"), "{error}");
         assert!(inspect(path, b"#!/bin/sh").is_err());
+        let mut elsewhere = whole;
+        elsewhere[SECTOR + 0x100..SECTOR + 0x104].copy_from_slice(b"../x");
+        assert_eq!(inspect(path, &elsewhere).unwrap().release, "");
     }
 
     #[test]

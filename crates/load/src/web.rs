@@ -5,3 +5,4 @@ pub mod contents;
 pub mod readings;
 pub mod requests;
 pub mod settings;
+pub mod wire;

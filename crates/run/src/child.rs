@@ -8,12 +8,12 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::factor;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::said::{shown, tail};
+use fsarena_sys::said::{lines, shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// How often a signal is looked for while the agent is silent.
@@ -110,37 +110,18 @@ fn ask(child: &mut Child, request: &Request) -> std::io::Result<()> {
 
 /// Passes on events until the agent ends, falls silent for good, or a signal comes.
 fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option<Outcome>, Fatal> {
-    let lines = reader(stdout);
+    let lines = lines(stdout);
     loop {
         if cancel::requested().is_some() {
             return Ok(Some(Outcome::Interrupted));
         }
         match lines.recv_timeout(LISTEN) {
-            Ok(line) => match serde_json::from_str(&line) {
-                Ok(Line::Event(event)) => emit(event),
-                Ok(Line::End(outcome)) => return Ok(Some(outcome)),
-                Err(error) => {
-                    return Err(Fatal::Agent(format!(
-                        "wrote a line that is not an event: {line:?}: {error}"
-                    )));
-                }
+            Ok(line) => match Line::read(&line).map_err(Fatal::Agent)? {
+                Line::Event(event) => emit(event),
+                Line::End(outcome) => return Ok(Some(outcome)),
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     }
-}
-
-/// A blocking read cannot be interrupted; a channel can be left.
-fn reader(stdout: ChildStdout) -> Receiver<String> {
-    let (send, receive) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines() {
-            let Ok(line) = line else { return };
-            if send.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receive
 }

@@ -77,3 +77,16 @@ pub enum Line {
     /// The cell ended; nothing follows.
     End(Outcome),
 }
+
+impl Line {
+    /// Reads a line that an agent wrote.
+    ///
+    /// # Errors
+    /// That it is none, and how it begins.
+    pub fn read(text: &str) -> Result<Line, String> {
+        serde_json::from_str(text).map_err(|error| {
+            let begin: String = text.chars().take(200).collect();
+            format!("wrote a line that is not an event: {begin:?}: {error}")
+        })
+    }
+}

@@ -1,7 +1,38 @@
-//! Output of programs, shown to people.
+//! Output of programs: line by line, or its end for people.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// Bytes of the longest line that is taken as one: more than any profile of a task.
+const LONGEST_LINE: u64 = 64 << 20;
+/// Lines in the channel. A process that writes more of them waits.
+const WAITING: usize = 4;
+
+/// The whole lines of a stream, until it ends. A thread reads it: a blocking read cannot be interrupted, and a channel
+/// can be left. A line that is too long comes in pieces, so that no process fills the memory of this one.
+pub fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = sync_channel(WAITING);
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        while let Ok(Some(line)) = line(&mut stream, LONGEST_LINE) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// The next line; none at the end, and where the last line was cut off.
+fn line(stream: &mut impl BufRead, longest: u64) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let read = stream.take(longest).read_until(b'\n', &mut line)? as u64;
+    if line.pop_if(|last| *last == b'\n').is_none() && read < longest {
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+}
 
 /// The last bytes of a file, as text.
 ///
@@ -27,6 +58,16 @@ pub fn shown(text: &str) -> &str {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn lines_are_whole_and_an_endless_one_comes_in_pieces() {
+        let received: Vec<String> = lines(&b"one\n\n\xff\ntorn"[..]).iter().collect();
+        assert_eq!(received, ["one", "", "\u{fffd}"]);
+        let mut endless = BufReader::new(std::io::repeat(b'x'));
+        assert_eq!(line(&mut endless, 5).unwrap().as_deref(), Some("xxxxx"));
+        let mut exact = BufReader::new(&b"abcd\nef"[..]);
+        assert_eq!([(); 2].map(|()| line(&mut exact, 5).unwrap()), [Some("abcd".into()), None]);
+    }
 
     #[test]
     fn the_end_is_read_and_nothing_is_named() {

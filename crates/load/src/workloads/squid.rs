@@ -9,7 +9,6 @@ mod client;
 mod origin;
 mod process;
 mod settings;
-mod wire;
 
 use crate::task::{Action, Before, Call, Error, Task};
 use crate::web::account::Account;

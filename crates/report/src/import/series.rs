@@ -67,7 +67,8 @@ impl Collector {
                 let count = self.counts[at].entry(round.to_string()).or_insert(0.0);
                 *count += 1.0;
                 let mean = rounds.entry(round.to_string()).or_insert(0.0);
-                *mean += (value - *mean) / *count;
+                // The difference of two finite numbers may be none.
+                *mean += value / *count - *mean / *count;
             }
             _ => series.rounds = None,
         }
@@ -125,6 +126,9 @@ mod tests {
         assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
         let rounds = samples.series[0].rounds.clone().unwrap();
         assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
+        let mut collector = Collector::default();
+        [1e308, -1e308].into_iter().for_each(|value| collector.push(TIME, Some("1"), value));
+        assert_eq!(collector.finish("a", "csv").series[0].rounds.as_ref().unwrap()["1"], 0.0);
     }
 
     #[test]

@@ -62,19 +62,16 @@ pub fn hear(
         if line == GOING_ON {
             return Ok(None);
         }
-        match serde_json::from_str(line) {
-            Ok(Line::Event(event)) => {
+        let why = |why| Failed::new(Cause::Internal, format!("the guest {why}"));
+        match Line::read(line).map_err(why)? {
+            Line::Event(event) => {
                 if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
                     boot = Some(begun.elapsed());
                 }
                 emit(event);
                 Ok(None)
             }
-            Ok(Line::End(outcome)) => Ok(Some(outcome)),
-            Err(error) => {
-                let why = format!("the guest wrote a line that is not an event: {line:?}: {error}");
-                Err(Failed::new(Cause::Internal, why))
-            }
+            Line::End(outcome) => Ok(Some(outcome)),
         }
     })?;
     if let Some(boot) = boot {

@@ -22,7 +22,7 @@ pub type Row = (f64, u32, f64);
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number of clients or a throughput has no logarithm.
-    #[error("{name}: {what} {value} is not above 0, and scaling is about ratios")]
+    #[error("{name}: {what} {value} is not above 0 and below 1e300, and scaling is about ratios")]
     NotPositive {
         /// The series.
         name: String,
@@ -54,7 +54,8 @@ impl Series {
     pub fn new(name: &str, rows: &[Row]) -> Result<Series, Error> {
         for (n, _, x) in rows {
             for (what, value) in [("number of clients", *n), ("throughput", *x)] {
-                if !(value > 0.0 && value.is_finite()) {
+                // Sums of such numbers are numbers.
+                if !(value > 0.0 && value < 1e300) {
                     return Err(Error::NotPositive { name: name.into(), what, value });
                 }
             }

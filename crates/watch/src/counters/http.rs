@@ -94,7 +94,8 @@ impl Page {
             .ok_or_else(|| self.say(&format!("the answer is no HTTP: {}", begins(&text))))?;
         let status = head.split_ascii_whitespace().nth(1).unwrap_or_default();
         if status != "200" {
-            return Err(self.say(&format!("the answer has status {status}")));
+            let shown: String = status.escape_debug().take(20).collect();
+            return Err(self.say(&format!("the answer has status {shown}")));
         }
         Ok(body.to_string())
     }
@@ -168,6 +169,7 @@ pub(crate) mod tests {
         let said = |url: &str| get(url).unwrap_err().0;
         assert!(said(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
         assert!(said(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("no HTTP"));
+        assert!(said(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1)).contains(r"status \u{1b}[31m4"));
         assert!(said(&server(b"", 0)).contains("within 300 ms"));
         // Ten gigabytes, were it let go on.
         let endless = server(&[b'x'; 1 << 16], 160_000);

@@ -1,8 +1,8 @@
 //! The clients, which send requests at a rate or one after the other.
 
-use super::wire;
 use crate::web::contents;
 use crate::web::requests::Demand;
+use crate::web::wire;
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;

@@ -1,7 +1,7 @@
 //! The origin server, which makes each object when squid requests it.
 
-use super::wire;
 use crate::web::contents;
+use crate::web::wire;
 use fsarena_core::schedule::mix;
 use std::io;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 as far as a client, squid and an origin on loopback need it.
 
 use std::io;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 /// The longest head that is read.
 const LONGEST: usize = 16 << 10;
@@ -28,7 +28,8 @@ pub async fn head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<
     let (mut line, mut total) = (String::new(), 0);
     loop {
         line.clear();
-        let read = stream.read_line(&mut line).await?;
+        // A line without an end would fill the memory.
+        let read = (&mut *stream).take((LONGEST + 1 - total) as u64).read_line(&mut line).await?;
         total += read;
         match read {
             0 if total == 0 => return Ok(None),
@@ -89,6 +90,8 @@ mod tests {
         assert_eq!(read(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object(), None);
         assert_eq!(read(b"").unwrap(), None);
         assert!(read(b"HTTP/1.1 200 OK\r\nX: y").is_err());
-        assert!(read(&vec![b'x'; 40_000]).is_err());
+        let mut endless = BufReader::new(tokio::io::repeat(b'x'));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(super::head(&mut endless)).unwrap_err().to_string().contains("16 KiB"));
     }
 }
