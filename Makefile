@@ -5,7 +5,7 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 FSARENA := $(TARGET)/release/fsarena
 ARGS    ?=
 
-.PHONY: all build run setup test lint deny bench doc docs clean
+.PHONY: all build run setup test fuzz lint deny bench doc docs clean
 
 all: build
 
@@ -35,6 +35,26 @@ test:
 	$(CARGO) test --workspace --doc
 	@sort -u $(FSARENA_SKIPS) | sed 's/^\([^\t]*\)\t/skipped: \1, which needs: /'; \
 		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"
+
+# Everything that reads foreign input, by libFuzzer, which stable Rust suffices for: FUZZ_RUNS inputs for each of
+# FUZZ_TARGETS. An input that fails is in target/fuzz/faults; once it is mended, its place is the target's corpus.
+FUZZ_RUNS    ?= 100000
+FUZZ_TARGETS ?=
+FUZZ_DIR     := $(abspath $(TARGET))/fuzz
+FUZZ_HOST     = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ          = $(FUZZ_DIR)/$(FUZZ_HOST)/fuzz/fuzz
+fuzz: export RUSTFLAGS := -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+fuzz:
+	$(CARGO) build --profile fuzz --package fsarena-fuzz --features libfuzzer --target $(FUZZ_HOST) --target-dir $(FUZZ_DIR)
+	@mkdir -p $(FUZZ_DIR)/faults; failed=; for target in $(or $(FUZZ_TARGETS),$$($(FUZZ) 2> /dev/null)); do \
+		mkdir -p $(FUZZ_DIR)/corpus/$$target; \
+		FUZZ_TARGET=$$target nice env --ignore-signal=PIPE $(FUZZ) -runs=$(FUZZ_RUNS) -timeout=20 -rss_limit_mb=1024 \
+			-print_final_stats=1 -artifact_prefix=$(FUZZ_DIR)/faults/$$target- \
+			$(FUZZ_DIR)/corpus/$$target crates/fuzz/corpus/$$target > $(FUZZ_DIR)/$$target.log 2>&1 || failed="$$failed $$target"; \
+		sed -n "s/^stat::number_of_executed_units: */$$target: inputs /p; s/^stat::peak_rss_mb: */$$target: MB at most /p" \
+			$(FUZZ_DIR)/$$target.log; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed; see $(FUZZ_DIR)/TARGET.log and $(FUZZ_DIR)/faults" >&2; exit 1; }
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,0 +1,34 @@
+//! The agent protocol in both directions: requests to an agent or a guest, and the lines that it writes.
+
+use crate::sensible;
+use fsarena_guest::config::GuestConfig;
+use fsarena_run::protocol::{Guest, Line, Request};
+use fsarena_sys::said;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::Cursor;
+
+pub fn request(bytes: &[u8]) {
+    round_trip::<Request>(bytes);
+    round_trip::<Guest>(bytes);
+    round_trip::<GuestConfig>(bytes);
+}
+
+pub fn lines(bytes: &[u8]) {
+    for line in said::lines(Cursor::new(bytes.to_vec())) {
+        round_trip::<Line>(line.as_bytes());
+        let _ = Line::read(&line).map_err(|error| sensible(&error, &line.as_bytes()[..line.len().min(200)]));
+    }
+}
+
+/// Checks that a parsed value is the same after it was written and parsed again.
+fn round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    match serde_json::from_slice::<T>(bytes) {
+        Err(error) => sensible(&error, bytes),
+        Ok(value) => {
+            let text = serde_json::to_string(&value).expect("it is JSON");
+            let again: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(serde_json::to_string(&again).expect("it is JSON"), text);
+        }
+    }
+}

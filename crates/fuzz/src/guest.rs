@@ -1,0 +1,53 @@
+//! Guests: kernels, modules, names of releases, and the end of a console.
+
+use crate::{room, sensible};
+use fsarena_guest::console::LastWords;
+use fsarena_guest::debian::{by_version, flavour_of, is_version};
+use fsarena_guest::modules::Modules;
+use fsarena_guest::vmlinux;
+use std::path::Path;
+
+pub fn console(bytes: &[u8]) {
+    let words = LastWords::of(&room::file("console.log", bytes));
+    assert!(words.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", words.lines);
+    assert!(words.lines.lines().count() <= 13 && words.lines.len() <= 3 * (16 << 10));
+}
+
+pub fn kernel(bytes: &[u8]) {
+    let (path, cache) = (Path::new("bzImage"), room::path("cache"));
+    let _ = vmlinux::is_compressed(bytes);
+    match vmlinux::inspect(path, bytes) {
+        Err(error) => sensible(&error, bytes),
+        Ok(seen) => {
+            let name = &seen.release;
+            assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
+            let unpacked = vmlinux::uncompressed(path, bytes, &seen, &[&cache]);
+            let _ = unpacked.map_err(|error| sensible(&error, bytes));
+            let _ = std::fs::remove_dir_all(&cache);
+        }
+    }
+}
+
+/// The first letter says how the module's file is named, the others are the file.
+pub fn modules(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let names = ["m.ko", "m.ko.gz", "m.ko.xz", "m.ko.zst"];
+    let dir = room::path("modules");
+    let path = dir.join(names[usize::from(*first) % names.len()]);
+    std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, bytes)).expect("a file");
+    let modules = Modules::open(&dir).expect("a directory of modules");
+    let _ = modules.closure(&["m"], "crc32c_generic").map_err(|error| sensible(&error, bytes));
+    std::fs::remove_file(path).expect("a file");
+}
+
+/// Checks that the order of releases is an order, whatever their names.
+pub fn releases(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut names: Vec<&str> = text.lines().take(40).collect();
+    names.sort_by(|a, b| by_version(a, b));
+    for (at, a) in names.iter().enumerate() {
+        assert!(is_version(a, a), "{a}");
+        let _ = flavour_of(a);
+        assert!(names[at..].iter().all(|b| by_version(a, b).is_le() && by_version(b, a).is_ge()), "{a}");
+    }
+}

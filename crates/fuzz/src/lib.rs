@@ -1,0 +1,99 @@
+//! Fuzz targets for every parser of foreign input. `make fuzz` runs them with libFuzzer. The test below feeds them every
+//! file of `corpus/`, which also holds the inputs that once failed.
+//!
+//! A target is one line of [`TARGETS`] and a folder of that name in `corpus/`, with small real inputs. It fails if the
+//! parser panics or takes too long, or if the parser accepts something that a cheap check refuses.
+
+mod agent;
+mod formats;
+mod guest;
+mod import;
+mod plan;
+mod room;
+mod store;
+mod web;
+pub mod words;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time, in seconds, after which an input that is small counts as a hang.
+const HANG_S: i64 = 1;
+
+/// A name, and the function that takes an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("plan", plan::plan),
+    ("claim", plan::claim),
+    ("options", plan::options),
+    ("import-csv", |bytes| import::samples(bytes, "csv")),
+    ("import-dbench", |bytes| import::samples(bytes, "dbench")),
+    ("import-fio", |bytes| import::samples(bytes, "fio")),
+    ("import-gobench", |bytes| import::samples(bytes, "gobench")),
+    ("import-hyperfine", |bytes| import::samples(bytes, "hyperfine")),
+    ("import-sysbench", |bytes| import::samples(bytes, "sysbench")),
+    ("import-any", import::any),
+    ("curves", import::curves),
+    ("published", formats::published),
+    ("loadfile", formats::loadfile),
+    ("tools", formats::tools),
+    ("events", store::events),
+    ("store", store::database),
+    ("serve", web::serve),
+    ("counters", web::counters),
+    ("squid", web::squid),
+    ("agent-request", agent::request),
+    ("agent-lines", agent::lines),
+    ("console", guest::console),
+    ("kernel", guest::kernel),
+    ("modules", guest::modules),
+    ("releases", guest::releases),
+];
+
+/// Feeds an input to a target.
+///
+/// # Panics
+/// Where the target finds a fault, or takes too long.
+pub fn run((name, target): &Target, bytes: &[u8]) {
+    let before = clock_gettime(ClockId::ProcessCPUTime);
+    target(bytes);
+    let took = clock_gettime(ClockId::ProcessCPUTime) - before;
+    assert!(took.tv_sec < HANG_S, "{name}: {took:?} of CPU time for {} bytes", bytes.len());
+}
+
+/// Checks that an error message is there, and not much longer than the input.
+fn sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
+    let said = message.to_string();
+    assert!(!said.trim().is_empty() && said.len() <= 8 * bytes.len() + 8_000, "{} bytes: {said}", said.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// All folders together, in bytes: a corpus holds what finds faults, not what was found on the way.
+    const LARGEST_CORPUS: u64 = 400_000;
+
+    #[test]
+    fn every_corpus_passes() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+        let folders = std::fs::read_dir(&corpus).unwrap();
+        let folders: BTreeSet<String> =
+            folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(folders, TARGETS.iter().map(|(name, _)| name.to_string()).collect());
+        let mut size = 0;
+        for target in TARGETS {
+            for entry in std::fs::read_dir(corpus.join(target.0)).unwrap() {
+                let path = entry.unwrap().path();
+                println!("{}", path.display());
+                let bytes = std::fs::read(path).unwrap();
+                size += bytes.len() as u64;
+                run(target, &bytes);
+            }
+        }
+        assert!(size < LARGEST_CORPUS, "{size} bytes");
+    }
+}

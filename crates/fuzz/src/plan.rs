@@ -1,0 +1,111 @@
+//! Plans, claims, arguments of mkfs, mount options.
+
+use crate::sensible;
+use fsarena_core::claim::{Claim, parse_all};
+use fsarena_core::plan::Plan;
+use fsarena_core::plan::file::{PlanFile, Written};
+use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
+use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_fs::grammar;
+use fsarena_run::vocabulary;
+use fsarena_sys::kernel::Kernel;
+use std::sync::OnceLock;
+
+/// Stages of a plan that are resolved.
+const STAGES: usize = 3;
+
+pub fn plan(bytes: &[u8]) {
+    match PlanFile::parse("plan.toml", bytes) {
+        Err(error) => sensible(&error, bytes),
+        Ok(written) => {
+            resolved(&written, bytes);
+            let stages = written.file.stages.iter().take(STAGES);
+            stages.for_each(|stage| resolved(&written.of_stage(stage), bytes));
+        }
+    }
+}
+
+/// Checks that a resolved plan, as its run stores it, resolves to the same plan again.
+fn resolved(written: &Written, bytes: &[u8]) {
+    let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
+    let _ = over.where_it_ran(&written.file);
+    match resolve(written, &over, words()) {
+        Err(error) => sensible(&error, bytes),
+        Ok(plan) => {
+            let text = toml::to_string(&plan).expect("a plan is TOML");
+            assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
+            let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
+            let mut over = Overrides::default();
+            if over.where_it_ran(&stored.file).is_ok() {
+                let again =
+                    resolve(&stored, &over, words()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);
+            }
+        }
+    }
+}
+
+/// The words of a machine that has every filesystem.
+fn words() -> &'static Vocabulary {
+    static WORDS: OnceLock<Vocabulary> = OnceLock::new();
+    WORDS.get_or_init(|| Vocabulary {
+        available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
+        ..vocabulary::collect(&Kernel::host(), &Overrides::default()).expect("words")
+    })
+}
+
+pub fn claim(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = parse_all(text).map_err(|error| sensible(&error, bytes));
+    match text.parse::<Claim>() {
+        Err(error) => {
+            assert!((1..=text.chars().count() + 1).contains(&error.column), "column {}", error.column);
+            sensible(&error, bytes);
+        }
+        Ok(claim) => {
+            let again: Claim = claim.to_string().parse().expect("a claim as it is displayed");
+            assert_eq!((&again.subject, &again.relation), (&claim.subject, &claim.relation));
+            assert_eq!(again.to_string(), claim.to_string());
+        }
+    }
+}
+
+/// The first line is arguments of mkfs, the second is mount options. Checks that no accepted word can name a second file:
+/// it is an option or the value of one, has no slash, and no accepted mount option has a key that names a device.
+pub fn options(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
+    let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
+    for def in FILESYSTEMS {
+        let Ok(accepted) = grammar::mkfs(def, &words).map_err(|error| sensible(&error, bytes)) else {
+            continue;
+        };
+        harmless(&accepted);
+        let again = grammar::mkfs(def, &accepted).expect("what is accepted is accepted again");
+        assert_eq!(again, accepted, "{}", def.id);
+        for (at, word) in accepted.iter().enumerate() {
+            let value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
+            assert!(
+                word.starts_with('-') || value,
+                "{} would take {word:?} of {accepted:?} for a file",
+                def.id
+            );
+        }
+    }
+    let options: Vec<&str> = mount.split(',').collect();
+    if grammar::mount(options.iter().copied()).map_err(|error| sensible(&error, bytes)).is_ok() {
+        harmless(&options);
+        let names_a_file = |option: &&str| {
+            let key = option.split_once('=').map_or("", |(key, _)| key);
+            ["dev", "device", "dir", "file", "path"].iter().any(|end| key.ends_with(end)) || *option == "loop"
+        };
+        assert!(!options.iter().any(names_a_file), "{options:?}");
+    }
+}
+
+fn harmless(words: &[impl AsRef<str>]) {
+    let special =
+        |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
+    let harmful = words.iter().find(|word| word.as_ref().contains(special) || word.as_ref().is_empty());
+    assert!(harmful.is_none(), "{:?}", harmful.map(AsRef::as_ref));
+}

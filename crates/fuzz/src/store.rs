@@ -1,0 +1,64 @@
+//! Runs read back: the database, of this version and the first, and the log of events.
+
+use crate::{room, sensible};
+use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
+use fsarena_core::state::RunState;
+use fsarena_report::live::{Intervals, View};
+use fsarena_report::report::{self, Asked};
+use fsarena_store::{Events, RunDir};
+use std::sync::OnceLock;
+
+const PLAN: &str = include_str!("../plan.toml");
+/// Events that are read at once.
+const BATCH: usize = 100;
+/// Samples up to which a run is analysed as well.
+const FEW: usize = 200;
+
+/// A run that consists of its plan and an empty database.
+fn run() -> &'static RunDir {
+    static RUN: OnceLock<RunDir> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let dir = room::path("20260101-000000-tasks-2222");
+        std::fs::create_dir(&dir).expect("a directory");
+        for (file, text) in [("plan.toml", PLAN), ("run.db", "")] {
+            std::fs::write(dir.join(file), text).expect("a file");
+        }
+        RunDir::open(&dir).expect("a run")
+    })
+}
+
+/// Follows a run by its event log, as the live page does.
+pub fn events(bytes: &[u8]) {
+    std::fs::write(run().event_log(), bytes).expect("a file");
+    let plan: Plan = toml::from_str(PLAN).expect("a plan");
+    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::of("elapsed"));
+    let mut log = Events::of(run());
+    loop {
+        let told = log.next(BATCH).expect("a log");
+        if told.is_empty() {
+            break;
+        }
+        for (end, told) in told {
+            assert!(end <= bytes.len() as u64);
+            state.apply(told.at, &told.event);
+            intervals.see(&told.event, &state);
+            let again = serde_json::to_string(&told).expect("an event is JSON");
+            serde_json::from_str::<fsarena_store::Told>(&again).expect("an event as it is written");
+        }
+    }
+    serde_json::to_string(&View::of(&state, &intervals)).expect("a view is JSON");
+}
+
+/// Reads a damaged database, and makes a report of what could be read.
+pub fn database(bytes: &[u8]) {
+    std::fs::write(run().database(), bytes).expect("a file");
+    let _ = fsarena_store::summary(run()).map_err(|error| sensible(&error, bytes));
+    match fsarena_store::read(run()) {
+        Err(error) => sensible(&error, bytes),
+        Ok(record) if record.samples.len() <= FEW => {
+            let _ = report::of(record, Asked::default()).map_err(|error| sensible(&error, bytes));
+        }
+        Ok(_) => {}
+    }
+}

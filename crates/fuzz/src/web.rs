@@ -1,0 +1,105 @@
+//! HTTP: requests to the local page, answers of counters that `watch` reads, messages between squid and its origin.
+
+use crate::room;
+use fsarena_load::web::wire;
+use fsarena_serve::{Analysis, Options, Server};
+use fsarena_sys::kernel::Kernel;
+use fsarena_watch::Spec;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::pin::pin;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const TOKEN: &str = "a-token-for-tests";
+/// The last request on a connection, after which the server closes it.
+const LAST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+/// How long a server may think about a request that is cut short, or a stream of events that goes on.
+const PATIENCE: Duration = Duration::from_millis(40);
+
+/// Checks that the server gives no page without the token, and protects every answer by its headers.
+pub fn serve(bytes: &[u8]) {
+    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
+    let address = ADDRESS.get_or_init(start);
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    // The server closes the connection early on a request that it refuses.
+    let _ = stream.write_all(&[bytes, LAST].concat());
+    let mut answer = vec![];
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    if !bytes.windows(TOKEN.len()).any(|at| at == TOKEN.as_bytes()) {
+        assert!(!answer.starts_with("http/1.1 2"), "without the token: {answer}");
+    }
+    // hyper itself refuses what is not HTTP, with nothing to protect.
+    let with_a_body = |answer: &&str| !answer.contains("content-length: 0\r\n");
+    for answer in answer.split("http/1.1 ").skip(1).filter(with_a_body) {
+        assert!(answer.contains("x-frame-options: deny"), "{answer}");
+        assert!(!answer.starts_with("500"), "{answer}");
+    }
+}
+
+fn start() -> SocketAddr {
+    let runs = room::path("runs");
+    std::fs::create_dir(&runs).expect("a directory");
+    let options = Options {
+        runs,
+        bind: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        token: Some(TOKEN.into()),
+        hosts: vec![],
+        analysis: Analysis { report: |_| Err("no analysis".into()), metric: |_| "elapsed".into() },
+    };
+    let server = Server::open(options).expect("a server");
+    let address = server.address();
+    std::thread::spawn(move || server.run());
+    address
+}
+
+/// Checks that a service's answer gives a finite number or a short error.
+pub fn counters(bytes: &[u8]) {
+    static ANSWER: Mutex<Vec<u8>> = Mutex::new(vec![]);
+    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
+    let answer = || ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = ADDRESS.get_or_init(|| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(&answer()));
+            }
+        });
+        address
+    });
+    *answer() = bytes.to_vec();
+    let metric = "requests_total{code=\"200\"}".to_string();
+    for spec in
+        [Spec::Squid(address.to_string()), Spec::Prometheus(format!("http://{address}/metrics"), metric)]
+    {
+        let mut counter = spec.open(&Kernel::host(), None, Duration::from_secs(30)).expect("a counter");
+        match counter.read() {
+            Ok(number) => assert!(number.is_finite() && number >= 0.0, "{number}"),
+            Err(trouble) => {
+                assert!(trouble.0.len() < 1000 && !trouble.0.contains("no whole answer"), "{}", trouble.0)
+            }
+        }
+    }
+}
+
+/// Heads as the origin reads them of requests and the client of answers.
+pub fn squid(bytes: &[u8]) {
+    let mut stream = tokio::io::BufReader::new(bytes);
+    while let Ok(Some(head)) = at_once(wire::head(&mut stream)) {
+        assert!(head.first.len() <= 16 << 10);
+        let _ = (head.status(), head.object(), head.length, head.hit, head.last);
+    }
+}
+
+/// The result of a future that never waits, because its input is complete.
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("it waits"),
+    }
+}
