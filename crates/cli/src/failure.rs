@@ -1,6 +1,7 @@
 //! How a command fails: one message for people, one documented exit code.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::safe;
 use std::fmt;
 use std::io::{ErrorKind, Write};
 
@@ -54,6 +55,7 @@ fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::AlreadyExists => ExitCode::Usage,
+        _ if fsarena_sys::input::is_refusal(error) => ExitCode::Usage,
         _ => otherwise,
     }
 }
@@ -85,9 +87,10 @@ pub fn report_panics() {
     }));
 }
 
+/// A failure repeats what users, files and programs say, so what it repeats is made harmless here.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&safe::message(&self.message))
     }
 }
 

@@ -5,7 +5,7 @@ use super::Program;
 use super::error::Error;
 use super::parse::{LONGEST_LINE, Parser, not_text};
 use flate2::bufread::MultiGzDecoder;
-use std::fs::File;
+use fsarena_sys::input;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -47,15 +47,12 @@ pub fn find(named: &str) -> Result<PathBuf, Error> {
 pub fn load(path: &Path) -> Result<Program, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
     let unfit = |why: String| Error::Unfit { path: path.into(), why };
-    // Check before opening: opening a pipe would wait for a writer.
-    let meta = std::fs::metadata(path).map_err(failed)?;
-    if !meta.is_file() {
-        return Err(unfit("a loadfile must be a regular file".into()));
+    let file = input::open(path).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    if bytes > MOST_BYTES {
+        return Err(unfit(too_large(bytes)));
     }
-    if meta.len() > MOST_BYTES {
-        return Err(unfit(too_large(meta.len())));
-    }
-    let mut plain = BufReader::with_capacity(CHUNK, File::open(path).map_err(failed)?);
+    let mut plain = BufReader::with_capacity(CHUNK, file);
     match plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
         false => read(path, plain),
         true => read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain))),
@@ -125,6 +122,7 @@ fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::File;
     use std::io::Write;
 
     const GOOD: &str = "\
@@ -202,8 +200,8 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
     #[test]
     fn what_is_no_file_or_too_large_is_refused_unread() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(load(dir.path()).unwrap_err().to_string().contains("a regular file"));
-        assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("a regular file"));
+        assert!(load(dir.path()).unwrap_err().to_string().contains("this is a directory"));
+        assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("this is a character device"));
         let path = dir.path().join("huge");
         File::create(&path).unwrap().set_len(10 << 30).unwrap();
         let error = load(&path).unwrap_err().to_string();

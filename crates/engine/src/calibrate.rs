@@ -1,5 +1,6 @@
 //! What the generator itself costs, measured in every run.
 
+use super::check_signals;
 use super::clock::{self, Clock, Monotonic};
 use super::error::Error;
 use super::files::Layout;
@@ -18,6 +19,7 @@ const ROUND: u64 = 20_000;
 const ROUNDS: usize = 3;
 /// Large blocks take long to fill, so fewer of them make a round.
 const ROUND_BYTES: u64 = 64 << 20;
+const FEWEST: u64 = 4;
 
 /// What the generator itself costs on this machine, with this job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +62,7 @@ pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration, Error> {
 fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64, Error> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
+        check_signals()?;
         best = best.min(round(job, layout, nop)?);
     }
     Ok(best)
@@ -76,7 +79,7 @@ fn round(job: &Job, layout: Layout, nop: bool) -> Result<f64, Error> {
 fn round_by<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64, Error> {
     let scale = clock::choose().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
-    let operations = (ROUND_BYTES / u64::from(moved)).clamp(100, ROUND);
+    let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
     let load = Load {
         job,
         layout,

@@ -1,5 +1,6 @@
 //! Why a load could not be made or run.
 
+use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,19 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
+    /// The buffers are larger than the memory that is free.
+    #[error(
+        "too little memory: {buffers} buffers of {} need {}, and {} are available; take fewer threads, less depth or smaller blocks",
+        ByteSize(u64::from(*.block)), ByteSize(*.buffers * u64::from(*.block)), ByteSize(*.available)
+    )]
+    Memory {
+        /// Threads times depth.
+        buffers: u64,
+        /// Bytes of each.
+        block: u32,
+        /// Bytes that can be had without swapping.
+        available: u64,
+    },
     /// Threads, rings or memory could not be had.
     #[error("{what}: {source}{advice}")]
     Resource {
@@ -111,7 +125,7 @@ impl Exits for Error {
             Error::Job(_) | Error::Files { .. } | Error::Alignment { .. } | Error::Layout { .. } => {
                 ExitCode::Usage
             }
-            Error::Resource { .. } => ExitCode::Missing,
+            Error::Memory { .. } | Error::Resource { .. } => ExitCode::Missing,
             Error::Io { source, .. } | Error::Operation { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::NotFound => {
                     ExitCode::Missing

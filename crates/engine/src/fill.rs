@@ -3,6 +3,7 @@
 use super::job::Content;
 use super::verify::{self, Identity};
 use fsarena_core::schedule::mix;
+use fsarena_sys::cancel;
 use memmap2::MmapMut;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
@@ -10,6 +11,8 @@ use rand::{Rng, SeedableRng};
 /// Each write puts a new number into every piece of this size, the smallest unit in which any filesystem or device
 /// deduplicates.
 const PIECE: usize = 512;
+/// Bytes that are filled between two looks for a signal.
+const AT_ONCE: usize = 1 << 20;
 
 /// Equal, aligned buffers. Each is a separate mapping, so that a reference to one never covers another, which the
 /// kernel may be writing to.
@@ -57,7 +60,14 @@ impl Filler {
             buffer.fill(0);
         } else {
             self.next = mix(self.next, 1);
-            Xoshiro256PlusPlus::seed_from_u64(self.next).fill_bytes(buffer);
+            let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
+            for piece in buffer.chunks_mut(AT_ONCE) {
+                // Of a load that a signal ends nothing is written any more.
+                if cancel::requested().is_some() {
+                    return;
+                }
+                noise.fill_bytes(piece);
+            }
         }
     }
 

@@ -57,6 +57,7 @@ pub use tally::Cpu;
 
 use drive::Drive;
 use files::Layout;
+use fsarena_sys::kernel::Kernel;
 use mapping::Mappings;
 use outcome::Shape;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -71,8 +72,10 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
     job.check()?;
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
+    check_memory(job)?;
     let attestation = if job.open.recreate { None } else { Some(attest::attest(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
+    check_signals()?;
     let owned = open::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let mappings = match job.engine {
@@ -121,6 +124,27 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result<(), Error> {
         return Err(Error::Files { path: files.paths[0].clone(), why });
     }
     Ok(())
+}
+
+/// Before the first operation a signal ends a load without figures.
+fn check_signals() -> Result<(), Error> {
+    fsarena_sys::cancel::check().map_err(|_| Error::Resource {
+        what: "the load was not begun".into(),
+        source: std::io::ErrorKind::Interrupted.into(),
+        advice: "",
+    })
+}
+
+/// The buffers fit into memory that is free, before any is made: else the kernel would end a process, maybe another one.
+fn check_memory(job: &Job) -> Result<(), Error> {
+    let buffers = u64::from(job.threads) * u64::from(job.depth);
+    let needed = buffers.saturating_mul(u64::from(job.block_bytes));
+    match fsarena_sys::host::available_memory(&Kernel::host()) {
+        Some(available) if needed > available => {
+            Err(Error::Memory { buffers, block: job.block_bytes, available })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn seconds(job: &Job) -> Option<f64> {

@@ -6,7 +6,7 @@ use crate::{Error, cache, vmlinux};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::plan::Emulator;
 use fsarena_sys::argv::Argv;
-use fsarena_sys::program;
+use fsarena_sys::{input, program};
 use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
@@ -50,7 +50,7 @@ impl GuestKernel {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
-        let Ok(bytes) = std::fs::read(&self.image) else { return true };
+        let Ok(bytes) = input::read(&self.image, vmlinux::LARGEST) else { return true };
         vmlinux::is_compressed(&bytes) || contains(&bytes, &[filesystem.as_bytes(), b"\0"].concat())
     }
 }
@@ -127,8 +127,12 @@ pub fn find(
         Some((DEBIAN, version)) => packaged(version, places, log)?,
         _ => (PathBuf::from(level), None),
     };
-    let bytes = std::fs::read(&image).map_err(|error| {
-        Error::unfit(&image, format!("{error}; --kernel takes a file, or debian:VERSION"))
+    let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
+        let why = format!("{error}; --kernel takes a file, or debian:VERSION");
+        match input::is_refusal(&error) {
+            true => Error::Plan(format!("{}: {why}", image.display())),
+            false => Error::unfit(&image, why),
+        }
     })?;
     let seen = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {

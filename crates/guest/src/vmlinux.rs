@@ -14,8 +14,8 @@ const RELEASE_AT: usize = 0x20E;
 const PAYLOAD_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
-/// The largest kernel that is unpacked, in bytes; the largest there are have 100 MB.
-const LARGEST: u64 = 1 << 30;
+/// The largest kernel that is read and unpacked, in bytes; the largest there are have 100 MB, with debug symbols 800 MB.
+pub const LARGEST: u64 = 1 << 30;
 /// The prefix of the names of unpacked kernels, how many to keep, and the minimum age of those that are removed.
 /// Kernel developers add one every day, and a run in progress needs the kernel that it unpacked.
 const NAME: &str = "vmlinux-";

@@ -19,9 +19,9 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;
 use fsarena_store::{RunDir, Writer};
-use fsarena_sys::host;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Journal};
+use fsarena_sys::{cancel, host};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -237,6 +237,8 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     let (variants, mut check) = check(&request)?;
     check.remarks.extend(request.remarks);
     let plan = preflight::decided(request.plan, &mut check).map_err(RunError::before)?;
+    // From here on something is made, and a signal ends the run in order.
+    let _in_order = cancel::in_order();
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
     let session = Session { kernel, plan, variants, check, profiling: request.profiling };
     match session.measure(run.as_ref(), scratch, consumers) {

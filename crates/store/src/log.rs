@@ -4,6 +4,7 @@ use crate::{Error, Result, RunDir};
 use fsarena_core::cell::CellId;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::record::LogLine;
+use fsarena_sys::input;
 use jiff::Timestamp;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -22,7 +23,7 @@ impl CommandLog {
     /// # Errors
     /// [`Error::Busy`] where another process holds it.
     pub(crate) fn open(path: &Path) -> Result<CommandLog> {
-        let open = File::options().read(true).append(true).create(true).open(path);
+        let open = input::open_with(path, File::options().read(true).append(true).create(true));
         let mut file = open.map_err(Error::io("opening", path))?;
         lock(&file, path)?;
         end_torn_line(&mut file).map_err(Error::io("writing", path))?;
@@ -69,7 +70,7 @@ pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
 }
 
 fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
-    let file = match File::open(path) {
+    let file = match input::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io("opening", path)(error)),
@@ -92,9 +93,7 @@ fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
 
 /// Whether some process writes the run that this log belongs to.
 pub(crate) fn is_locked(path: &Path) -> bool {
-    // Opening a named pipe would wait for ever.
-    path.is_file()
-        && File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.

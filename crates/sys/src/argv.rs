@@ -8,7 +8,8 @@ pub use confine::available as can_confine;
 pub use error::Error;
 
 use crate::said::{shown, tail};
-use child::{kill_when_asked, memory_file, reap};
+pub use child::memory_file;
+use child::{kill_when_asked, reap};
 use fsarena_core::event::CommandRecord;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -141,6 +142,7 @@ impl Argv {
     /// # Errors
     /// Where it cannot be started, or a signal asked fsarena to stop.
     pub fn run(&self) -> Result<Finished, Error> {
+        let _in_order = crate::cancel::in_order();
         self.go_on()?;
         let start_error = |source: std::io::Error| {
             let program = self.program.to_string_lossy().into_owned();

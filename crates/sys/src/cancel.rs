@@ -1,12 +1,33 @@
-//! Signals that ask fsarena to stop: noted in a flag, obeyed where it is safe.
+//! Signals that ask fsarena to stop. Where something is to be cleaned up they are noted in a flag and obeyed where it is
+//! safe; elsewhere they end the process at once.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 static ASKED: AtomicI32 = AtomicI32::new(0);
+/// How many [`InOrder`] there are.
+static IN_ORDER: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on SIGINT, SIGTERM and SIGHUP are only noted. A second one does not cut the clean-up short.
+/// While one of these exists, a signal is only noted, and its holder cleans up and ends in order.
+#[derive(Debug)]
+#[must_use = "signals end the process at once when it is dropped"]
+pub struct InOrder(());
+
+/// From now on there is something to clean up, or to finish.
+pub fn in_order() -> InOrder {
+    IN_ORDER.fetch_add(1, Ordering::SeqCst);
+    InOrder(())
+}
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        IN_ORDER.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP are only noted while something is to be cleaned up, and a second one does not cut
+/// that short. While nothing is, they end the process at once, whatever it computes or waits for.
 /// Signals that this process was started to ignore stay ignored: that is how nohup(1) works.
 ///
 /// # Errors
@@ -16,8 +37,15 @@ pub fn install() -> io::Result<()> {
         if is_ignored(signal)? {
             continue;
         }
-        // SAFETY: the handler only stores into an atomic, which is async-signal-safe.
-        unsafe { signal_hook::low_level::register(signal, move || note(&ASKED, signal))? };
+        let obey = move || {
+            note(&ASKED, signal);
+            if IN_ORDER.load(Ordering::SeqCst) == 0 {
+                // Returns only where the signal's default is not to end the process.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        };
+        // SAFETY: atomics and the emulation of the default handler are async-signal-safe.
+        unsafe { signal_hook::low_level::register(signal, obey)? };
     }
     Ok(())
 }

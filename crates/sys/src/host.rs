@@ -70,6 +70,13 @@ pub fn collect(kernel: &Kernel) -> Host {
     }
 }
 
+/// Memory that can be had without swapping, in bytes; none where the kernel does not say.
+pub fn available_memory(kernel: &Kernel) -> Option<u64> {
+    let text = kernel.read("proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// The version that a program reports: the first line of its output that has one. None if the program is
 /// not installed.
 pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {

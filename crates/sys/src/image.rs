@@ -31,7 +31,8 @@ pub struct Image {
 /// Where there is too little room, something is there already, or a signal asked to stop.
 pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) -> Result<Image, Error> {
     let path = absolute(path)?;
-    let size_bytes = size_bytes.next_multiple_of(ALIGN as u64);
+    // No disk has room for a size that wraps when it is rounded up.
+    let size_bytes = size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX);
     check_room(&path, size_bytes)?;
     let mut armed = journal.note(Undo::RemoveFile { path: path.clone(), identity: None })?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;

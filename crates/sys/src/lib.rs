@@ -12,6 +12,7 @@ pub mod device;
 mod error;
 pub mod host;
 pub mod image;
+pub mod input;
 pub mod kernel;
 pub mod loopdev;
 pub mod mount;

@@ -43,6 +43,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
 /// Runs in the child: dies by the signal if all goes as it should, and fails otherwise.
 fn be_interrupted() -> ! {
     cancel::install().unwrap();
+    let _in_order = cancel::in_order();
     assert_eq!(cancel::requested(), None);
     let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();
     assert!(matches!(stopped, Err(Error::Interrupted { .. })), "{stopped:?}");

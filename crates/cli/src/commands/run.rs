@@ -15,11 +15,13 @@ use crate::running::{handle_signals, resolved};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::{PlanFile, Written};
+use fsarena_core::plan::file::{self, PlanFile, Written};
 use fsarena_core::study;
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
+use fsarena_sys::input;
 use once::once;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
@@ -68,19 +70,11 @@ pub fn read_plan(args: &Args) -> Result<Written, Failure> {
 
 fn read(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
-    let meta = path.metadata().map_err(|error| {
-        let unknown = unknown("study or plan file", name, study::STUDIES.iter().map(|study| study.name));
-        Failure::new(ExitCode::Usage, format!("{unknown} ({error})"))
-    })?;
-    if !meta.is_file() {
-        // Opening a named pipe could block.
-        return Err(Failure::new(ExitCode::Usage, format!("{name}: not a regular file, so not a plan")));
-    }
-    // Read no more than shows that it is too large.
-    let mut bytes = Vec::new();
-    let limit = fsarena_core::plan::file::MAX_BYTES as u64 + 1;
-    std::fs::File::open(path)
-        .and_then(|file| std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes))
-        .map_err(Failure::file(path))?;
-    Ok(bytes)
+    input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            let unknown = unknown("study or plan file", name, study::STUDIES.iter().map(|study| study.name));
+            Failure::new(ExitCode::Usage, format!("{unknown} ({error})"))
+        }
+        _ => Failure::file(path)(error),
+    })
 }

@@ -27,6 +27,8 @@ pub fn run(args: Args) -> Outcome {
             Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }
     };
+    // From here on a signal ends the watch in order.
+    let _in_order = cancel::in_order();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
     let mut shown = Shown::new(args.format, &recorder, watcher.notes())?;

@@ -3,6 +3,7 @@
 mod ab;
 mod analyse;
 mod axes;
+mod bounded;
 mod browser;
 mod charts;
 mod claims;
@@ -20,6 +21,7 @@ mod guard;
 mod guest;
 mod guest_failures;
 mod import;
+mod interrupted;
 mod large;
 mod load;
 mod order;

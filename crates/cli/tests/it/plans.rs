@@ -88,7 +88,10 @@ fn garbage_is_no_plan() {
     // Deterministic, and no text: every byte once, over and over.
     let garbage: Vec<u8> =
         (0..10 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    says(&place, &garbage, "line 1, column 1: too large for a plan; the limit is 1 MiB");
+    std::fs::write(place.dir.join("large.toml"), &garbage).unwrap();
+    assert!(
+        rejected(&place, "large.toml").ends_with("large.toml: it has 10.0 MiB, and the limit is 1.0 MiB")
+    );
     says(&place, &garbage[..1 << 20], "line ");
     says(&place, b"name = \"a\"\n# \xff\n", "line 2, column 3: a plan is UTF-8 text, and this byte is not");
     says(
@@ -111,9 +114,11 @@ fn only_a_file_that_can_be_read_is_a_plan() {
     std::fs::create_dir(place.dir.join("dir")).unwrap();
     assert!(Command::new("mkfifo").arg(place.dir.join("pipe")).status().unwrap().success());
     let begun = Instant::now();
-    for name in ["/dev/zero", "dir", "pipe"] {
+    for (name, what) in
+        [("/dev/zero", "a character device"), ("dir", "a directory"), ("pipe", "a named pipe (FIFO)")]
+    {
         let said = rejected(&place, name);
-        assert!(said.contains(&format!("{name}: not a regular file")), "{said}");
+        assert!(said.contains(&format!("{name}: this is {what}, and fsarena requires")), "{said}");
     }
     // No program writes into the pipe, so opening it would wait for ever.
     assert!(begun.elapsed() < Duration::from_secs(60));

@@ -163,12 +163,12 @@ fn while_the_devices_are_given_back() {
 #[test]
 fn while_reports_are_written() {
     every_signal(2, |place| {
-        // Opening a pipe for writing waits for a reader.
+        // Opening a pipe waits for a reader, which never comes.
         let pipe = place.dir.join("pipe");
         drop(common::gate::fifo(&pipe));
         let mut run = start(place, &["--export", &format!("csv={}", pipe.display())]);
         run.until("the first reports are there", || !place.run_text("samples.csv").is_empty());
-        (run, Box::new(move || drop(std::fs::read(pipe).unwrap())))
+        (run, Box::new(|| {}))
     });
 }
 

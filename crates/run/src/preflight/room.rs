@@ -45,7 +45,7 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
 pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
     match plan.device.size {
-        None => Ok(needed.next_multiple_of(SIZE_TASK)),
+        None => Ok(needed.checked_next_multiple_of(SIZE_TASK).unwrap_or(u64::MAX)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
         Some(size) => Err(Fatal::Missing(format!(
             "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
@@ -65,7 +65,8 @@ pub fn images(
     other: u64,
 ) -> Result<(), Fatal> {
     let sum = |on: BackingDevice| {
-        devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|w| w.bytes).sum::<u64>()
+        let bytes = devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|wanted| wanted.bytes);
+        bytes.fold(0, u64::saturating_add)
     };
     let other_in_memory = matches!(backing, Backing::Ram | Backing::Zram);
     let (beside, below) = if other_in_memory { (other, 0) } else { (0, other) };
@@ -74,16 +75,17 @@ pub fn images(
         _ => existing(runs),
     };
     let zram = sum(BackingDevice::Zram);
-    for (dir, needed) in
-        [(on_disk, sum(BackingDevice::Loop) + below), (Path::new(RAM), sum(BackingDevice::Ram) + beside)]
-    {
+    for (dir, needed) in [
+        (on_disk, sum(BackingDevice::Loop).saturating_add(below)),
+        (Path::new(RAM), sum(BackingDevice::Ram).saturating_add(beside)),
+    ] {
         if needed > 0 {
             image_dir(kernel, dir)?;
             let zram = if dir == Path::new(RAM) { zram } else { 0 };
-            room(dir, needed + zram)?;
+            room(dir, needed.saturating_add(zram))?;
         }
     }
-    match available(kernel).filter(|available| zram > *available) {
+    match fsarena_sys::host::available_memory(kernel).filter(|available| zram > *available) {
         None => Ok(()),
         Some(free) => Err(Fatal::Missing(format!(
             "too little memory for zram devices: {} needed where nothing can be compressed, {} available; take a \
@@ -105,13 +107,6 @@ fn room(dir: &Path, needed: u64) -> Result<(), Fatal> {
         ByteSize(needed),
         ByteSize(free)
     )))
-}
-
-/// Memory that can be had without swapping, in bytes.
-fn available(kernel: &Kernel) -> Option<u64> {
-    let text = kernel.read("proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The directory, or the nearest above it that exists.
@@ -136,5 +131,6 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
 
 pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
-    def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES)).next_multiple_of(OTHER_TASK)
+    let bytes = def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES));
+    bytes.checked_next_multiple_of(OTHER_TASK).unwrap_or(u64::MAX)
 }

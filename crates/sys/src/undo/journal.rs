@@ -2,7 +2,7 @@
 
 use super::Undo;
 use crate::kernel::Kernel;
-use crate::{Error, process};
+use crate::{Error, cancel, process};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
@@ -67,6 +67,8 @@ struct Open {
     file: File,
     next: u64,
     left: usize,
+    /// A signal waits until everything is undone.
+    _in_order: cancel::InOrder,
 }
 
 /// Something that is set up and will be undone, at the latest when this is dropped.
@@ -98,7 +100,7 @@ impl Journal {
         })?;
         let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
         file.lock().map_err(Error::io("locking", &path))?;
-        let mut open = Open { path, file, next: 0, left: 0 };
+        let mut open = Open { path, file, next: 0, left: 0, _in_order: cancel::in_order() };
         let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel), about: about.into() };
         open.append(&Line::Owner(owner))?;
         open.publish()?;

@@ -1,6 +1,7 @@
 //! The lines of a log file, over rotation and truncation.
 
 use crate::counter::{Counter, Trouble};
+use fsarena_sys::input;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -59,7 +60,7 @@ impl Log {
         if self.open.as_ref().is_some_and(|open| open.identity == identity) {
             return Ok(());
         }
-        let file = File::open(&self.path).map_err(|error| self.trouble(&error))?;
+        let file = input::open(&self.path).map_err(|error| self.trouble(&error))?;
         // A file that came by rotation is new from its first line on.
         let at = if self.begun { 0 } else { found.len() };
         self.open = Some(Open { file, identity, at });

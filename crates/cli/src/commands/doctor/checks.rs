@@ -199,11 +199,8 @@ fn room(runs: &Path) -> Finding {
 }
 
 fn memory(kernel: &Kernel) -> Finding {
-    let text = kernel.read("proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| {
-        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().map(ByteSize::kib).ok()
-    });
-    let found = kib.map_or("the kernel does not say".into(), |free| format!("{free} available"));
+    let free = fsarena_sys::host::available_memory(kernel).map(ByteSize);
+    let found = free.map_or("the kernel does not say".into(), |free| format!("{free} available"));
     finding("memory", State::Ok, found, "")
 }
 

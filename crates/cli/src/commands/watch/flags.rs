@@ -115,7 +115,10 @@ Examples:
 impl Args {
     /// The watch that these flags define.
     pub fn watch(&self) -> Result<Watch, Failure> {
-        for path in [&self.log, &self.path, &self.device].into_iter().flatten() {
+        if let Some(log) = &self.log {
+            fsarena_sys::input::open(log).map_err(Failure::file(log))?;
+        }
+        for path in [&self.path, &self.device].into_iter().flatten() {
             path.metadata().map_err(Failure::file(path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {

@@ -1,0 +1,117 @@
+//! Files that a user names: regular ones, opened so that nothing waits, and read up to a limit.
+
+use bytesize::ByteSize;
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Why fsarena refuses a file before it reads it.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("this is {0}, and fsarena requires a regular file here")]
+    Kind(&'static str),
+    #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.limit))]
+    Size { bytes: u64, limit: u64 },
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// Where it is missing or no regular file; says which kind of file it is.
+pub fn open(path: &Path) -> Result<File> {
+    open_with(path, OpenOptions::new().read(true))
+}
+
+/// Opens a regular file. A pipe or a device is refused before it is opened: opening some devices does something, and
+/// opening a pipe could wait for ever.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    match std::fs::metadata(path) {
+        Ok(found) => regular(&found)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // It may have been exchanged meanwhile, so nothing waits here either.
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a regular file of at most so many bytes.
+///
+/// # Errors
+/// As [`open`], and where it is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let too_large = |bytes| Err(Error::new(ErrorKind::FileTooLarge, Refused::Size { bytes, limit }));
+    match file.metadata()?.len() {
+        bytes if bytes > limit => return too_large(bytes),
+        _ => {}
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        read if read > limit => too_large(read),
+        _ => Ok(bytes),
+    }
+}
+
+/// Whether this error is a refusal of a file that a user named, and no fault of the machine.
+pub fn is_refusal(error: &Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Refused>())
+}
+
+fn regular(found: &Metadata) -> Result<()> {
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::InvalidInput, Refused::Kind(kind(found.file_type())))),
+    }
+}
+
+fn kind(of: FileType) -> &'static str {
+    match () {
+        () if of.is_fifo() => "a named pipe (FIFO)",
+        () if of.is_dir() => "a directory",
+        () if of.is_char_device() => "a character device",
+        () if of.is_block_device() => "a block device",
+        () if of.is_socket() => "a socket",
+        () => "a special file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
+
+    #[test]
+    fn only_regular_files_are_opened_and_the_error_says_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for (path, what) in [
+            (pipe.as_path(), "a named pipe (FIFO)"),
+            (dir.path(), "a directory"),
+            (Path::new("/dev/zero"), "a character device"),
+        ] {
+            let error = read(path, 10).unwrap_err();
+            assert!(error.to_string().contains(what) && is_refusal(&error), "{error}");
+        }
+        let missing = open(&dir.path().join("none")).unwrap_err();
+        assert!(missing.kind() == ErrorKind::NotFound && !is_refusal(&missing));
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "0123456789").unwrap();
+        assert_eq!(read(&path, 10).unwrap(), b"0123456789");
+        let error = read(&path, 9).unwrap_err();
+        assert!(error.to_string().contains("10 B, and the limit is 9 B") && is_refusal(&error), "{error}");
+    }
+}
