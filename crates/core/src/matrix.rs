@@ -6,6 +6,21 @@ use crate::plan::Plan;
 use crate::schedule::mix;
 use crate::setting::Value;
 
+/// The most variants of a plan. A round of so many takes days, and each is kept in memory.
+const MAX_VARIANTS: usize = 10_000;
+
+/// Why a plan has more variants than [`expand`] should make; none where it has not.
+pub fn fault(plan: &Plan) -> Option<String> {
+    let levels = || FACTORS.iter().filter_map(|factor| Some((factor.id, plan.factors.get(factor.id)?.len())));
+    let product = levels().fold(1_u128, |product, (_, count)| product.saturating_mul(count as u128));
+    let (variants, of) = match plan.variants.len() {
+        0 => (product, levels().map(|(id, count)| format!("{count} {id}")).collect::<Vec<_>>().join(" × ")),
+        named => (named as u128, "each named in the plan".into()),
+    };
+    (variants > MAX_VARIANTS as u128)
+        .then(|| format!("the plan has {variants} variants ({of}), and the limit is {MAX_VARIANTS}"))
+}
+
 /// The variants of a plan: those it names, or every combination of its factors' levels.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
     if !plan.variants.is_empty() {

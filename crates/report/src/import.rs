@@ -15,10 +15,11 @@ pub use error::ImportError;
 pub use series::{Samples, Series};
 
 use series::Collector;
-use std::path::Path;
 
 /// No file of measurements that people compare comes near this size, in bytes.
 pub const MAX_BYTES: u64 = 256 << 20;
+/// The most series of a file: a page with more helps no one.
+pub const MAX_SERIES: usize = 10_000;
 
 /// A format that samples can be read from.
 pub trait Importer: Sync {
@@ -61,22 +62,8 @@ impl Fault {
 pub const IMPORTERS: &[&dyn Importer] =
     &[&hyperfine::Hyperfine, &fio::Fio, &gobench::GoBench, &sysbench::Sysbench, &dbench::Dbench, &csv::Csv];
 
-/// Reads a file of samples; its format is recognised unless `format` names it.
-///
-/// # Errors
-/// Where it cannot be read, is in no known format, or holds no sample; with file and line.
-pub fn read(path: &Path, format: Option<&str>) -> Result<Samples, ImportError> {
-    let origin = path.display().to_string();
-    let failed = |source| ImportError::Read { origin: origin.clone(), source };
-    let size = path.metadata().map_err(failed)?.len();
-    if size > MAX_BYTES {
-        return Err(ImportError::fault(&origin, Fault::whole(format!("{size} bytes are too many to read"))));
-    }
-    let bytes = std::fs::read(path).map_err(failed)?;
-    parse(&origin, &bytes, format)
-}
-
-/// Reads samples from the bytes of a file. `origin` names it in errors.
+/// Reads samples from the bytes of a file; its format is recognised unless `format` names it. `origin` names the file in
+/// errors.
 ///
 /// # Errors
 /// Where they are in no known format, or hold no sample.
@@ -97,10 +84,15 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     let mut collector = Collector::default();
     importer.read(text, &mut collector).map_err(failed)?;
     let samples = collector.finish(origin, importer.id());
-    if samples.series.is_empty() {
-        return Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id()))));
+    match samples.series.len() {
+        0 => Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id())))),
+        many if many > MAX_SERIES => {
+            let message =
+                format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}");
+            Err(failed(Fault::whole(message)))
+        }
+        _ => Ok(samples),
     }
-    Ok(samples)
 }
 
 /// The names of all formats, for people.
@@ -132,7 +124,5 @@ mod tests {
         assert_eq!(error(b"x\n1\n\xff\n"), "a.csv, line 3: this is not UTF-8 text");
         assert!(error(b"").starts_with("a.csv: "), "{}", error(b""));
         assert!(parse("a", b"x\n1\n", Some("gobench")).unwrap_err().to_string().contains("no sample"));
-        let unknown = read(Path::new("/nowhere/a.json"), None).unwrap_err().to_string();
-        assert!(unknown.starts_with("/nowhere/a.json: "), "{unknown}");
     }
 }

@@ -4,6 +4,7 @@ use crate::{Error, Result, log, schema};
 use fsarena_core::matrix;
 use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
+use fsarena_sys::input;
 use jiff::Timestamp;
 use rusqlite::params;
 use std::fs;
@@ -193,20 +194,15 @@ impl RunDir {
     /// Where the file is not there or is not a resolved plan.
     pub fn plan(&self) -> Result<Plan> {
         let file = self.plan_file();
-        match fs::metadata(&file) {
-            // Opening a named pipe could wait for ever, and memory has an end.
-            Ok(meta) if !meta.is_file() => return Err(Error::damaged(&file, "not a regular file")),
-            Ok(meta) if meta.len() > LARGEST_PLAN => {
-                return Err(Error::damaged(&file, "not a resolved plan: it is too large for one"));
-            }
-            _ => {}
-        }
-        let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::InvalidData => Error::damaged(&file, "not a resolved plan: it is not UTF-8"),
+        let bytes = input::read(&file, LARGEST_PLAN).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::damaged(&file, "the run's plan is missing"),
+            _ if input::is_refusal(&error) => Error::damaged(&file, error.to_string()),
             _ => Error::io("reading", &file)(error),
         })?;
-        toml::from_str(&text).map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))
+        let plan = toml::from_slice(&bytes)
+            .map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))?;
+        matrix::fault(&plan).map_or(Ok(()), |fault| Err(Error::damaged(&file, fault)))?;
+        Ok(plan)
     }
 }
 

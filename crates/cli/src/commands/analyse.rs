@@ -15,12 +15,14 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_report::findings;
 use fsarena_report::findings::rows;
-use fsarena_report::scaling::curves;
+use fsarena_report::scaling::{curves, file};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 use fsarena_stats::scaling::series::Series;
 use fsarena_store::RunDir;
+use fsarena_sys::input;
 use std::io::Write;
+use std::path::Path;
 
 /// The seed of bootstrap intervals for a file, which has no seed as a run has: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
@@ -94,12 +96,9 @@ pub fn run(args: Args) -> Outcome {
         return published(&args, name);
     }
     if args.what.ends_with(".csv") {
-        return scaling(
-            &args,
-            &args.what,
-            fsarena_report::scaling::file::read(args.what.as_ref())?,
-            FILE_SEED,
-        );
+        let path = Path::new(&args.what);
+        let bytes = input::read(path, file::MAX_BYTES).map_err(Failure::file(path))?;
+        return scaling(&args, &args.what, file::read(&args.what, &bytes)?, FILE_SEED);
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let again = args.explain.is_some() || args.profile.is_some() || args.confirm;

@@ -8,9 +8,10 @@ use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     Compared, compare_all, compare_published, compare_samples, compare_services, is_watch,
 };
-use fsarena_report::import;
+use fsarena_report::import::{self, Samples};
 use fsarena_report::page::FORMATS;
 use fsarena_store::RunDir;
+use fsarena_sys::input;
 use std::path::Path;
 
 /// Compare runs, published figures, or the samples of two files
@@ -123,13 +124,17 @@ fn several(args: &Args, with: &str) -> Result<Option<Vec<RunRecord>>, Failure> {
     Ok(Some(std::iter::once(first).chain(others).collect()))
 }
 
-/// Runs are directories, so a regular file holds samples.
+/// Runs are directories, so anything else that exists is taken for samples.
 fn is_file(name: &str) -> bool {
-    Path::new(name).is_file()
+    Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
 fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
-    let read = |name: &str| import::read(Path::new(name), args.from.as_deref());
+    let read = |name: &str| -> Result<Samples, Failure> {
+        let path = Path::new(name);
+        let bytes = input::read(path, import::MAX_BYTES).map_err(Failure::file(path))?;
+        Ok(import::parse(name, &bytes, args.from.as_deref())?)
+    };
     let (a, b) = (read(&args.run)?, read(with)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }

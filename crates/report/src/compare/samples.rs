@@ -16,6 +16,7 @@ use fsarena_stats::ratio::Ratio;
 use fsarena_stats::sequential::Centre;
 use fsarena_stats::shift;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One quantity that both files have.
 struct Row<'a> {
@@ -61,17 +62,17 @@ pub fn compare_samples(
 /// The series with the same name and metric in both. If each file has only one name, these two are compared:
 /// `cp on ext4` against `cp on xfs`.
 fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> {
-    let find = |series: &'a Series, same_name: bool| {
-        let fits =
-            |other: &&Series| other.metric == series.metric && (!same_name || other.name == series.name);
-        Some((series, b.series.iter().find(fits)?))
-    };
-    let named: Vec<_> = a.series.iter().filter_map(|series| find(series, true)).collect();
     let one = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
+    // Of several with the same key the first counts.
+    let paired = |key: fn(&'a Series) -> (&'a str, &'a str)| -> Vec<_> {
+        let others: BTreeMap<_, _> = b.series.iter().rev().map(|series| (key(series), series)).collect();
+        a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
+    };
+    let named = paired(|series| (&series.name, &series.metric));
     if !named.is_empty() || !one(a) || !one(b) {
         return named;
     }
-    a.series.iter().filter_map(|series| find(series, false)).collect()
+    paired(|series| ("", &series.metric))
 }
 
 fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
@@ -188,14 +189,17 @@ const NAMED: usize = 5;
 
 /// Series of one file that are not compared: the other file lacks them, or the user asked for other metrics.
 fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
-    let used: Vec<&Series> = used.collect();
-    let is_used = |series: &&Series| used.iter().any(|other| std::ptr::eq(*other, *series));
-    let compared = |metric: &str| used.iter().any(|other| other.metric == metric);
+    let (mut compared, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    for series in used {
+        compared.insert(series.metric.as_str());
+        keys.insert((series.name.as_str(), series.metric.as_str()));
+    }
     let (mut lacking, mut metrics): (Vec<&str>, Vec<&str>) = (vec![], vec![]);
-    for series in all.series.iter().filter(|series| !is_used(series)) {
-        if compared(&series.metric) {
+    let mut seen = BTreeSet::new();
+    for series in all.series.iter().filter(|s| !keys.contains(&(s.name.as_str(), s.metric.as_str()))) {
+        if compared.contains(series.metric.as_str()) {
             lacking.push(&series.name);
-        } else if !metrics.contains(&series.metric.as_str()) {
+        } else if seen.insert(&series.metric) {
             metrics.push(&series.metric);
         }
     }

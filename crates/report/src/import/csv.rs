@@ -7,6 +7,7 @@ use super::series::{Collector, Quantity, direction};
 use super::{Fault, Importer};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
+use std::collections::BTreeSet;
 
 /// CSV with any columns.
 pub struct Csv;
@@ -90,8 +91,9 @@ impl Table {
             true => (1..=rows.first().map_or(0, Vec::len)).map(|at| format!("column {at}")).collect(),
             false => rows.remove(0),
         };
-        if let Some(twice) = heads.iter().enumerate().find(|(at, head)| heads[..*at].contains(head)) {
-            return Err(Fault::at(1, format!("two columns are called `{}`", twice.1)));
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = heads.iter().find(|head| !seen.insert(*head)) {
+            return Err(Fault::at(1, format!("two columns are called `{twice}`")));
         }
         let round = heads.iter().position(|head| ROUND.iter().any(|name| head.eq_ignore_ascii_case(name)));
         Ok(Table { heads, rows, round })

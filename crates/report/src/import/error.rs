@@ -6,14 +6,6 @@ use fsarena_core::exit::{ExitCode, Exits};
 /// Why samples could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file cannot be read.
-    #[error("{origin}: {source}")]
-    Read {
-        /// The file.
-        origin: String,
-        /// Why.
-        source: std::io::Error,
-    },
     /// No format fits.
     #[error("{origin}: in no format that fsarena reads ({known}); name it with --from")]
     Unknown {

@@ -2,33 +2,25 @@
 
 use crate::import::{Fault, ImportError};
 use fsarena_stats::scaling::series::Series;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// No curve that people measure comes near this size, in bytes.
-const MAX_BYTES: u64 = 16 << 20;
+pub const MAX_BYTES: u64 = 16 << 20;
+/// The most rows of a file, and the most numbers of clients among them: fitting looks at each row for each number.
+const MAX_ROWS: usize = 10_000;
+const MAX_NUMBERS: usize = 500;
 /// What the column of clients is called.
 const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// What the column of throughput is called; else it is the only other one of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
 
-/// Reads every curve of a file. Columns of text tell curves apart; a column `round` pairs; without a head the
+/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text tell curves apart; a column `round` pairs; without a head the
 /// first column is the number of clients and the second the throughput.
 ///
 /// # Errors
 /// The fault, with file and line.
-pub fn read(path: &Path) -> Result<Vec<Series>, ImportError> {
-    let origin = path.display().to_string();
-    let failed = |source| ImportError::Read { origin: origin.clone(), source };
-    let size = path.metadata().map_err(failed)?.len();
-    if size > MAX_BYTES {
-        return Err(ImportError::fault(
-            &origin,
-            Fault::whole(format!("{size} bytes are too many for a curve")),
-        ));
-    }
-    let bytes = std::fs::read(path).map_err(failed)?;
-    parse(&bytes).map_err(|fault| ImportError::fault(&origin, fault))
+pub fn read(origin: &str, bytes: &[u8]) -> Result<Vec<Series>, ImportError> {
+    parse(bytes).map_err(|fault| ImportError::fault(origin, fault))
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
@@ -41,23 +33,31 @@ fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
     for record in reader.records() {
         records.push(record.map_err(|error| Fault::whole(error.to_string()))?);
     }
+    within("rows", records.len(), MAX_ROWS)?;
     let columns = Columns::of(&records)?;
     let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
-    let mut rounds: Vec<String> = Vec::new();
+    let (mut rounds, mut numbers) = (BTreeMap::new(), BTreeSet::new());
+    // Without a column of rounds, repeats of one number are rounds in their order.
+    let mut repeats: BTreeMap<(String, u64), u32> = BTreeMap::new();
     for record in &records[usize::from(columns.head)..] {
         let (name, n, round, x) = columns.row(record)?;
-        let known = rounds.iter().position(|known| *known == round);
-        let round = known.unwrap_or_else(|| {
-            rounds.push(round);
-            rounds.len() - 1
-        });
-        let curve = curves.entry(name).or_default();
-        // Without a column of rounds, repeats of one number are rounds in their order.
-        let repeat = curve.iter().filter(|row| row.0 == n).count();
-        curve.push((n, if columns.round.is_some() { round } else { repeat } as u32, x));
+        let next = rounds.len() as u32;
+        let round = *rounds.entry(round).or_insert(next);
+        let repeat = repeats.entry((name.clone(), n.to_bits())).or_default();
+        curves.entry(name).or_default().push((n, if columns.round.is_some() { round } else { *repeat }, x));
+        *repeat += 1;
+        numbers.insert(n.to_bits());
     }
+    within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
     let series = curves.iter().map(|(name, rows)| Series::new(name, rows));
     series.collect::<Result<_, _>>().map_err(|error| Fault::whole(error.to_string()))
+}
+
+fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
+    match found > limit {
+        true => Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}"))),
+        false => Ok(()),
+    }
 }
 
 /// Which column is what.

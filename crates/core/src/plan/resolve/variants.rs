@@ -76,6 +76,9 @@ impl Resolver<'_> {
     }
 
     pub(super) fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
+        if let Some(fault) = crate::matrix::fault(plan) {
+            return Err(PlanError::flag(self.origin, fault));
+        }
         let mut seen = BTreeSet::new();
         let variants = crate::matrix::expand(plan);
         match variants.iter().find(|variant| !seen.insert(&variant.name)) {

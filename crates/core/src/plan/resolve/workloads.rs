@@ -34,7 +34,10 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Guest(_))) {
             self.without_programs(&mut workloads)?;
         }
-        Ok(workloads)
+        match workloads.iter().find_map(too_many_tasks) {
+            Some(fault) => Err(PlanError::flag(self.origin, fault)),
+            None => Ok(workloads),
+        }
     }
 
     /// A guest has no programs but fsarena: workloads use system calls there.
@@ -125,6 +128,24 @@ impl Resolver<'_> {
             Ok,
         )
     }
+}
+
+/// The most tasks that the lists of a workload may ask for: each is a row of the report and a column of every round.
+const MAX_TASKS: u128 = 10_000;
+
+/// Why a workload has too many tasks: one for each combination of what its settings list.
+fn too_many_tasks(workload: &WorkloadPlan) -> Option<String> {
+    let lists = || {
+        workload.settings.0.iter().filter_map(|(id, value)| match value {
+            Value::List(values) if values.len() > 1 => Some((id, values.len())),
+            _ => None,
+        })
+    };
+    let tasks = lists().fold(1_u128, |product, (_, count)| product.saturating_mul(count as u128));
+    let of = || lists().map(|(id, count)| format!("{count} {id}")).collect::<Vec<_>>().join(" × ");
+    (tasks > MAX_TASKS).then(|| {
+        format!("workload {} has {tasks} tasks ({}), and the limit is {MAX_TASKS}", workload.name, of())
+    })
 }
 
 /// The message for a setting that none of the workloads has.

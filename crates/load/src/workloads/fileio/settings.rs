@@ -4,6 +4,7 @@ use crate::workload::Job;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Default, Kind, SettingDef};
 use fsarena_engine::Content;
+use std::collections::HashSet;
 
 /// What does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
 }
 
 /// Which operations go where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mode {
     /// Its name, as sysbench has it.
     pub name: &'static str,
@@ -129,7 +130,7 @@ impl Mode {
 }
 
 /// One cell of the matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// Which operations.
     pub mode: Mode,
@@ -216,13 +217,13 @@ const fn at_scale(scale: Scale) -> (f64, u32) {
 
 /// By mode, block size and number of threads, without repetitions.
 fn cells(job: &Job) -> Vec<Cell> {
-    let mut cells = vec![];
+    let (mut cells, mut seen) = (vec![], HashSet::new());
     for name in job.settings.words("modes") {
         let Some(mode) = MODES.into_iter().find(|mode| mode.name == name) else { continue };
         for block in job.settings.ints("bs") {
             for threads in job.settings.ints("threads") {
                 let cell = Cell { mode, block: block as u32, threads: threads as u32 };
-                if !cells.contains(&cell) {
+                if seen.insert(cell) {
                     cells.push(cell);
                 }
             }
