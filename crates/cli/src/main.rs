@@ -13,16 +13,19 @@ mod terminal;
 
 use clap::Parser;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::safe;
+use rustix::fs::Mode;
 use std::io::Write;
 use std::path::PathBuf;
 
 fn main() -> std::process::ExitCode {
+    keep_own_rights();
     fsarena_run::take_over();
     look_in_sbin();
     failure::report_panics();
     terminal::choose_color(std::env::args_os());
     // Unwinding undoes what the command set up.
-    let result = std::panic::catch_unwind(|| args::Cli::parse().run());
+    let result = std::panic::catch_unwind(|| parsed().run());
     let signal = fsarena_sys::cancel::requested();
     let code = match result {
         Ok(Ok(code)) => code,
@@ -42,6 +45,26 @@ fn main() -> std::process::ExitCode {
         fsarena_sys::cancel::die_by(signal);
     }
     std::process::ExitCode::from(code.code())
+}
+
+/// The command line. An error repeats the argument at fault: a long one, or one with control characters, is printed
+/// shortened and made harmless.
+fn parsed() -> args::Cli {
+    args::Cli::try_parse().unwrap_or_else(|error| {
+        let text = error.render().to_string();
+        let message = safe::message(&text);
+        if !error.use_stderr() || message == text.trim_end() {
+            error.exit();
+        }
+        drop(writeln!(std::io::stderr(), "{message}"));
+        std::process::exit(error.exit_code());
+    })
+}
+
+/// Whatever the umask, this user can read and write what fsarena makes.
+fn keep_own_rights() {
+    let umask = rustix::process::umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask - Mode::RWXU);
 }
 
 /// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`.

@@ -106,7 +106,7 @@ pub const BUILT_IN: &[FactorDef] = &[
         default: "",
         example: "debian:6.1, ./bzImage",
         help: "kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version",
-        check: any,
+        check: kernel,
     },
 ];
 
@@ -116,6 +116,15 @@ pub const OF_DIRECTORIES: [&str; 5] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS];
 /// Accepts every level: the filesystem checks it.
 fn any(_: &str) -> Result<(), String> {
     Ok(())
+}
+
+fn kernel(level: &str) -> Result<(), String> {
+    match level.strip_suffix(':') {
+        Some("debian") => {
+            Err("`debian:` lacks its version; write debian:6.1, or debian for the newest".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The order in which variant names spell their levels; factors that it lacks follow by name.

@@ -1,10 +1,13 @@
 //! Names that people type: what to say about one that does not exist.
 
 use crate::exit::{ExitCode, Exits};
+use crate::safe;
 use std::fmt;
 
 /// Longest list of names that a message spells out.
 const MOST: usize = 24;
+/// Longest name that a message repeats, in characters.
+const LONGEST: usize = 200;
 /// Least similarity (Jaro-Winkler, 0 to 1) of a name that is proposed.
 const NEAR: f64 = 0.8;
 /// Similarity of a part of a name to the name.
@@ -36,7 +39,10 @@ pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &
     }
     Unknown(Box::new(Message {
         what: what.into(),
-        name: name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
+        name: safe::shortened(name, LONGEST)
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect(),
         place: String::new(),
         nearest: nearest(name, names.iter().copied()).map(String::from),
         available: names.into_iter().map(String::from).collect(),

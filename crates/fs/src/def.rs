@@ -254,9 +254,18 @@ impl FsDef {
     /// The size of a device for `data_bytes` of data in `files` files: includes the overhead and a reserve of 10%, and is
     /// at least [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
-        let content = (data_bytes + files * self.overhead.per_file_bytes) * 11 / 10;
-        let whole = (content + self.overhead.fixed_bytes) * 100 / (100 - self.overhead.percent);
-        whole.max(self.min_bytes).next_multiple_of(MIB)
+        let [data, files, per_file, fixed, percent] = [
+            data_bytes,
+            files,
+            self.overhead.per_file_bytes,
+            self.overhead.fixed_bytes,
+            self.overhead.percent,
+        ]
+        .map(u128::from);
+        let content = (data + files * per_file) * 11 / 10;
+        let whole = (content + fixed) * 100 / (100 - percent);
+        let whole = u64::try_from(whole).unwrap_or(u64::MAX).max(self.min_bytes);
+        whole.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }
 }
 

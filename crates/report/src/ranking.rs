@@ -155,6 +155,9 @@ fn names(word: &str, task: Task) -> bool {
 /// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
     let tasks = || tasks.iter().filter(|task| task.in_composite);
+    if !weights.is_empty() && tasks().next().is_none() {
+        return Err(Error::Weight { what: "the run has no task that could be weighed".into() });
+    }
     for (name, weight) in weights {
         if !tasks().any(|task| names(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();

@@ -33,7 +33,7 @@ pub fn run(
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<Outcome, Fatal> {
     let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
-    let mut errors = tempfile::tempfile().map_err(agent)?;
+    let mut errors = argv::memory_file("stderr").map_err(agent)?;
     let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
     let group = journal.note(group_of(&child))?;

@@ -22,7 +22,8 @@ use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
 use room::{erased, image_size, images, needed, other_size};
 use rustix::fs::Access;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Why a bare device of the user's own is refused.
@@ -263,6 +264,7 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
 }
 
 fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
+    let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
         if !path.is_dir() {
@@ -274,8 +276,13 @@ fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
             let error = std::io::Error::from(error);
             return Err(Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to")));
         }
+        let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
+        if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
+            let message = format!("{other} and {dir} are the same directory; name it once");
+            return Err(Fatal::Plan(message));
+        }
         let free = fsarena_sys::image::free_bytes(path)?;
-        let needed = room.bytes + room.bytes / 4 + room.other_bytes;
+        let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
         if free < needed {
             return Err(Fatal::Missing(format!(
                 "too little room in {path:?}: {} needed, {} free; free some, or take a smaller --scale",

@@ -3,9 +3,11 @@
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Runs;
+use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::published::Published;
+use fsarena_core::safe;
 use fsarena_core::study::{self, Study};
 use fsarena_store::RunDir;
 
@@ -82,26 +84,22 @@ fn no_format(what: &str, format: &str) -> Failure {
 }
 
 fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
-    let log = run.command_log();
-    let commands = std::fs::read_to_string(&log).map_err(Failure::file(&log))?;
     let plan = run.plan()?;
+    let mut commands = vec![];
+    fsarena_store::commands(run, &mut |line| commands.push(line.clone()))?;
     match format {
         "term" => {
             let file = run.plan_file();
             let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
-            let lines: Vec<String> = commands.lines().filter_map(command_line).collect();
-            Ok(format!(
-                "# {}\n\n{plan}\n# {} commands\n{}\n",
-                run.path().display(),
-                lines.len(),
-                lines.join("\n")
-            ))
+            let lines: Vec<String> = commands.iter().map(|line| command_line(&line.command)).collect();
+            let count = match lines.len() {
+                0 => "no commands: the run ended before its first one".into(),
+                count => format!("{count} commands"),
+            };
+            Ok(format!("# {}\n\n{plan}\n# {count}\n{}\n", run.path().display(), lines.join("\n")))
         }
         "json" => {
-            let lines: Vec<serde_json::Value> =
-                commands.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-            let value =
-                serde_json::json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": lines });
+            let value = serde_json::json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands });
             Ok(format!("{value:#}\n"))
         }
         other => Err(no_format("a run", other)),
@@ -109,18 +107,14 @@ fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
 }
 
 /// A line of the command log, for people. Control characters in file names stay escaped.
-fn command_line(line: &str) -> Option<String> {
-    let line: serde_json::Value = serde_json::from_str(line).ok()?;
-    let command = line.get("command")?;
-    let words: Vec<String> = command.get("argv")?.as_array()?.iter().map(quoted).collect();
-    let times = command.get("times").and_then(serde_json::Value::as_u64).unwrap_or(1);
-    let more = if times > 1 { format!("  (and {} more alike)", times - 1) } else { String::new() };
-    let ended = command.get("ended")?.as_str()?;
-    Some(format!("{:>8} ms  {ended:<8}  {}{more}", command.get("ms")?, words.join(" ")))
+fn command_line(command: &CommandRecord) -> String {
+    let words: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
+    let more =
+        if command.times > 1 { format!("  (and {} more alike)", command.times - 1) } else { String::new() };
+    format!("{:>8} ms  {:<8}  {}{more}", command.ms, safe::line(&command.ended), words.join(" "))
 }
 
-fn quoted(word: &serde_json::Value) -> String {
-    let word = word.as_str().unwrap_or_default();
+fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@^".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("{word:?}") }
 }

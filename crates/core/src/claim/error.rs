@@ -10,7 +10,7 @@ use crate::exit::{ExitCode, Exits};
 ///                        ^
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("claim, {}column {column}: {message}\n  {text}\n  {}^", place(.line), indent(.text, *.column))]
+#[error("claim, {}column {column}: {message}\n  {}", place(.line), pointed(.text, *.column))]
 pub struct ClaimError {
     /// The line as it was written.
     pub text: String,
@@ -24,6 +24,16 @@ pub struct ClaimError {
 
 fn place(line: &Option<usize>) -> String {
     line.map_or(String::new(), |line| format!("line {line}, "))
+}
+
+/// The most characters that are shown before the fault, and behind it.
+const AROUND: usize = 150;
+
+/// The text around the fault, and below it a caret.
+fn pointed(text: &str, column: usize) -> String {
+    let from = (column - 1).saturating_sub(AROUND);
+    let shown: String = text.chars().skip(from).take(2 * AROUND).collect();
+    format!("{shown}\n  {}^", indent(&shown, column - from))
 }
 
 /// Blanks up to the character at fault. Tabs stay tabs, so that the caret stands under it.

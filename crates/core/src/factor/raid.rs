@@ -21,7 +21,8 @@ impl Raid {
     /// The size of each device, in bytes, so that together they hold as much as one device of `whole` bytes.
     pub fn member_bytes(self, whole: u64) -> u64 {
         let copies = if self.mirrored { 2 } else { 1 };
-        (whole * copies).div_ceil(self.members as u64).next_multiple_of(1 << 20)
+        let member = whole.saturating_mul(copies).div_ceil(self.members as u64);
+        member.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX)
     }
 }
 

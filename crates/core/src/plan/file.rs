@@ -220,6 +220,9 @@ impl PlanFile {
             // Without a place it is nested too deeply to go on anywhere.
             PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))
         })?;
-        Ok(Written { origin: origin.into(), text: text.into(), file })
+        match file.stages_fault() {
+            Some(fault) => Err(PlanError::flag(origin, fault)),
+            None => Ok(Written { origin: origin.into(), text: text.into(), file }),
+        }
     }
 }

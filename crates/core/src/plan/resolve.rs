@@ -94,9 +94,6 @@ impl Resolver<'_> {
             return self
                 .bad(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
-        if let Some(fault) = file.stages_fault() {
-            return Err(PlanError::flag(self.origin, fault));
-        }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
         let (factors, left_out) = self.factors(file)?;

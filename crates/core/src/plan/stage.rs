@@ -2,7 +2,7 @@
 
 use super::file::{PlanFile, StageFile};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which stage of a study a run is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -46,19 +46,37 @@ impl PlanFile {
 
     /// The first fault in the stages, if any.
     pub fn stages_fault(&self) -> Option<String> {
-        for (at, stage) in self.stages.iter().enumerate() {
-            let before = || self.stages[..at].iter().map(|earlier| &earlier.name);
-            if before().any(|name| *name == stage.name) {
+        let mut before = BTreeSet::new();
+        for stage in &self.stages {
+            if before.contains(&stage.name) {
                 return Some(format!("two stages are called `{}`", stage.name));
             }
             match (&stage.best, &stage.of) {
                 (None, None) => {}
-                (Some(_), Some(of)) if before().any(|name| name == of) => {}
+                (Some(_), Some(of)) if before.contains(of) => {}
                 (Some(_), Some(of)) => {
-                    return Some(format!("no stage before `{}` is called `{of}`", stage.name));
+                    return Some(match self.circle(stage) {
+                        Some(circle) => format!("stages need each other in a circle: {circle}"),
+                        None => format!("no stage before `{}` is called `{of}`", stage.name),
+                    });
                 }
                 _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
             }
+            before.insert(&stage.name);
+        }
+        None
+    }
+
+    /// The stages that lead from one back to itself, in words; none where they do not.
+    fn circle(&self, from: &StageFile) -> Option<String> {
+        let (mut words, mut at) = (format!("`{}`", from.name), from);
+        for _ in &self.stages {
+            let of = at.of.as_ref()?;
+            words.push_str(&format!(" → `{of}`"));
+            if *of == from.name {
+                return Some(words);
+            }
+            at = self.stages.iter().find(|stage| stage.name == *of)?;
         }
         None
     }
@@ -96,8 +114,13 @@ mod tests {
 
     #[test]
     fn stages_build_on_stages_before_them() {
-        let fault = |from: &str, to: &str| parsed(&TEXT.replace(from, to)).stages_fault().unwrap();
-        assert!(fault("of = 'one'", "of = 'two'").contains("no stage before `two` is called `two`"));
+        let fault = |from: &str, to: &str| {
+            PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string()
+        };
+        assert!(fault("of = 'one'", "of = 'two'").contains("in a circle: `two` → `two`"));
+        assert!(fault("of = 'one'", "of = 'three'").contains("no stage before `two` is called `three`"));
+        let round = "name = 'one'\nbest = 'fs'\nof = 'two'";
+        assert!(fault("name = 'one'", round).contains("in a circle: `one` → `two` → `one`"));
         assert!(fault("of = 'one'", "").contains("go together"));
         assert!(fault("name = 'two'", "name = 'one'").contains("two stages are called `one`"));
     }

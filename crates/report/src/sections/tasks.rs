@@ -39,7 +39,10 @@ fn add(document: &mut Document, report: &Report, analysis: &Analysis, first: boo
     let record = &report.record;
     document.heading(3, format!("{}: {}", metric::label(&analysis.metric.id), analysis.metric.help));
     if analysis.tasks.is_empty() {
-        document.text(format!("No task has a value of {}.", metric::label(&analysis.metric.id)));
+        document.text(match record.samples.is_empty() {
+            true => "Nothing was measured: the run ended before its first task.".into(),
+            false => format!("No task has a value of {}.", metric::label(&analysis.metric.id)),
+        });
         return;
     }
     if matrix::fits(analysis) {
