@@ -11,7 +11,7 @@ const MAX_VARIANTS: usize = 10_000;
 
 /// Why a plan has more variants than [`expand`] should make; none where it has not.
 pub fn fault(plan: &Plan) -> Option<String> {
-    let levels = || FACTORS.iter().filter_map(|factor| Some((factor.id, plan.factors.get(factor.id)?.len())));
+    let levels = || plan.factors.iter().map(|(id, levels)| (id, levels.len()));
     let product = levels().fold(1_u128, |product, (_, count)| product.saturating_mul(count as u128));
     let (variants, of) = match plan.variants.len() {
         0 => (product, levels().map(|(id, count)| format!("{count} {id}")).collect::<Vec<_>>().join(" × ")),
