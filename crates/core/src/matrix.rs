@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::schedule::mix;
 use crate::setting::Value;
 
-/// The most variants of a plan. A round of so many takes days, and each is kept in memory.
+/// The most variants of a plan: a round of more takes days, and each is kept in memory.
 const MAX_VARIANTS: usize = 10_000;
 
 /// Why a plan has more variants than [`expand`] should make; none where it has not.

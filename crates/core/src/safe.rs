@@ -39,7 +39,7 @@ pub fn message(text: &str) -> String {
     lines(text).map(|line| shortened(&line, LONGEST)).collect::<Vec<_>>().join("\n")
 }
 
-/// A text of at most so many characters and a remark on how many are left out in its middle.
+/// A text of at most `longest` characters, and a remark on the number that is left out in its middle.
 pub fn shortened(text: &str, longest: usize) -> String {
     let length = text.chars().count();
     if length <= longest {

@@ -40,7 +40,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
     Ok(file)
 }
 
-/// Reads a regular file of at most so many bytes.
+/// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
 /// As [`open`], and where it is larger.

@@ -109,7 +109,7 @@ fn pipes_in_the_directory_of_a_run_are_refused() {
         for line in lines {
             refused(&place, line, &[file, "a named pipe (FIFO)"]);
         }
-        // A listing only looks whether somebody writes the run.
+        // A listing only looks whether a process writes the run.
         place.output(&["list", "runs"]);
     }
 }
