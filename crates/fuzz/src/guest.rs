@@ -43,7 +43,7 @@ pub fn modules(bytes: &[u8]) {
 /// Checks that the order of releases is an order, whatever their names.
 pub fn releases(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let mut names: Vec<&str> = text.lines().take(40).collect();
+    let mut names: Vec<&str> = text.lines().take(8).collect();
     names.sort_by(|a, b| by_version(a, b));
     for (at, a) in names.iter().enumerate() {
         assert!(is_version(a, a), "{a}");
