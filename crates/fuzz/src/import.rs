@@ -1,6 +1,6 @@
 //! Figures of other tools, and curves.
 
-use crate::{room, sensible};
+use crate::sensible;
 use fsarena_report::compare::compare_samples;
 use fsarena_report::{import, scaling};
 
@@ -29,7 +29,7 @@ fn read(bytes: &[u8], format: Option<&str>) {
 }
 
 pub fn curves(bytes: &[u8]) {
-    match scaling::file::read(&room::file("curves.csv", bytes)) {
+    match scaling::file::read("curves.csv", bytes) {
         Err(error) => sensible(&error, bytes),
         Ok(curves) => {
             for curve in curves {
