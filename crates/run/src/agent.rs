@@ -1,8 +1,9 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
 use crate::bench::{Bench, Moment};
+use crate::confined;
 use crate::failed::Failed;
-use crate::protocol::{Line, MountRequest, Profiling, Request};
+use crate::protocol::{Ask, Line, MountRequest, Profiling, Request, Role};
 use crate::target;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
@@ -14,7 +15,7 @@ use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
 use fsarena_trace::{Options, Target, Tracer};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
@@ -24,7 +25,7 @@ const CPU_SAMPLES_HZ: u32 = 997;
 
 /// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
 pub fn main() -> ! {
-    let served = serve(std::io::stdin().lock(), std::io::stdout().lock(), |_| ());
+    let served = serve(BufReader::new(std::io::stdin()), std::io::stdout().lock(), |_| ());
     if let Err(error) = &served {
         eprintln!("fsarena: agent: {error}");
     }
@@ -36,10 +37,10 @@ pub fn main() -> ! {
 ///
 /// # Errors
 /// If the request cannot be read, or the parent closed the pipe.
-pub fn serve(mut input: impl Read, mut output: impl Write, mark: fn(Moment)) -> std::io::Result<()> {
+pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Moment)) -> std::io::Result<()> {
     die_with_parent()?;
     let mut text = String::new();
-    input.read_to_string(&mut text)?;
+    input.read_line(&mut text)?;
     let request: Request = serde_json::from_str(&text)?;
     let mut line = |line: &Line| -> std::io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
@@ -49,7 +50,7 @@ pub fn serve(mut input: impl Read, mut output: impl Write, mark: fn(Moment)) -> 
     };
     let mut unheard = None;
     let mut emit = |event| unheard = unheard.take().or(line(&Line::Event(event)).err());
-    let outcome = match cell(&Kernel::host(), &request, mark, &mut emit) {
+    let outcome = match cell(&Kernel::host(), &request, mark, &mut input, &mut emit) {
         Ok(()) => Outcome::Done,
         Err(failed) => failed.into(),
     };
@@ -70,40 +71,59 @@ fn cell(
     kernel: &Kernel,
     request: &Request,
     mark: fn(Moment),
+    answers: &mut dyn BufRead,
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<(), Failed> {
-    let workload = fsarena_load::workloads::find(&request.cell.workload.name).ok_or_else(|| {
-        Failed::new(Cause::Internal, format!("unknown workload `{}`", request.cell.workload.name))
-    })?;
+    // The probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
+    confined::begin(kernel, request)?;
+    // A process whose user changes forgets it.
+    die_with_parent().map_err(fsarena_sys::Error::io("following", "the parent process"))?;
+    if let Role::Worker(_) = request.role {
+        return tasks(request, &mut bench, &mut |ask, _| confined::ask(answers, ask));
+    }
     if let Some(mount) = &request.mount {
         let asked = request.cell.variant.level(factor::MOUNT);
         mount_task(kernel, mount, &mut bench).map_err(|failed| failed.with_options(asked))?;
     }
+    let result = match &request.role {
+        Role::Keeper(rights) => confined::keep(request, rights, &mut bench),
+        _ => tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench)),
+    };
+    match &request.mount {
+        // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
+        Some(mount) => result.and(unmount_task(mount, &mut bench)),
+        None => result,
+    }
+}
+
+/// Does what a task needs root for, here or in the keeper.
+type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Result<(), Failed>;
+
+/// Every task of the workload.
+fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+    let workload = fsarena_load::workloads::find(&request.cell.workload.name).ok_or_else(|| {
+        Failed::new(Cause::Internal, format!("unknown workload `{}`", request.cell.workload.name))
+    })?;
     let job = Job {
         settings: request.cell.workload.settings.clone(),
         scale: request.cell.scale,
         seed: request.cell.seed,
     };
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
-    let result = make_root(&place).and_then(|()| Ok(workload.steps(&job, &place)?)).and_then(|tasks| {
-        tasks.into_iter().try_for_each(|mut task| {
-            if !request.cell.variant.level(factor::CLIENTS).is_empty() {
-                workload.forget_clients(&mut task.info.id);
-            }
-            let name = task.info.id.to_string();
-            one_task(request, task, &mut bench).map_err(|failed| failed.of(&name))
-        })
-    });
-    match &request.mount {
-        // Unmounts a full or broken filesystem, too; the error of the task takes precedence.
-        Some(mount) => result.and(unmount_task(mount, &mut bench)),
-        None => result,
+    make_root(&place)?;
+    for mut task in workload.steps(&job, &place)? {
+        if !request.cell.variant.level(factor::CLIENTS).is_empty() {
+            workload.forget_clients(&mut task.info.id);
+        }
+        let name = task.info.id.to_string();
+        one_task(request, task, bench, privileged).map_err(|failed| failed.of(&name))?;
     }
+    Ok(())
 }
 
 /// The directory to work in; a bare device is there already.
-fn make_root(place: &Place) -> Result<(), Failed> {
+pub fn make_root(place: &Place) -> Result<(), Failed> {
     if place.is_device() {
         return Ok(());
     }
@@ -111,7 +131,12 @@ fn make_root(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
-fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), Failed> {
+fn one_task(
+    request: &Request,
+    task: Task,
+    bench: &mut Bench,
+    privileged: Privileged,
+) -> Result<(), Failed> {
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {
@@ -123,8 +148,13 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench) -> Result<(), Fail
             done => drop(done?),
         }
     }
-    before(request, task.before, bench)?;
-    bench.wait_until_idle(&task.info.id.to_string());
+    match task.before {
+        Before::Warm => {}
+        Before::Remount if request.mount.is_some() => privileged(Ask::Remount, bench)?,
+        // A directory cannot be remounted; dropping the caches comes nearest.
+        Before::ColdCache | Before::Remount => privileged(Ask::DropCaches, bench)?,
+    }
+    privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
     let sync = || sync_all(&[&request.root, &request.other]);
     bench.measure(&task.info, "timed", |log| perform_all(task.work, log), sync)?;
@@ -155,18 +185,20 @@ fn perform_all(
     Ok(total)
 }
 
-/// Brings about the state that a task starts from.
-fn before(request: &Request, state: Before, bench: &mut Bench) -> Result<(), Failed> {
+/// Does what a task may need root for.
+pub fn perform(request: &Request, ask: Ask, bench: &mut Bench) -> Result<(), Failed> {
     let begun = Instant::now();
-    match (state, &request.mount) {
-        (Before::Warm, _) => return Ok(()),
-        (Before::Remount, Some(mount)) => {
+    match (ask, &request.mount) {
+        (Ask::WaitUntilIdle(task), _) => {
+            bench.wait_until_idle(&task);
+            return Ok(());
+        }
+        (Ask::Remount, Some(mount)) => {
             let mut log = |record| bench.say(CellEvent::Command(record));
             target::unmount(mount, &mut log)?;
             target::mount(mount, &mut log)?;
         }
-        // A directory cannot be remounted; dropping the caches comes nearest.
-        (Before::ColdCache | Before::Remount, _) => target::drop_caches(&[&request.root, &request.other])?,
+        (Ask::DropCaches | Ask::Remount, _) => target::drop_caches(&[&request.root, &request.other])?,
     }
     bench.spent("lifecycle", begun.elapsed());
     Ok(())

@@ -12,12 +12,14 @@ use fsarena_sys::said::{lines, shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// How often a signal is looked for while the agent is silent.
 const LISTEN: Duration = Duration::from_millis(50);
+/// What an agent does that has no keeper.
+pub const ASKED: &str = "asked for what only a worker asks for";
 /// How much of what an agent says at its end is shown.
 const LAST_BYTES: u64 = 2048;
 
@@ -34,7 +36,9 @@ pub fn run(
 ) -> Result<Outcome, Fatal> {
     let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
     let mut errors = argv::memory_file("stderr").map_err(agent)?;
-    let mut child = spawn(errors.try_clone().map_err(agent)?).map_err(agent)?;
+    // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
+    let mut command = command(errors.try_clone().map_err(agent)?);
+    let mut child = command.process_group(0).spawn().map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
     let group = journal.note(group_of(&child))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
@@ -45,7 +49,8 @@ pub fn run(
             Ok(stdout) => listen(stdout, emit),
             Err(error) => Err(Fatal::Agent(error.to_string())),
         };
-    if !matches!(outcome, Ok(Some(Outcome::Done | Outcome::Failed { .. }))) {
+    // A worker that crashed leaves its commands, and its keeper tells a failure.
+    if !matches!(outcome, Ok(Some(Outcome::Done))) {
         // Its commands have process groups of their own.
         end_commands()?;
     }
@@ -55,11 +60,16 @@ pub fn run(
     match outcome? {
         Some(outcome) => Ok(out_of_memory(outcome, variant, confine)),
         None => {
-            let said = tail(&mut errors, LAST_BYTES).map_err(agent)?;
-            let why = format!("the measuring process ended ({status}): {}", shown(&said));
-            Ok(out_of_memory(Failed::new(Cause::Internal, why).into(), variant, confine))
+            let failed = ended("the measuring process", status, &mut errors).map_err(agent)?;
+            Ok(out_of_memory(failed.into(), variant, confine))
         }
     }
+}
+
+/// The failure of a process that ended without an outcome, with its last words.
+pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
+    let said = tail(errors, LAST_BYTES)?;
+    Ok(Failed::new(Cause::Internal, format!("{what} ended ({status}): {}", shown(&said))))
 }
 
 /// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.
@@ -88,23 +98,24 @@ fn end_commands() -> Result<(), Fatal> {
     Ok(())
 }
 
-fn spawn(errors: std::fs::File) -> std::io::Result<Child> {
+/// An agent that is not started yet.
+pub fn command(errors: std::fs::File) -> Command {
     // This very program, even where its file has been replaced since it was started.
-    Command::new("/proc/self/exe")
+    let mut command = Command::new("/proc/self/exe");
+    command
         .arg0("fsarena")
         .arg("agent")
         .envs(argv::mark())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(errors)
-        // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
-        .process_group(0)
-        .spawn()
+        .stderr(errors);
+    command
 }
 
 fn ask(child: &mut Child, request: &Request) -> std::io::Result<()> {
     let mut stdin = child.stdin.take().ok_or_else(|| std::io::Error::other("no stdin"))?;
     serde_json::to_writer(&mut stdin, request)?;
+    stdin.write_all(b"\n")?;
     stdin.flush()
 }
 
@@ -119,6 +130,7 @@ fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option
             Ok(line) => match Line::read(&line).map_err(Fatal::Agent)? {
                 Line::Event(event) => emit(event),
                 Line::End(outcome) => return Ok(Some(outcome)),
+                Line::Ask(_) => return Err(Fatal::Agent(ASKED.into())),
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),

@@ -3,7 +3,7 @@
 use crate::axes;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell, remove};
-use crate::protocol::{Profiling, Request};
+use crate::protocol::{Profiling, Request, Role};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
@@ -24,6 +24,7 @@ pub struct Directories {
     run_id: String,
     other: MadeDir,
     profiling: Option<Profiling>,
+    role: Role,
     /// The directory made in each directory under test: it lasts as long as the run, and each cell works in it.
     made: BTreeMap<PathBuf, MadeDir>,
 }
@@ -40,6 +41,7 @@ impl Directories {
         journal: &Journal,
         run_dir: &Path,
         profiling: Option<Profiling>,
+        role: Role,
         tell: Tell,
     ) -> Result<Directories, Fatal> {
         let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -48,6 +50,7 @@ impl Directories {
         check_missing(&other)?;
         let other = MadeDir::make_tree(journal, &other)?;
         inputs(plan, other.path())?;
+        role.give(other.path())?;
         for variant in variants {
             let dir = Path::new(variant.level(factor::DIR));
             for note in notes(kernel, dir, other.path()) {
@@ -61,6 +64,7 @@ impl Directories {
             run_id,
             other,
             profiling,
+            role,
             made: BTreeMap::new(),
         })
     }
@@ -83,6 +87,7 @@ impl Executor for Directories {
             root: root.path().to_path_buf(),
             other: self.other.path().to_path_buf(),
             profiling: self.profiling,
+            role: self.role.clone(),
         };
         let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {

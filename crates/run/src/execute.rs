@@ -5,7 +5,7 @@ use crate::executor::{Executor, Fatal};
 use crate::guest::Guests;
 use crate::local::Local;
 use crate::preflight::{self, Check};
-use crate::protocol::Profiling;
+use crate::protocol::{Profiling, Role};
 use crate::recorder::Recorder;
 use crate::runner::{self, End};
 use crate::scratch::Scratch;
@@ -33,6 +33,8 @@ pub struct Request {
     pub keep: Keep,
     /// Further profiling of each task.
     pub profiling: Option<Profiling>,
+    /// The user that workloads run as in this kernel, where that is not the one who started fsarena.
+    pub user: Option<String>,
     /// Notes for every report of the run, besides those of the workloads.
     pub remarks: Vec<Note>,
 }
@@ -122,7 +124,7 @@ impl Exits for RunError {
 impl Request {
     /// A plan to run as it is.
     pub fn new(plan: Plan, keep: Keep) -> Request {
-        Request { plan, keep, profiling: None, remarks: vec![] }
+        Request { plan, keep, profiling: None, user: None, remarks: vec![] }
     }
 
     /// The rest of an interrupted run. The permission to overwrite a filesystem signature holds for one run only, so this
@@ -234,13 +236,14 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
         }
         clear_the_way(&kernel, consumers).map_err(RunError::before)?;
     }
+    let role = Role::of_run(request.user.as_deref(), request.profiling).map_err(RunError::before)?;
     let (variants, mut check) = check(&request)?;
     check.remarks.extend(request.remarks);
     let plan = preflight::decided(request.plan, &mut check).map_err(RunError::before)?;
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
-    let session = Session { kernel, plan, variants, check, profiling: request.profiling };
+    let session = Session { kernel, plan, variants, check, profiling: request.profiling, role };
     match session.measure(run.as_ref(), scratch, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
@@ -273,6 +276,7 @@ struct Session {
     variants: Vec<Variant>,
     check: Check,
     profiling: Option<Profiling>,
+    role: Role,
 }
 
 impl Session {
@@ -285,7 +289,10 @@ impl Session {
         let Session { plan, variants, check, .. } = self;
         let beginning = Beginning { plan, variants, check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (host, asked) = host_facts(&self.kernel, check);
+        let (mut host, asked) = host_facts(&self.kernel, check);
+        if !matches!(plan.device.backing, Backing::Guest(_)) {
+            host.facts.extend(self.role.facts());
+        }
         let readings: Vec<_> = vocabulary::readings().collect();
         let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
         let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
@@ -320,7 +327,8 @@ impl Session {
         dir: &Path,
         recorder: &mut Recorder,
     ) -> Result<Box<dyn Executor>, Fatal> {
-        let Session { kernel, plan, variants, check, profiling } = self;
+        let Session { kernel, plan, variants, check, profiling, role } = self;
+        let role = role.clone();
         let tell = &mut |event: Event| recorder.tell(&event);
         Ok(match (&plan.device.backing, *profiling) {
             (Backing::Guest(_), Some(Profiling::Locks)) => {
@@ -331,9 +339,9 @@ impl Session {
                 Box::new(Guests::start(plan, guest, check, journal, dir, profiling, tell)?)
             }
             (Backing::Dir, profiling) => {
-                Box::new(Directories::start(kernel, plan, variants, journal, dir, profiling, tell)?)
+                Box::new(Directories::start(kernel, plan, variants, journal, dir, profiling, role, tell)?)
             }
-            (_, profiling) => Box::new(Local::start(kernel, plan, check, journal, dir, profiling, tell)?),
+            (_, profiling) => Box::new(Local::start(kernel, plan, check, journal, dir, profiling, role, tell)?),
         })
     }
 }

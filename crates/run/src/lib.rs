@@ -9,6 +9,7 @@ pub mod axes;
 mod backing;
 pub mod bench;
 pub mod child;
+mod confined;
 pub mod deciding;
 pub mod dir;
 mod execute;

@@ -7,7 +7,7 @@ use crate::executor::{Executor, Fatal, Tell};
 use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
-use crate::protocol::{MountRequest, Profiling, Request};
+use crate::protocol::{MountRequest, Profiling, Request, Role};
 use crate::work::workload;
 use crate::{agent, child};
 use fsarena_core::cell::Cell;
@@ -31,6 +31,7 @@ pub struct Local {
     journal: Journal,
     facts: BTreeMap<String, VariantFacts>,
     profiling: Option<Profiling>,
+    role: Role,
     size_bytes: u64,
     backing: BackingDevices,
 }
@@ -47,16 +48,20 @@ impl Local {
         journal: &Journal,
         run_dir: &Path,
         profiling: Option<Profiling>,
+        role: Role,
         tell: Tell,
     ) -> Result<Local, Fatal> {
+        let backing = BackingDevices::make(kernel, plan, check, journal, run_dir, tell)?;
+        role.give(&backing.other())?;
         Ok(Local {
             kernel: kernel.clone(),
             plan: plan.clone(),
             journal: journal.clone(),
             facts: BTreeMap::new(),
             profiling,
+            role,
             size_bytes: check.size_bytes,
-            backing: BackingDevices::make(kernel, plan, check, journal, run_dir, tell)?,
+            backing,
         })
     }
 
@@ -126,7 +131,9 @@ impl Local {
         if !devices.members[0].is_made() {
             return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
         }
-        let request = self.request(cell, devices, None, devices.first().to_path_buf());
+        let mut request = self.request(cell, devices, None, devices.first().to_path_buf());
+        // The device belongs to root.
+        request.role = self.role.as_root();
         child::run(&self.journal, &request, confine, emit)
     }
 
@@ -139,6 +146,7 @@ impl Local {
             other: self.backing.other(),
             device: numbers(devices),
             profiling: self.profiling,
+            role: self.role.clone(),
         }
     }
 

@@ -1,10 +1,12 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
+use crate::executor::Fatal;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::IdlePlan;
+use fsarena_sys::rights::User;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One cell to run, with everything the agent needs to find.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +26,99 @@ pub struct Request {
     /// What else to find out about each timed task.
     #[serde(default)]
     pub profiling: Option<Profiling>,
+    /// The part of the agent that this process plays.
+    #[serde(default)]
+    pub role: Role,
+}
+
+/// The part of the agent that a process plays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// All of it, with the rights that it has.
+    #[default]
+    Alone,
+    /// Does what only root may do, and starts a process that runs the workload.
+    Keeper(Rights),
+    /// Runs the workload with these rights, and asks the keeper for what only root may do.
+    Worker(Rights),
+}
+
+/// The rights of the process that runs a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// Its user.
+    pub user: User,
+    /// Whether mount namespaces are to be had, and everything that it need not write to is read-only.
+    pub namespace: bool,
+}
+
+impl Role {
+    /// The role of the agents of a run: its workloads run as this user, or as the one who started fsarena.
+    ///
+    /// # Errors
+    /// A user that is unknown, or one that only root can become.
+    pub fn of_run(user: Option<&str>, profiling: Option<Profiling>) -> Result<Role, Fatal> {
+        let user = user.map_or_else(|| Ok(User::invoking()), User::named);
+        let user = user.map_err(|why| Fatal::Plan(format!("--user: {why}")))?;
+        let own = rustix::process::geteuid();
+        match own.is_root() {
+            // The tracer of a profile needs the rights of root, and its figures are not kept.
+            true if profiling.is_none() => {
+                Ok(Role::Keeper(Rights { user, namespace: fsarena_sys::rights::can_confine() }))
+            }
+            false if user.uid != own.as_raw() => {
+                Err(Fatal::Plan(format!("--user {}: only root can run workloads as another user", user.name)))
+            }
+            _ => Ok(Role::Alone),
+        }
+    }
+
+    /// This role with a workload that runs as root.
+    pub fn as_root(&self) -> Role {
+        match self {
+            Role::Keeper(rights) => Role::Keeper(Rights { user: User::root(), ..rights.clone() }),
+            other => other.clone(),
+        }
+    }
+
+    /// Makes a directory and all in it the property of the user that workloads run as.
+    ///
+    /// # Errors
+    /// Where its filesystem refuses.
+    pub fn give(&self, dir: &Path) -> Result<(), Fatal> {
+        match self {
+            Role::Keeper(Rights { user, .. }) if !user.is_root() => {
+                Ok(user.owns_tree(dir).map_err(fsarena_sys::Error::io("giving away", dir))?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The facts that a run records: the user of its workloads, and the means that confine them.
+    pub fn facts(&self) -> [(String, String); 2] {
+        let (user, means) = match self {
+            Role::Keeper(Rights { user, namespace: true }) => {
+                (user.clone(), "read-only mounts, dropped capabilities")
+            }
+            Role::Keeper(Rights { user, .. }) => (user.clone(), "dropped capabilities"),
+            _ => (User::invoking(), "the rights of this user"),
+        };
+        let user = format!("{} (uid {})", user.name, user.uid);
+        [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]
+    }
+}
+
+/// A request of a worker to its keeper.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Wait until nothing disturbs the task of this name.
+    WaitUntilIdle(String),
+    /// Unmount the filesystem under test and mount it again.
+    Remount,
+    /// Drop the caches.
+    DropCaches,
 }
 
 /// What each timed task is followed for; [`CellEvent::Profile`] tells the result. The figures measured meanwhile
@@ -74,6 +169,8 @@ pub struct Guest {
 pub enum Line {
     /// Something happened.
     Event(CellEvent),
+    /// A worker needs something of its keeper, and waits for an [`Outcome`].
+    Ask(Ask),
     /// The cell ended; nothing follows.
     End(Outcome),
 }

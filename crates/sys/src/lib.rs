@@ -18,6 +18,7 @@ pub mod loopdev;
 pub mod mount;
 pub mod process;
 pub mod program;
+pub mod rights;
 pub mod said;
 pub mod undo;
 pub mod zram;

@@ -1,8 +1,9 @@
 //! What can fail, fails in words: what lacks, in which variant, and the other variants go on.
 
 use crate::common::disk::Disk;
-use crate::common::gate::{Gate, Running, When};
+use crate::common::gate::{Gate, Running, When, fifo};
 use crate::common::{self, Place, root};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -114,10 +115,15 @@ fn mount_fails() {
     assert_eq!(steps(&place, "ext3"), ["mkfs"]);
 }
 
-/// A shim that works until its third call, and does this instead then.
-fn third_time(place: &Place, program: &str, instead: &str) {
-    let count = "time=0; until mkdir \"$DIR/time-$time\"; do time=$((time + 1)); done 2>/dev/null";
-    place.shim(program, &format!("{count}\nif [ $time -eq 2 ]; then {instead}; fi\nexec \"$REAL\" \"$@\""));
+/// A shim that works until its third call, and does this instead then. As long as the file is open.
+#[must_use]
+fn third_time(place: &Place, program: &str, instead: &str) -> std::fs::File {
+    // It may write to nothing but the filesystem under test, so it reads its turn.
+    let turns = fifo(&place.dir.join("turns"));
+    (&turns).write_all(&[&b"pps"[..], &[b'p'; 10_000]].concat()).unwrap();
+    let turn = "[ \"$(head -c 1 \"$DIR/turns\")\" = s ]";
+    place.shim(program, &format!("if {turn}; then {instead}; fi\nexec \"$REAL\" \"$@\""));
+    turns
 }
 
 /// The variant that runs first.
@@ -132,7 +138,7 @@ fn a_task_fails() {
     }
     let place = Place::new();
     // The first call asks for its version.
-    third_time(&place, "touch", "echo 'touch: worn out' >&2; exit 3");
+    let _turns = third_time(&place, "touch", "echo 'touch: worn out' >&2; exit 3");
     place.expect(0, &RUN);
     only_fails(&place, &first(&place), "failed (exit 3): touch: worn out");
     assert_eq!(steps(&place, &first(&place)), ["mkfs", "mount", "unmount"]);
@@ -202,7 +208,7 @@ fn the_agent_crashes() {
         let place = Place::new();
         // Rust's handler survives one SIGSEGV that no fault caused, hence the loop. fsarena also ends the sleep.
         let crash = format!("while kill -{signal} $PPID; do sleep 0.01; done; exec sleep 1000");
-        third_time(&place, "touch", &crash);
+        let _turns = third_time(&place, "touch", &crash);
         place.expect(0, &RUN);
         only_fails(&place, &first(&place), words);
     }

@@ -28,6 +28,7 @@ mod order;
 mod plans;
 mod recover;
 mod resume;
+mod rights;
 mod selftest;
 mod serve;
 mod signals;

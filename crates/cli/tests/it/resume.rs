@@ -116,7 +116,7 @@ fn killed_during_a_sync_that_hangs() {
     gate.wait(&mut run);
     let frozen = Frozen::new(&disk);
     gate.open();
-    run.until("the agent waits for the disk", || place.agent().is_some_and(waits_for_disk));
+    run.until("the agent waits for the disk", || place.agents().into_iter().any(waits_for_disk));
     run.signal(Signal::KILL);
     run.ended_by(Signal::KILL);
     // The agent is killed and cannot go before the disk answers.

@@ -120,9 +120,11 @@ fn during_a_native_task() {
         let mut gate = Gate::new(place, When::After, "mount", "*mnt/test*", 1);
         let mut run = start(place, &[]);
         gate.wait(&mut run);
-        let frozen = Frozen::new(&place.run_file("mnt/test").unwrap());
+        // Only the agents see it.
+        let seen = format!("/proc/{}/root{}", place.agents()[0], place.run_file("mnt/test").unwrap().display());
+        let frozen = Frozen::new(seen.as_ref());
         gate.open();
-        run.until("the agent waits for the disk", || place.agent().is_some_and(waits_for_disk));
+        run.until("the agent waits for the disk", || place.agents().into_iter().any(waits_for_disk));
         (run, Box::new(move || drop(frozen)))
     });
 }
@@ -145,7 +147,7 @@ fn during_the_sync_after_a_task() {
         // The device under test lies on this disk.
         let frozen = Frozen::new(&disk);
         gate.open();
-        run.until("the agent waits for the disk", || place.agent().is_some_and(waits_for_disk));
+        run.until("the agent waits for the disk", || place.agents().into_iter().any(waits_for_disk));
         (run, Box::new(move || drop(frozen)))
     });
 }

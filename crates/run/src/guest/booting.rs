@@ -8,7 +8,7 @@ use crate::executor::Fatal;
 use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::guests;
-use crate::protocol::{Guest, MountRequest, Request};
+use crate::protocol::{Guest, MountRequest, Request, Role};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
@@ -103,6 +103,8 @@ impl Guests {
             other: OTHER.into(),
             device: None,
             profiling: self.profiling,
+            // It is root in a kernel that is there for this cell alone.
+            role: Role::Alone,
         };
         let asked = Guest { request, other_type: self.plan.device.other_fs.clone() };
         serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))

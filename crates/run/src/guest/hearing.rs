@@ -1,5 +1,6 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
+use crate::child::ASKED;
 use crate::executor::Fatal;
 use crate::failed::Failed;
 use crate::protocol::Line;
@@ -62,7 +63,7 @@ pub fn hear(
         if line == GOING_ON {
             return Ok(None);
         }
-        let why = |why| Failed::new(Cause::Internal, format!("the guest {why}"));
+        let why = |why: String| Failed::new(Cause::Internal, format!("the guest {why}"));
         match Line::read(line).map_err(why)? {
             Line::Event(event) => {
                 if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
@@ -72,6 +73,7 @@ pub fn hear(
                 Ok(None)
             }
             Line::End(outcome) => Ok(Some(outcome)),
+            Line::Ask(_) => Err(why(ASKED.into())),
         }
     })?;
     if let Some(boot) = boot {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Everything, in the order in which a run needs it.
 pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding> {
-    let mut findings = vec![user(), loop_devices(kernel), confinement()];
+    let mut findings = vec![user(), loop_devices(kernel), confinement(), workloads()];
     findings.extend(filesystems(survey));
     findings.extend(guests::all(survey));
     findings.push(commands());
@@ -94,6 +94,23 @@ fn confinement() -> Finding {
         found,
         "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock",
     )
+}
+
+/// The user of workloads, and the means that keep them from writing elsewhere.
+fn workloads() -> Finding {
+    let what = "confinement of workloads";
+    let user = fsarena_sys::rights::User::invoking();
+    match (rustix::process::geteuid().is_root(), fsarena_sys::rights::can_confine()) {
+        (true, true) => {
+            let found = format!("user {}, read-only mounts around them, capabilities dropped", user.name);
+            finding(what, State::Ok, found, "")
+        }
+        (true, false) => {
+            let found = format!("user {}, capabilities dropped; no mount namespaces", user.name);
+            finding(what, State::Limited, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
+        }
+        (false, _) => finding(what, State::Ok, format!("the rights of user {}", user.name), ""),
+    }
 }
 
 fn filesystems(found: &[Availability]) -> Vec<Finding> {

@@ -178,6 +178,9 @@ pub struct Args {
     pub export: Vec<Export>,
     #[command(flatten)]
     pub view: View,
+    /// User that the workloads run as [default: who started sudo, else this user]
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    pub user: Option<String>,
     /// Print no progress
     #[arg(long, short, help_heading = "Run")]
     pub quiet: bool,

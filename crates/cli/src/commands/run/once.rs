@@ -21,6 +21,7 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
         let (variants, check) = check(&request)?;
         return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
     }
+    request.user = args.user.clone();
     let mut progress = Progress::new(args.quiet);
     for text in args.guest_by_itself(&request.plan).into_iter().chain(left_out(&request.plan)) {
         progress.say(&text);

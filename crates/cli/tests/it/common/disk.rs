@@ -1,5 +1,6 @@
 //! Filesystems that a test mounts for itself, and stops or fills.
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,18 +45,25 @@ impl Drop for Disk {
 }
 
 /// A frozen filesystem: every write to it waits. It thaws when dropped.
-pub struct Frozen(PathBuf);
+pub struct Frozen(std::fs::File);
 
 impl Frozen {
     pub fn new(dir: &Path) -> Frozen {
-        ran(Command::new("fsfreeze").arg("--freeze").arg(dir));
-        Frozen(dir.into())
+        // Open until it thaws: the process through which it was found may be gone by then.
+        let dir = std::fs::File::open(dir).unwrap();
+        Frozen::fsfreeze("--freeze", &dir);
+        Frozen(dir)
+    }
+
+    fn fsfreeze(how: &str, dir: &std::fs::File) {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), dir.as_raw_fd());
+        ran(Command::new("fsfreeze").args([how, &path]));
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        ran(Command::new("fsfreeze").arg("--unfreeze").arg(&self.0));
+        Frozen::fsfreeze("--unfreeze", &self.0);
     }
 }
 

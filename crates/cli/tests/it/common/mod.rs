@@ -174,18 +174,22 @@ impl Place {
         left
     }
 
-    /// The process that measures.
-    pub fn agent(&self) -> Option<i32> {
-        self.process("agent")
+    /// The processes that measure.
+    pub fn agents(&self) -> Vec<i32> {
+        self.doing("agent")
     }
 
     /// The fsarena that does this command.
     pub fn process(&self, command: &str) -> Option<i32> {
+        self.doing(command).first().copied()
+    }
+
+    fn doing(&self, command: &str) -> Vec<i32> {
         let does = |pid: &i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
         };
-        self.processes().into_iter().find(does)
+        self.processes().into_iter().filter(does).collect()
     }
 
     /// The processes that run in this place: all have its state directory in their environment.

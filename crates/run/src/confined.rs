@@ -1,0 +1,140 @@
+//! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
+
+use crate::agent;
+use crate::bench::Bench;
+use crate::child;
+use crate::failed::Failed;
+use crate::protocol::{Ask, Line, Request, Rights, Role};
+use fsarena_core::event::{Cause, Outcome};
+use fsarena_load::workload::Place;
+use fsarena_sys::Error;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::rights;
+use fsarena_sys::said::lines;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+/// Where squid, the one service that a workload starts, has its shared memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Gives this process the mounts and the rights of its role.
+///
+/// # Errors
+/// Where the kernel refuses, or the user of a worker cannot reach its files.
+pub fn begin(kernel: &Kernel, request: &Request) -> Result<(), Failed> {
+    let refused = |error: io::Error| Failed::new(Cause::Missing, format!("confining the workload: {error}"));
+    match &request.role {
+        Role::Keeper(Rights { namespace: true, .. }) => {
+            let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
+            rights::own_mounts(kernel, &[target, &request.root, &request.other]).map_err(refused)
+        }
+        Role::Alone | Role::Keeper(_) => Ok(()),
+        Role::Worker(Rights { user, namespace }) => {
+            if *namespace {
+                write_only_there(request).map_err(refused)?;
+            }
+            user.become_it().map_err(refused)?;
+            reach(request, &user.name)
+        }
+    }
+}
+
+/// The filesystem or device under test, the source disk, and what a workload is known to need besides.
+fn write_only_there(request: &Request) -> io::Result<()> {
+    let mut dirs = vec![request.other.clone()];
+    let squid = request.cell.workload.name == "squid";
+    dirs.extend(squid.then(|| SHARED_MEMORY.into()));
+    let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
+    let is_device = Place::of(&request.cell.workload, &request.root, &request.other).is_device();
+    if mounted.is_none() && !is_device {
+        dirs.push(request.root.clone());
+    }
+    rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()))
+}
+
+/// Every directory above its files has to let a user through.
+fn reach(request: &Request, user: &str) -> Result<(), Failed> {
+    [&request.root, &request.other].into_iter().try_for_each(|place| {
+        place.metadata().map(drop).map_err(|error| {
+            let why = format!(
+                "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere \
+                 (`--runs /var/tmp/runs`), or run the workload as root (`--user root`)",
+                place.display()
+            );
+            Failed::new(Cause::Missing, why)
+        })
+    })
+}
+
+/// Starts a worker for the tasks of a request and serves it until it ends.
+///
+/// # Errors
+/// Those of the tasks, and those of the worker.
+pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench) -> Result<(), Failed> {
+    let place = Place::of(&request.cell.workload, &request.root, &request.other);
+    agent::make_root(&place)?;
+    let mounted = request.mount.iter().map(|mount| mount.target.as_path());
+    let roots = mounted.chain((!rights.user.is_root()).then_some(place.root.as_path()));
+    if !rights.user.is_root() {
+        roots.into_iter().try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
+    }
+    let served = serve(request, rights, bench);
+    served.unwrap_or_else(|error| {
+        Err(Failed::new(Cause::Internal, format!("the process that runs the workload: {error}")))
+    })
+}
+
+fn serve(request: &Request, rights: &Rights, bench: &mut Bench) -> io::Result<Result<(), Failed>> {
+    let mut errors = tempfile::tempfile()?;
+    let mut worker = child::command(errors.try_clone()?).spawn()?;
+    let (Some(mut stdin), Some(stdout)) = (worker.stdin.take(), worker.stdout.take()) else {
+        return Err(io::Error::other("no pipes"));
+    };
+    let mut hear = || -> io::Result<Option<Outcome>> {
+        tell(&mut stdin, &Request { role: Role::Worker(rights.clone()), ..request.clone() })?;
+        for line in lines(stdout) {
+            match Line::read(&line).map_err(io::Error::other)? {
+                Line::Event(event) => bench.say(event),
+                Line::Ask(ask) => tell(&mut stdin, &outcome(agent::perform(request, ask, bench)))?,
+                Line::End(outcome) => return Ok(Some(outcome)),
+            }
+        }
+        Ok(None)
+    };
+    let heard = hear();
+    if heard.is_err() {
+        // The filesystem is unmounted next.
+        worker.kill()?;
+    }
+    let status = worker.wait()?;
+    Ok(match heard? {
+        Some(Outcome::Failed { why, cause }) => Err(Failed { why, cause }),
+        Some(_) => Ok(()),
+        None => Err(child::ended("the process that runs the workload", status, &mut errors)?),
+    })
+}
+
+fn outcome(done: Result<(), Failed>) -> Outcome {
+    done.map_or_else(Outcome::from, |()| Outcome::Done)
+}
+
+fn tell(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(what)?;
+    text.push(b'\n');
+    to.write_all(&text)?;
+    to.flush()
+}
+
+/// Asks the keeper for something and waits until it is done.
+///
+/// # Errors
+/// Its own failure, or a keeper that is gone.
+pub fn ask(answers: &mut dyn BufRead, ask: Ask) -> Result<(), Failed> {
+    let mut answer = String::new();
+    let answered = tell(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
+    let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
+    match outcome.map_err(Error::io("asking", Path::new("the keeper")))? {
+        Outcome::Failed { why, cause } => Err(Failed { why, cause }),
+        _ => Ok(()),
+    }
+}
