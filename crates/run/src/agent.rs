@@ -131,12 +131,7 @@ pub fn make_root(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
-fn one_task(
-    request: &Request,
-    task: Task,
-    bench: &mut Bench,
-    privileged: Privileged,
-) -> Result<(), Failed> {
+fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {

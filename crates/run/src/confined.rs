@@ -90,7 +90,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench) -> io::Result<Re
     let (Some(mut stdin), Some(stdout)) = (worker.stdin.take(), worker.stdout.take()) else {
         return Err(io::Error::other("no pipes"));
     };
-    let mut hear = || -> io::Result<Option<Outcome>> {
+    let hear = || -> io::Result<Option<Outcome>> {
         tell(&mut stdin, &Request { role: Role::Worker(rights.clone()), ..request.clone() })?;
         for line in lines(stdout) {
             match Line::read(&line).map_err(io::Error::other)? {

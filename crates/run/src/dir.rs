@@ -3,7 +3,7 @@
 use crate::axes;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell, remove};
-use crate::protocol::{Profiling, Request, Role};
+use crate::protocol::{Agents, Request};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
@@ -23,8 +23,7 @@ pub struct Directories {
     journal: Journal,
     run_id: String,
     other: MadeDir,
-    profiling: Option<Profiling>,
-    role: Role,
+    agents: Agents,
     /// The directory made in each directory under test: it lasts as long as the run, and each cell works in it.
     made: BTreeMap<PathBuf, MadeDir>,
 }
@@ -40,8 +39,7 @@ impl Directories {
         variants: &[fsarena_core::cell::Variant],
         journal: &Journal,
         run_dir: &Path,
-        profiling: Option<Profiling>,
-        role: Role,
+        agents: Agents,
         tell: Tell,
     ) -> Result<Directories, Fatal> {
         let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -50,7 +48,7 @@ impl Directories {
         check_missing(&other)?;
         let other = MadeDir::make_tree(journal, &other)?;
         inputs(plan, other.path())?;
-        role.give(other.path())?;
+        agents.role.give(other.path())?;
         for variant in variants {
             let dir = Path::new(variant.level(factor::DIR));
             for note in notes(kernel, dir, other.path()) {
@@ -63,8 +61,7 @@ impl Directories {
             journal: journal.clone(),
             run_id,
             other,
-            profiling,
-            role,
+            agents,
             made: BTreeMap::new(),
         })
     }
@@ -86,8 +83,8 @@ impl Executor for Directories {
             device: device::behind(&self.kernel, dir).map(|device| (device.major, device.minor)),
             root: root.path().to_path_buf(),
             other: self.other.path().to_path_buf(),
-            profiling: self.profiling,
-            role: self.role.clone(),
+            profiling: self.agents.profiling,
+            role: self.agents.role.clone(),
         };
         let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {

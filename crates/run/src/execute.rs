@@ -5,7 +5,7 @@ use crate::executor::{Executor, Fatal};
 use crate::guest::Guests;
 use crate::local::Local;
 use crate::preflight::{self, Check};
-use crate::protocol::{Profiling, Role};
+use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::Recorder;
 use crate::runner::{self, End};
 use crate::scratch::Scratch;
@@ -243,7 +243,8 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
-    let session = Session { kernel, plan, variants, check, profiling: request.profiling, role };
+    let session =
+        Session { kernel, plan, variants, check, agents: Agents { profiling: request.profiling, role } };
     match session.measure(run.as_ref(), scratch, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
@@ -275,8 +276,7 @@ struct Session {
     plan: Plan,
     variants: Vec<Variant>,
     check: Check,
-    profiling: Option<Profiling>,
-    role: Role,
+    agents: Agents,
 }
 
 impl Session {
@@ -291,7 +291,7 @@ impl Session {
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
         let (mut host, asked) = host_facts(&self.kernel, check);
         if !matches!(plan.device.backing, Backing::Guest(_)) {
-            host.facts.extend(self.role.facts());
+            host.facts.extend(self.agents.role.facts());
         }
         let readings: Vec<_> = vocabulary::readings().collect();
         let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
@@ -327,10 +327,9 @@ impl Session {
         dir: &Path,
         recorder: &mut Recorder,
     ) -> Result<Box<dyn Executor>, Fatal> {
-        let Session { kernel, plan, variants, check, profiling, role } = self;
-        let role = role.clone();
+        let Session { kernel, plan, variants, check, agents } = self;
         let tell = &mut |event: Event| recorder.tell(&event);
-        Ok(match (&plan.device.backing, *profiling) {
+        Ok(match (&plan.device.backing, agents.profiling) {
             (Backing::Guest(_), Some(Profiling::Locks)) => {
                 let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";
                 return Err(Fatal::Plan(message.into()));
@@ -338,10 +337,10 @@ impl Session {
             (Backing::Guest(guest), profiling) => {
                 Box::new(Guests::start(plan, guest, check, journal, dir, profiling, tell)?)
             }
-            (Backing::Dir, profiling) => {
-                Box::new(Directories::start(kernel, plan, variants, journal, dir, profiling, role, tell)?)
+            (Backing::Dir, _) => {
+                Box::new(Directories::start(kernel, plan, variants, journal, dir, agents.clone(), tell)?)
             }
-            (_, profiling) => Box::new(Local::start(kernel, plan, check, journal, dir, profiling, role, tell)?),
+            _ => Box::new(Local::start(kernel, plan, check, journal, dir, agents.clone(), tell)?),
         })
     }
 }

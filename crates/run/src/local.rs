@@ -7,7 +7,7 @@ use crate::executor::{Executor, Fatal, Tell};
 use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
-use crate::protocol::{MountRequest, Profiling, Request, Role};
+use crate::protocol::{Agents, MountRequest, Request};
 use crate::work::workload;
 use crate::{agent, child};
 use fsarena_core::cell::Cell;
@@ -30,8 +30,7 @@ pub struct Local {
     plan: Plan,
     journal: Journal,
     facts: BTreeMap<String, VariantFacts>,
-    profiling: Option<Profiling>,
-    role: Role,
+    agents: Agents,
     size_bytes: u64,
     backing: BackingDevices,
 }
@@ -47,19 +46,17 @@ impl Local {
         check: &Check,
         journal: &Journal,
         run_dir: &Path,
-        profiling: Option<Profiling>,
-        role: Role,
+        agents: Agents,
         tell: Tell,
     ) -> Result<Local, Fatal> {
         let backing = BackingDevices::make(kernel, plan, check, journal, run_dir, tell)?;
-        role.give(&backing.other())?;
+        agents.role.give(&backing.other())?;
         Ok(Local {
             kernel: kernel.clone(),
             plan: plan.clone(),
             journal: journal.clone(),
             facts: BTreeMap::new(),
-            profiling,
-            role,
+            agents,
             size_bytes: check.size_bytes,
             backing,
         })
@@ -133,7 +130,7 @@ impl Local {
         }
         let mut request = self.request(cell, devices, None, devices.first().to_path_buf());
         // The device belongs to root.
-        request.role = self.role.as_root();
+        request.role = self.agents.role.as_root();
         child::run(&self.journal, &request, confine, emit)
     }
 
@@ -145,8 +142,8 @@ impl Local {
             root,
             other: self.backing.other(),
             device: numbers(devices),
-            profiling: self.profiling,
-            role: self.role.clone(),
+            profiling: self.agents.profiling,
+            role: self.agents.role.clone(),
         }
     }
 

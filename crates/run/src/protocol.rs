@@ -44,6 +44,15 @@ pub enum Role {
     Worker(Rights),
 }
 
+/// The part that the agents of a run play, and their further profiling.
+#[derive(Debug, Clone)]
+pub struct Agents {
+    /// Further profiling of each task.
+    pub profiling: Option<Profiling>,
+    /// The part.
+    pub role: Role,
+}
+
 /// The rights of the process that runs a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {

@@ -128,8 +128,7 @@ impl User {
         thread::set_thread_res_gid(gid, gid, gid)?;
         thread::set_thread_res_uid(uid, uid, uid)?;
         let kept = keep & thread::capabilities(None)?.permitted;
-        let sets =
-            CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
         thread::set_capabilities(None, sets)?;
         thread::set_no_new_privs(true)?;
         // Its own files in /proc belong to it again; the probes read them.
@@ -185,7 +184,10 @@ pub fn write_only_to(dirs: &[PathBuf], mounted: Option<&Path>, device: Option<&P
     let own = dirs.iter().map(PathBuf::as_path).chain(devices.iter().copied());
     own.clone().try_for_each(|path| rustix::mount::mount_bind_recursive(path, path))?;
     set(Path::new("/"), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID, 0)?;
-    dirs.iter().map(PathBuf::as_path).chain(mounted).try_for_each(|dir| set(dir, 0, libc::MOUNT_ATTR_RDONLY))?;
+    dirs.iter()
+        .map(PathBuf::as_path)
+        .chain(mounted)
+        .try_for_each(|dir| set(dir, 0, libc::MOUNT_ATTR_RDONLY))?;
     devices.iter().try_for_each(|node| set(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))
 }
 

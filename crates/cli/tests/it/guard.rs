@@ -314,7 +314,11 @@ fn images_on_a_filesystem_under_test() {
         std::thread::sleep(Duration::from_millis(10));
     }
     // Only the agents see the filesystem under test.
-    assert!(!crate::common::left_below(&place.dir).iter().any(|left| left.contains("mount") && left.contains("mnt/test")));
+    assert!(
+        !crate::common::left_below(&place.dir)
+            .iter()
+            .any(|left| left.contains("mount") && left.contains("mnt/test"))
+    );
     let dir = place.run_file("mnt/other").unwrap();
     let in_it = format!("loop:{}", text(&dir));
     let below = text(&dir).to_string() + "/runs";

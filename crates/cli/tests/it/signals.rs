@@ -121,7 +121,8 @@ fn during_a_native_task() {
         let mut run = start(place, &[]);
         gate.wait(&mut run);
         // Only the agents see it.
-        let seen = format!("/proc/{}/root{}", place.agents()[0], place.run_file("mnt/test").unwrap().display());
+        let seen =
+            format!("/proc/{}/root{}", place.agents()[0], place.run_file("mnt/test").unwrap().display());
         let frozen = Frozen::new(seen.as_ref());
         gate.open();
         run.until("the agent waits for the disk", || place.agents().into_iter().any(waits_for_disk));

@@ -107,7 +107,12 @@ fn workloads() -> Finding {
         }
         (true, false) => {
             let found = format!("user {}, capabilities dropped; no mount namespaces", user.name);
-            finding(what, State::Limited, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
+            finding(
+                what,
+                State::Limited,
+                found,
+                "Linux 5.12, with CAP_SYS_ADMIN where root is in a container",
+            )
         }
         (false, _) => finding(what, State::Ok, format!("the rights of user {}", user.name), ""),
     }
