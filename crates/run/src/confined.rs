@@ -7,10 +7,10 @@ use crate::failed::Failed;
 use crate::protocol::{Ask, Line, Request, Rights, Role};
 use fsarena_core::event::{Cause, Outcome};
 use fsarena_load::workload::Place;
-use fsarena_sys::Error;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::rights;
 use fsarena_sys::said::lines;
+use fsarena_sys::{Error, argv};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -85,7 +85,7 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench) -> Result<(),
 }
 
 fn serve(request: &Request, rights: &Rights, bench: &mut Bench) -> io::Result<Result<(), Failed>> {
-    let mut errors = tempfile::tempfile()?;
+    let mut errors = argv::memory_file("stderr")?;
     let mut worker = child::command(errors.try_clone()?).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (worker.stdin.take(), worker.stdout.take()) else {
         return Err(io::Error::other("no pipes"));
