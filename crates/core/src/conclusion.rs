@@ -4,6 +4,7 @@ use crate::claim::{Claim, ClaimError};
 use crate::plan::error::PlanError;
 use crate::plan::file::{ConclusionFile, PlanFile, Written};
 use crate::plan::resolve::percentage;
+use crate::published::Published;
 use crate::study::Study;
 use std::ops::Range;
 
@@ -14,6 +15,8 @@ pub struct Conclusions {
     pub list: Vec<Conclusion>,
     /// How far the published figures can be trusted.
     pub trust: Trust,
+    /// Every filesystem that the author compared. Empty if the sets have figures of all.
+    pub filesystems: Vec<String>,
     /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
     /// Empty if runs here use the published variants themselves.
     pub roles: Vec<String>,
@@ -24,6 +27,10 @@ pub struct Conclusions {
 pub struct Conclusion {
     /// In our words.
     pub says: String,
+    /// A short paraphrase of the author's sentence, with its place in the article.
+    pub source: String,
+    /// The part of the claims that is ours and not the author's.
+    pub ours: Option<String>,
     /// The set of published figures that it is about. Variants of other sets are written `SET/VARIANT`.
     pub set: String,
     /// The stage that it is about, where the study has several.
@@ -37,11 +44,11 @@ pub struct Conclusion {
 /// How many claims of a conclusion have to hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Least {
-    /// All that can be checked.
+    /// All of them.
     All,
     /// So many.
     Count(usize),
-    /// This share of those that can be checked.
+    /// This share of them.
     Share(f64),
 }
 
@@ -68,13 +75,31 @@ pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
     };
     let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
     let list = file.conclusions.iter().map(|written| reader.conclusion(written)).collect::<Result<_, _>>()?;
-    Ok(Conclusions { list, trust, roles: file.published.roles })
+    Ok(Conclusions { list, trust, filesystems: file.published.filesystems, roles: file.published.roles })
 }
 
 struct Reader<'a> {
     study: &'a Study,
     text: &'a str,
     set: String,
+}
+
+impl Conclusions {
+    /// The filesystems among which a conclusion about a set names the best or the worst.
+    pub fn rivals<'a>(&'a self, set: &str, sets: &'a [Published]) -> Vec<&'a str> {
+        match self.filesystems.is_empty() {
+            true => sets.iter().find(|known| known.set == set).map_or(vec![], Published::variants),
+            false => self.filesystems.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl Conclusion {
+    /// The author's sentence with its place, and what of the claims is ours.
+    pub fn origin(&self) -> String {
+        let ours = self.ours.as_ref().map_or(String::new(), |ours| format!(" Ours: {ours}"));
+        format!("{}{ours}", self.source)
+    }
 }
 
 impl Reader<'_> {
@@ -94,8 +119,8 @@ impl Reader<'_> {
             }
         }
         let set = written.set.clone().unwrap_or_else(|| self.set.clone());
-        let (says, stage) = (written.says.clone(), written.stage.clone());
-        Ok(Conclusion { says, set, stage, claims, least: self.least(written)? })
+        let ConclusionFile { says, source, ours, stage, .. } = written.clone();
+        Ok(Conclusion { says, source, ours, set, stage, claims, least: self.least(written)? })
     }
 
     fn least(&self, written: &ConclusionFile) -> Result<Least, PlanError> {
@@ -123,7 +148,7 @@ fn expanded(pattern: &str, tasks: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::published::{Figure, Published};
+    use crate::published::Figure;
     use crate::study::STUDIES;
 
     #[test]
@@ -143,6 +168,11 @@ mod tests {
             assert!(conclusions.roles.iter().all(|role| variants.contains(&role.as_str())), "{}", study.name);
             for conclusion in &conclusions.list {
                 assert!(!conclusion.claims.is_empty(), "{}", conclusion.says);
+                assert!(conclusion.source.ends_with('.'), "{} names no place in the article", conclusion.says);
+                // A number that the author did not print is ours.
+                let threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
+                let stated = conclusion.ours.is_some() || conclusion.says.contains('%');
+                assert!(!threshold || stated, "{}: whose threshold is it?", conclusion.says);
                 if let Least::Count(least) = conclusion.least {
                     assert!((1..=conclusion.claims.len()).contains(&least), "{}", conclusion.says);
                 }
@@ -166,7 +196,13 @@ mod tests {
         let figures = |row: &Figure| fits(row) && row.metric == claim.subject.metric;
         assert!(named || set.rows.iter().any(figures), "{}: {claim}", study.name);
         for variant in claim.variants() {
-            let (name, variant) = variant.split_once('/').unwrap_or((&conclusion.set, variant));
+            // `II/xfs` is of a set, `xfs/bfq` is a variant of a stage.
+            let of_stage = |(name, _): &(&str, &str)| of_set(name).is_none();
+            let (name, variant) = match variant.split_once('/') {
+                Some(parts) if of_stage(&parts) => (conclusion.set.as_str(), parts.0),
+                Some(parts) => parts,
+                None => (conclusion.set.as_str(), variant),
+            };
             // Of some filesystems an author tells without a figure.
             let known = |set: &Published| set.variants().contains(&variant);
             assert!(of_set(name).is_some_and(known) || UNNUMBERED.contains(&variant), "{claim}");

@@ -6,7 +6,7 @@ use crate::cell::TaskId;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Unit;
 use lines::Form;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One published set of figures.
@@ -60,6 +60,46 @@ pub struct Figure {
     pub decimals: u8,
     /// The unit.
     pub unit: Unit,
+    /// Where the author has it from.
+    pub kind: Kind,
+}
+
+/// Where the author of a figure has it from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A measured value, printed as a number.
+    #[default]
+    Measured,
+    /// A value that the author states in a sentence: "about one third of the best".
+    Stated,
+    /// A value that was read off a chart.
+    Chart,
+    /// A value of a curve that the author fitted, within the range for which he states it.
+    Fit,
+    /// An average of other figures of the same set.
+    Summary,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 5] = [Kind::Measured, Kind::Stated, Kind::Chart, Kind::Fit, Kind::Summary];
+
+    /// Its name in files and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Measured => "measured",
+            Kind::Stated => "stated",
+            Kind::Chart => "chart",
+            Kind::Fit => "fit",
+            Kind::Summary => "summary",
+        }
+    }
+
+    /// Whether a conclusion may rest on it. A fit has the author's conclusion built in, and a summary repeats figures.
+    pub fn is_evidence(self) -> bool {
+        !matches!(self, Kind::Fit | Kind::Summary)
+    }
 }
 
 /// Why published figures could not be read.
@@ -85,6 +125,7 @@ impl Exits for Error {
 ///
 /// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure a line; any further column is a parameter
 ///   of the task. `tasks` gives our task for each of the author's task numbers.
+///   A column `kind` names the [`Kind`] of each figure, in this form and in samples; without it all are measured.
 /// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Its modes are tasks by themselves.
 /// - samples of something that was watched: `sample,filesystem`, then a column for each metric, its unit at the
 ///   end of its name (`iowait_percent`). A column that the author worked out from two others says how:

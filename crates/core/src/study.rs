@@ -56,7 +56,7 @@ pub const STUDIES: &[Study] = &[
         plan: include_str!("../../../studies/peiffer/plan.toml"),
         figures: Some(include_str!("../../../studies/peiffer/published.csv")),
         tasks: &[("cp", "cp"), ("rm", "rm")],
-        source: "Stefan Peiffer, ext3 with and without three phases of a patch (2005)",
+        source: "Pierre Peiffer, ext3 with and without three phases of a patch (2005)",
         device_bytes_per_s: None,
     },
     Study {
@@ -80,7 +80,7 @@ pub const STUDIES: &[Study] = &[
         plan: include_str!("../../../studies/gus3/plan.toml"),
         figures: Some(include_str!("../../../studies/gus3/published.csv")),
         tasks: &[("clients", "dbench-like")],
-        source: "gus3, dbench on eight filesystems under four I/O schedulers (2011): charts, and shares stated in words",
+        source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and shares stated in words",
         device_bytes_per_s: None,
     },
 ];

@@ -8,9 +8,9 @@ use crate::exporters::column_name;
 use crate::matrix;
 use crate::page::Page;
 use crate::sections::conclusions;
-use fsarena_core::conclusion;
+use fsarena_core::conclusion::{self, Conclusion};
 use fsarena_core::metric;
-use fsarena_core::published::{Figure, Published};
+use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study;
 use fsarena_stats::conclusion::{Answer, then};
@@ -50,13 +50,12 @@ pub fn consistency(published: &Published) -> Page {
 }
 
 /// The author's conclusions from this set, and what its figures say of them.
-fn concluded(published: &Published) -> Result<Vec<(String, Answer)>, Error> {
+pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
-    let (sets, conclusions) = (study.published()?, conclusion::of(study)?);
-    let of_set = conclusions.list.iter().filter(|conclusion| conclusion.set == published.set);
-    Ok(of_set
-        .map(|conclusion| (conclusion.says.clone(), then(conclusion, &sets, &conclusions.trust)))
-        .collect())
+    let conclusions = conclusion::of(study)?;
+    let answers = then(&conclusions, &study.published()?);
+    let all = conclusions.list.into_iter().zip(answers);
+    Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())
 }
 
 fn tasks(document: &mut Document, published: &Published) {
@@ -70,6 +69,9 @@ fn tasks(document: &mut Document, published: &Published) {
     }
     document.text(match is_matrix {
         true => "Figures as the author printed them. The highest of each block size and number of threads stands out.",
+        false if published.rows.iter().any(|row| row.kind == Kind::Fit) => {
+            "Figures as the author stated them. Values marked (fit) are of a curve that he fitted, within its range."
+        }
         false => "Figures as the author printed them; totals are their sums.",
     });
 }
@@ -109,7 +111,8 @@ fn table(published: &Published, metric: &str) -> Table {
         let mut row: Vec<Cell> = vec![format!("{} {}{told}", task.number, task.title).into()];
         row.extend(figures.iter().map(|figure| match figure {
             Some(figure) => {
-                best_if(exact(figure.value, figure.unit), adds_up(figure.unit) && figure.value == least)
+                let value = exact(figure.value, figure.unit) + &kind(figure.kind);
+                best_if(value, adds_up(figure.unit) && figure.value == least)
             }
             None => "–".into(),
         }));
@@ -149,6 +152,11 @@ fn exact(value: f64, unit: Unit) -> String {
     }
 }
 
+/// ` (fit)`; nothing for a measured value.
+fn kind(kind: Kind) -> String {
+    if kind == Kind::Measured { String::new() } else { format!(" ({})", kind.name()) }
+}
+
 fn best_if(text: String, best: bool) -> Cell {
     let cell = Cell::from(text);
     if best { cell.strong() } else { cell }
@@ -157,7 +165,7 @@ fn best_if(text: String, best: bool) -> Cell {
 fn as_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
         let mut value =
-            json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant});
+            json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
         if !row.params.is_empty() {
             value["params"] = json!(row.params);
         }

@@ -2,10 +2,11 @@
 
 mod then;
 
-use crate::judge::{judge_all, judge_among};
+use crate::judge::{Judged, judge_all, judge_among};
+use crate::recompute::evidence;
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
-use fsarena_core::conclusion::{Conclusion, Conclusions, Least, Trust};
+use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeSet;
@@ -13,8 +14,8 @@ use std::collections::BTreeSet;
 /// A conclusion, then and here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
-    /// What the author concluded.
-    pub says: String,
+    /// The author's conclusion.
+    pub conclusion: Conclusion,
     /// What his own figures say of it.
     pub then: Answer,
     /// What the run says of it.
@@ -30,69 +31,118 @@ pub struct Answer {
     pub without: BTreeSet<String>,
     /// Where only some of the claims need to hold: how many do, of how many.
     pub counted: Option<(usize, usize)>,
+    /// How many comparisons hold, how many could be checked, and of how many the conclusion is made.
+    pub comparisons: Comparisons,
     /// What a run says of each of its claims that it can say something of; none of published figures.
     pub verdicts: Vec<Verdict>,
     /// Why a run says nothing of it.
     pub missing: Option<String>,
 }
 
+/// The comparisons that a conclusion is made of: one for each claim about a pair, one for each rival of a claim that a
+/// variant is best or worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Comparisons {
+    /// Those that hold.
+    pub held: usize,
+    /// Those for which there are figures.
+    pub checked: usize,
+    /// All.
+    pub of: usize,
+}
+
+/// One claim of a conclusion on some figures.
+struct Part {
+    outcome: Option<Outcome>,
+    checked: usize,
+    of: usize,
+}
+
+impl Part {
+    fn of_pair(outcome: Option<Outcome>) -> Part {
+        Part { outcome, checked: usize::from(outcome.is_some()), of: 1 }
+    }
+}
+
 /// Checks every conclusion of a study's author.
 pub fn check(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Checked> {
-    let here = here(conclusions, sets, record);
-    let checked = |(conclusion, here): (&Conclusion, Answer)| Checked {
-        says: conclusion.says.clone(),
-        then: then(conclusion, sets, &conclusions.trust),
+    let answers = then(conclusions, sets).into_iter().zip(here(conclusions, sets, record));
+    let checked = |(conclusion, (then, here)): (&Conclusion, (Answer, Answer))| Checked {
+        conclusion: conclusion.clone(),
+        then,
         here,
     };
-    conclusions.list.iter().zip(here).map(checked).collect()
+    conclusions.list.iter().zip(answers).map(checked).collect()
 }
 
-/// What the author's own figures say of a conclusion.
-pub fn then(conclusion: &Conclusion, sets: &[Published], trust: &Trust) -> Answer {
-    let judge = |claim| then::judge(claim, &conclusion.set, sets, trust);
-    let outcomes: Vec<Option<Outcome>> = conclusion.claims.iter().map(judge).collect();
-    combine(conclusion.least, &outcomes, BTreeSet::new())
+/// The verdict of the author's own figures on each conclusion. Fits, averages of others and figures that do not follow
+/// from those they were made of decide nothing.
+pub fn then(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
+    let sets: Vec<Published> = sets.iter().map(evidence).collect();
+    let answer = |conclusion: &Conclusion| {
+        let rivals = conclusions.rivals(&conclusion.set, &sets);
+        let part = |claim| then::judge(claim, &conclusion.set, &sets, &conclusions.trust, &rivals);
+        let parts: Vec<Part> = conclusion.claims.iter().map(part).collect();
+        combine(conclusion.least, &parts, BTreeSet::new())
+    };
+    conclusions.list.iter().map(answer).collect()
 }
 
-/// What a run says of each conclusion.
+/// The verdict of a run on each conclusion.
 fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Answer> {
     let claims = |conclusion: &Conclusion| -> Vec<Claim> {
         conclusion.claims.iter().map(|claim| cast(claim, &conclusions.roles, record)).collect()
     };
     // All claims at once: what they share is derived once.
     let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
-    let published: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
-    // Who stands for another is compared with everyone, and so is everyone where no rivals are known.
+    let mut published: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
+    published.extend(conclusions.filesystems.iter().map(String::as_str));
+    // A variant that plays a role is compared with all others, and so is every variant where no rivals are known.
     let judged = match published.is_empty() || !conclusions.roles.is_empty() {
         true => judge_all(record, &all),
         false => judge_among(record, &all, &published),
     };
     let mut judged = judged.into_iter();
-    let ran = |variant: &str| record.variants.iter().any(|known| known.name == variant);
     let answer = |conclusion: &Conclusion| {
-        let mut without = BTreeSet::new();
-        let (mut verdicts, mut missing) = (Vec::new(), None);
-        let mut outcomes = Vec::new();
-        for judged in judged.by_ref().take(conclusion.claims.len()) {
-            let rivals = match judged.claim.relation {
-                Relation::Extreme(_) => {
-                    sets.iter().find(|set| set.set == conclusion.set).map(Published::variants)
-                }
-                Relation::Pair(_) => None,
-            };
-            let named = judged.claim.variants().into_iter().chain(rivals.into_iter().flatten());
-            without.extend(named.filter(|variant| !ran(variant)).map(String::from));
-            outcomes.push(judged.verdict.map(|verdict| verdict.outcome));
-            verdicts.extend(judged.verdict);
-            missing = missing.or(match among_then(&judged.claim, sets) {
-                true => Some("it holds figures of then against each other".into()),
-                false => judged.missing,
-            });
-        }
-        let missing = missing.filter(|_| verdicts.is_empty());
-        Answer { verdicts, missing, ..combine(conclusion.least, &outcomes, without) }
+        let rivals = conclusions.rivals(&conclusion.set, sets);
+        answer_here(conclusion, sets, record, &rivals, judged.by_ref().take(conclusion.claims.len()))
     };
     conclusions.list.iter().map(answer).collect()
+}
+
+/// The verdict of a run on one conclusion, whose claims were judged in their order.
+fn answer_here(
+    conclusion: &Conclusion,
+    sets: &[Published],
+    record: &RunRecord,
+    rivals: &[&str],
+    judged: impl Iterator<Item = Judged>,
+) -> Answer {
+    let ran = |variant: &&str| record.variants.iter().any(|known| known.name == **variant);
+    let mut without = BTreeSet::new();
+    let (mut verdicts, mut missing, mut parts) = (Vec::new(), None, Vec::new());
+    for judged in judged {
+        let outcome = judged.verdict.map(|verdict| verdict.outcome);
+        let mut named = judged.claim.variants();
+        let part = match &judged.claim.relation {
+            Relation::Pair(_) => Part::of_pair(outcome),
+            Relation::Extreme(extreme) => {
+                named.extend(rivals);
+                let rivals: Vec<&&str> = rivals.iter().filter(|rival| **rival != extreme.variant).collect();
+                let checked = if outcome.is_some() { rivals.iter().filter(|rival| ran(rival)).count() } else { 0 };
+                Part { outcome, checked, of: rivals.len() }
+            }
+        };
+        parts.push(part);
+        without.extend(named.into_iter().filter(|variant| !ran(variant)).map(String::from));
+        verdicts.extend(judged.verdict);
+        missing = missing.or(match among_then(&judged.claim, sets) {
+            true => Some("it compares published figures with each other".into()),
+            false => judged.missing,
+        });
+    }
+    let missing = missing.filter(|_| verdicts.is_empty());
+    Answer { verdicts, missing, ..combine(conclusion.least, &parts, without) }
 }
 
 /// Whether a claim is about variants of published sets, `SET/VARIANT`.
@@ -126,57 +176,79 @@ fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
     claim
 }
 
-/// One answer of many: claims that cannot be checked are left out, unless they are to be counted.
-fn combine(least: Least, outcomes: &[Option<Outcome>], without: BTreeSet<String>) -> Answer {
+/// One answer of many. A conclusion holds only if all of it could be checked; one refuted claim refutes it, unless a
+/// number or share of them is enough.
+fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
     let count = |wanted: &[Outcome]| {
-        outcomes.iter().filter(|outcome| outcome.is_some_and(|outcome| wanted.contains(&outcome))).count()
+        parts.iter().filter(|part| part.outcome.is_some_and(|outcome| wanted.contains(&outcome))).count()
     };
-    let (held, known) = (count(&[Outcome::Held]), outcomes.iter().flatten().count());
-    // A difference was claimed and there is none that matters: that is not what was concluded.
+    let (held, of) = (count(&[Outcome::Held]), parts.len());
+    // The author claimed a difference: a difference of nothing refutes that.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
-    let (needed, of) = match least {
-        Least::All => (known, known),
-        Least::Count(least) => (least, outcomes.len()),
-        Least::Share(share) => ((share * known as f64).ceil() as usize, known),
+    let sum = |value: &dyn Fn(&Part) -> usize| parts.iter().map(value).sum();
+    let comparisons = Comparisons {
+        held: sum(&|part| if part.outcome == Some(Outcome::Held) { part.checked } else { 0 }),
+        checked: sum(&|part| part.checked),
+        of: sum(&|part| part.of),
+    };
+    let needed = match least {
+        Least::All => of,
+        Least::Count(least) => least,
+        Least::Share(share) => (share * of as f64).ceil() as usize,
     };
     let outcome = match () {
-        () if known == 0 => None,
-        () if held >= needed => Some(Outcome::Held),
+        () if parts.iter().all(|part| part.outcome.is_none()) => None,
         () if of - refuted < needed => Some(Outcome::Refuted),
+        () if held >= needed && comparisons.checked == comparisons.of => Some(Outcome::Held),
         () => Some(Outcome::Inconclusive),
     };
-    Answer { outcome, without, counted: (least != Least::All).then_some((held, of)), ..Answer::default() }
+    let counted = (least != Least::All).then_some((held, of));
+    Answer { outcome, without, counted, comparisons, ..Answer::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Outcome::{Equivalent, Held, Inconclusive, Refuted};
+
+    fn of_pairs(least: Least, outcomes: &[Option<Outcome>]) -> Answer {
+        let parts: Vec<Part> = outcomes.iter().map(|outcome| Part::of_pair(*outcome)).collect();
+        combine(least, &parts, BTreeSet::new())
+    }
 
     #[test]
     fn all_have_to_hold_or_as_many_as_are_asked_for() {
-        use Outcome::{Equivalent, Held, Inconclusive, Refuted};
-        let combined =
-            |least, outcomes: &[Option<Outcome>]| combine(least, outcomes, BTreeSet::new()).outcome;
-        assert_eq!(combined(Least::All, &[Some(Held), None]), Some(Held));
+        let combined = |least, outcomes: &[Option<Outcome>]| of_pairs(least, outcomes).outcome;
+        assert_eq!(combined(Least::All, &[Some(Held), Some(Held)]), Some(Held));
         assert_eq!(combined(Least::All, &[Some(Held), Some(Inconclusive)]), Some(Inconclusive));
         assert_eq!(combined(Least::All, &[Some(Inconclusive), Some(Refuted)]), Some(Refuted));
         assert_eq!(combined(Least::All, &[None, None]), None);
         assert_eq!(combined(Least::Count(1), &[Some(Held), Some(Refuted)]), Some(Held));
         assert_eq!(combined(Least::Count(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
-        // What cannot be checked could hold.
-        assert_eq!(combined(Least::Count(2), &[Some(Held), None]), Some(Inconclusive));
-        let answer = combine(Least::Count(2), &[Some(Held), None], BTreeSet::new());
-        assert_eq!(answer.counted, Some((1, 2)));
+        assert_eq!(of_pairs(Least::Count(2), &[Some(Held), None]).counted, Some((1, 2)));
     }
 
     #[test]
-    fn a_share_is_of_what_can_be_checked() {
-        use Outcome::{Held, Inconclusive, Refuted};
-        let half = |outcomes: &[Option<Outcome>]| combine(Least::Share(0.5), outcomes, BTreeSet::new());
-        assert_eq!(half(&[Some(Held), Some(Refuted), None, None]).outcome, Some(Held));
+    fn a_conclusion_that_could_be_checked_in_part_never_holds() {
+        for least in [Least::All, Least::Count(1), Least::Count(2), Least::Share(0.5)] {
+            let answer = of_pairs(least, &[Some(Held), None]);
+            assert_eq!(answer.outcome, Some(Inconclusive), "{least:?}");
+            assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, of: 2 });
+        }
+        assert_eq!(of_pairs(Least::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
+        // A best of two rivals where the author compared six.
+        let best = [Part { outcome: Some(Held), checked: 2, of: 6 }];
+        let answer = combine(Least::All, &best, BTreeSet::new());
+        assert_eq!((answer.outcome, answer.comparisons.checked, answer.comparisons.of), (Some(Inconclusive), 2, 6));
+    }
+
+    #[test]
+    fn a_share_is_of_all_claims() {
+        let half = |outcomes: &[Option<Outcome>]| of_pairs(Least::Share(0.5), outcomes);
+        assert_eq!(half(&[Some(Held), Some(Refuted)]).outcome, Some(Held));
         assert_eq!(half(&[Some(Held), Some(Refuted), Some(Refuted)]).outcome, Some(Refuted));
         assert_eq!(half(&[Some(Held), Some(Inconclusive), Some(Refuted)]).outcome, Some(Inconclusive));
-        assert_eq!(half(&[Some(Held), Some(Refuted), None]).counted, Some((1, 2)));
+        assert_eq!(half(&[Some(Held), Some(Refuted), None]).counted, Some((1, 3)));
         assert_eq!(half(&[None]).outcome, None);
     }
 }

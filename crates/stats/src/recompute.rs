@@ -53,6 +53,20 @@ pub fn recompute(published: &Published) -> Recomputed {
     all
 }
 
+/// The figures that conclusions may rest on: without fits, averages of others, and figures that do not follow from
+/// those they were made of.
+pub fn evidence(published: &Published) -> Published {
+    let misfits = recompute(published).misfits;
+    let is_misfit = |row: &Figure| {
+        misfits.iter().any(|misfit| {
+            (&misfit.sample, &misfit.variant, &misfit.made.metric) == (&row.sample, &row.variant, &row.metric)
+        })
+    };
+    let mut kept = published.clone();
+    kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
+    kept
+}
+
 fn misfit(made: &Derived, figure: &Figure, sources: (&Figure, &Figure), follows: (f64, f64)) -> Misfit {
     Misfit {
         sample: figure.sample.clone(),

@@ -136,6 +136,9 @@ pub struct PublishedFile {
     pub tolerance: Option<String>,
     /// The step of the last printed digit.
     pub resolution: Option<f64>,
+    /// Every filesystem that the author compared, if the sets lack figures of some.
+    #[serde(default)]
+    pub filesystems: Vec<String>,
     /// Roles of the author's variants, if they are not filesystems: `["before", "after"]`. The variants of a run take
     /// these roles in order.
     #[serde(default)]
@@ -148,13 +151,17 @@ pub struct PublishedFile {
 pub struct ConclusionFile {
     /// In our words.
     pub says: String,
+    /// A short paraphrase of the author's sentence, with its place in the article.
+    pub source: String,
+    /// The part of the claims that is ours and not the author's, such as a threshold.
+    pub ours: Option<String>,
     /// The set of published figures that it is about.
     pub set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
     /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
     pub claims: Vec<Spanned<String>>,
-    /// How many of them have to hold, or which share of those that can be checked: `11`, `"50%"`.
+    /// How many of them have to hold, or which share of them: `11`, `"50%"`.
     pub at_least: Option<Spanned<toml::Value>>,
 }
 

@@ -1,12 +1,13 @@
 //! The lines of published files: tasks, a matrix, or samples.
 
-use super::{Derived, Figure};
+use super::{Derived, Figure, Kind};
+use crate::names;
 use crate::sample::Unit;
 use csv::StringRecord;
 use std::collections::BTreeMap;
 
 /// The columns of a file of tasks; any other is a parameter of the task.
-const TASK: [&str; 7] = ["set", "task", "title", "filesystem", "metric", "value", "unit"];
+const TASK: [&str; 8] = ["set", "task", "title", "filesystem", "metric", "value", "unit", "kind"];
 /// The task name for files of samples, which do not name their task.
 const WINDOW: &str = "window";
 
@@ -60,7 +61,7 @@ impl Form {
 /// two others.
 fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
     let (mut columns, mut derived) = (Vec::new(), Vec::new());
-    for (at, name) in headers.iter().enumerate().filter(|(_, name)| !["sample", "filesystem"].contains(name))
+    for (at, name) in headers.iter().enumerate().filter(|(_, name)| !["sample", "filesystem", "kind"].contains(name))
     {
         let (metric, unit) = match name.split_once('=') {
             None => metric(name)?,
@@ -106,6 +107,14 @@ impl<'a> Line<'a> {
         text.parse().map_err(|_| format!("column `{column}`: expected a number, found `{text}`"))
     }
 
+    /// The kind in the column of that name; measured where the file has no such column.
+    fn kind(&self) -> Result<Kind, String> {
+        match self.text("kind") {
+            Ok(name) => Ok(names::find("kind of figure", name, Kind::ALL, |kind| kind.name())?),
+            Err(_) => Ok(Kind::Measured),
+        }
+    }
+
     fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
         let unit = self.text("unit")?;
         let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
@@ -127,6 +136,7 @@ impl<'a> Line<'a> {
             value: self.number("value")?,
             decimals: decimals(self.text("value")?),
             unit,
+            kind: self.kind()?,
         })
     }
 
@@ -144,6 +154,7 @@ impl<'a> Line<'a> {
             value: self.number("iops")?,
             decimals: decimals(self.text("iops")?),
             unit: Unit::PerSecond,
+            kind: Kind::Measured,
         })
     }
 
@@ -160,6 +171,7 @@ impl<'a> Line<'a> {
             value: text.parse().map_err(|_| format!("expected a number, found `{text}`"))?,
             decimals: decimals(text),
             unit: column.unit,
+            kind: self.kind()?,
         })
     }
 }

@@ -5,15 +5,12 @@ use super::cost::{self, Resource, Service};
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;
 use crate::number::{self, three};
-use crate::published::samples;
+use crate::published::{concluded, samples};
 use crate::sections::conclusions;
-use fsarena_core::conclusion;
 use fsarena_core::published::{Derived, Published};
-use fsarena_core::study;
-use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
-use fsarena_stats::recompute::recompute;
+use fsarena_stats::recompute::{evidence, recompute};
 use serde_json::{Value, json};
 
 /// The study's own table from its raw columns, the cost of a request with intervals, and the author's
@@ -29,12 +26,12 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
         });
     }
     let mut compared = Compared { title: format!("published:{}", published.name()), ..Compared::default() };
-    let alone = without_summaries(published);
+    let alone = evidence(published);
     let services: Vec<Service> =
         alone.variants().into_iter().map(|variant| service(&alone, variant)).collect();
     let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
     let (pairs, paired) = (cost::pairs(&services, &resources), paired(&alone));
-    let (recomputed, concluded) = (recompute(published), concluded(&alone)?);
+    let (recomputed, concluded) = (recompute(published), concluded(published)?);
     compared.json = cost::json(&services, &resources, &pairs);
     compared.json["published"] = json!(published.name());
     compared.json["recomputed"] = samples::json(&recomputed);
@@ -76,13 +73,6 @@ fn again(document: &mut Document, published: &Published, made: &Derived) {
         table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
     }
     document.table(table);
-}
-
-/// The samples, without the averages of others.
-fn without_summaries(published: &Published) -> Published {
-    let mut alone = published.clone();
-    alone.rows.retain(|row| !row.sample.contains("average"));
-    alone
 }
 
 fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
@@ -174,18 +164,10 @@ impl Paired<'_> {
     }
 }
 
-/// The author's conclusions, and what the samples carry.
-fn concluded(published: &Published) -> Result<Vec<(String, Answer)>, Error> {
-    let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
-    let conclusions = conclusion::of(study)?;
-    let sets = [published.clone()];
-    let of_set = conclusions.list.iter().filter(|one| one.set == published.set);
-    Ok(of_set.map(|one| (one.says.clone(), then(one, &sets, &conclusions.trust))).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::study;
 
     #[test]
     fn the_proxies_of_the_study() {
@@ -215,6 +197,5 @@ mod tests {
             one["then"]["outcome"].as_str().unwrap_or("none").to_string()
         };
         assert_eq!(outcome("xfs is lowest"), "held");
-        assert_ne!(outcome("system time"), "held", "the ten samples do not carry it");
     }
 }

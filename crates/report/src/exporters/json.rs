@@ -165,7 +165,7 @@ fn claims(claims: &[Judged]) -> Value {
 
 fn conclusion(checked: &Checked) -> Value {
     let (then, here) = (conclusions::json(&checked.then), conclusions::json(&checked.here));
-    json!({"says": checked.says, "then": then, "here": here})
+    conclusions::json_with(&checked.conclusion, json!({"then": then, "here": here}))
 }
 
 /// A ratio with its interval.

@@ -114,7 +114,8 @@ impl Curves {
 /// Where a value has no logarithm.
 pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error> {
     let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
-    for figure in &published.rows {
+    // A fitted curve is not fitted again.
+    for figure in published.rows.iter().filter(|figure| figure.kind.is_evidence()) {
         if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
             rows.entry(&figure.variant).or_default().push((n, 0, figure.value));
         }

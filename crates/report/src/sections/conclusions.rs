@@ -5,7 +5,8 @@ use super::{Detail, Section};
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::{plural, signed};
 use crate::report::Report;
-use fsarena_stats::conclusion::{Answer, Checked};
+use fsarena_core::conclusion::Conclusion;
+use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
         let mut table = Table::words(["the author's conclusion", "then", "here"].map(String::from).to_vec());
         for one in checked {
             let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
-            table.rows.push(vec![one.says.as_str().into(), then.into(), here(&one.here)]);
+            table.rows.push(vec![quoted(&one.conclusion), then.into(), here(&one.here)]);
         }
         document.table(table);
     }
@@ -34,20 +35,33 @@ fn parts(report: &Report, detail: Detail) -> Document {
 }
 
 /// The conclusions and what the figures published with them say.
-pub fn add_then(document: &mut Document, concluded: &[(String, Answer)]) {
+pub fn add_then(document: &mut Document, concluded: &[(Conclusion, Answer)]) {
     if concluded.is_empty() {
         return;
     }
     document.heading(2, "The author's conclusions, on these figures");
     let mut table = Table::words(["the author's conclusion", "on these figures"].map(String::from).to_vec());
-    table.rows = concluded.iter().map(|(says, then)| vec![says.as_str().into(), said(then).into()]).collect();
+    table.rows = concluded.iter().map(|(one, then)| vec![quoted(one), said(then).into()]).collect();
     document.table(table);
 }
 
+/// The conclusion, and the author's sentence that it formalises.
+fn quoted(conclusion: &Conclusion) -> Cell {
+    Cell::two(conclusion.says.as_str(), conclusion.origin())
+}
+
 /// The same for programs.
-pub fn json_then(concluded: &[(String, Answer)]) -> Value {
-    let one = |(says, then): &(String, Answer)| json!({"says": says, "then": json(then)});
+pub fn json_then(concluded: &[(Conclusion, Answer)]) -> Value {
+    let one = |(conclusion, then): &(Conclusion, Answer)| json_with(conclusion, json!({"then": json(then)}));
     Value::Array(concluded.iter().map(one).collect())
+}
+
+/// A conclusion with its answers, for programs.
+pub fn json_with(conclusion: &Conclusion, mut answers: Value) -> Value {
+    answers["says"] = json!(conclusion.says);
+    answers["source"] = json!(conclusion.source);
+    answers["ours"] = json!(conclusion.ours);
+    answers
 }
 
 /// An answer for programs.
@@ -55,8 +69,9 @@ pub fn json(answer: &Answer) -> Value {
     json!({
         "outcome": answer.outcome.map(|outcome| outcome.name()),
         "without": answer.without,
-        "held": answer.counted.map(|(held, _)| held),
-        "of": answer.counted.map(|(_, of)| of),
+        "held": answer.comparisons.held,
+        "checked": answer.comparisons.checked,
+        "of": answer.comparisons.of,
     })
 }
 
@@ -85,7 +100,7 @@ fn summary(checked: &[Checked], table: bool) -> String {
 fn surprises(checked: &[Checked]) -> Vec<String> {
     let listed = |what: &str, of: &dyn Fn(&Checked) -> bool| {
         let said: Vec<&str> =
-            checked.iter().filter(|one| of(one)).map(|one| one.says.trim_end_matches('.')).collect();
+            checked.iter().filter(|one| of(one)).map(|one| one.conclusion.says.trim_end_matches('.')).collect();
         (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
     };
     let is = |answer: &Answer, outcome| answer.outcome == Some(outcome);
@@ -122,12 +137,19 @@ fn here(answer: &Answer) -> Cell {
     Cell::two(said(answer), told)
 }
 
-/// `held, without jfs`, `refuted (2 of 21)`.
+/// `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
 fn said(answer: &Answer) -> String {
     let Some(outcome) = answer.outcome else {
         return "–".into();
     };
-    let counted = answer.counted.map_or(String::new(), |(held, of)| format!(" ({held} of {of})"));
+    let Comparisons { held, checked, of } = answer.comparisons;
+    let counted = match answer.counted {
+        _ if outcome == Outcome::Inconclusive && checked < of => {
+            format!(" (as far as checkable, {held} of {} hold)", plural(of, "comparison"))
+        }
+        Some((held, of)) => format!(" ({held} of {of})"),
+        None => String::new(),
+    };
     let names: Vec<&str> = answer.without.iter().map(String::as_str).collect();
     let without = if names.is_empty() { String::new() } else { format!(", without {}", names.join(", ")) };
     format!("{}{counted}{without}", outcome.name())

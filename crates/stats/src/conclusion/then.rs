@@ -1,5 +1,6 @@
 //! Claims on published figures: single values, each with what it can be trusted to, or samples.
 
+use super::Part;
 use crate::pairs::log_ratios;
 use crate::verdict::{self, Outcome, Region, Rival};
 use fsarena_core::cell::TaskId;
@@ -10,21 +11,29 @@ use fsarena_core::plan::COMPOSITE;
 use fsarena_core::published::Published;
 use fsarena_core::sample::Direction;
 
-/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. None where a figure is
-/// missing.
+/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. There is no outcome where a
+/// figure is missing. `rivals` are the variants among which the best or the worst was named.
 ///
 /// Where the author took samples, all variants at the same times, each sample is a round, and the claim is judged
 /// as on a run. Else there is one figure of each kind, and the claim is judged as far as it can be trusted.
-pub fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust) -> Option<Outcome> {
-    let own = sets.iter().find(|known| known.set == set)?;
-    if !own.samples().is_empty() {
-        return sampled(claim, own);
-    }
+pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
+    let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
     let figures = Figures { set, sets, trust };
-    match &claim.relation {
-        Relation::Pair(pair) => figures.pair(&claim.subject, pair),
-        Relation::Extreme(extreme) => figures.extreme(&claim.subject, extreme),
-    }
+    let outcome = |rivals: &[&str]| match (&claim.relation, own.samples().is_empty()) {
+        (_, false) => sampled(claim, own),
+        (Relation::Pair(pair), true) => figures.pair(&claim.subject, pair),
+        (Relation::Extreme(extreme), true) => figures.extreme(&claim.subject, extreme, rivals),
+    };
+    let Relation::Extreme(extreme) = &claim.relation else { return Part::of_pair(outcome(&[])) };
+    let mut rivals = rivals.to_vec();
+    rivals.retain(|rival| *rival != extreme.variant);
+    let known = |rival: &&&str| match own.samples().is_empty() {
+        true => figures.value(&claim.subject, rival).is_some(),
+        false => own.rows.iter().any(|row| row.variant == **rival && row.metric == claim.subject.metric),
+    };
+    let outcome = outcome(&rivals);
+    let checked = if outcome.is_some() { rivals.iter().filter(known).count() } else { 0 };
+    Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
 }
 
 /// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or calls it the
@@ -77,15 +86,12 @@ impl Figures<'_> {
         Some(judged(&Region::of(pair, None), self.ratio(left, right)))
     }
 
-    fn extreme(&self, subject: &Quantity, extreme: &Extreme) -> Option<Outcome> {
+    fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
         let own = self.value(subject, &extreme.variant)?;
         let below =
             (metric::find(&subject.metric)?.direction == Direction::Lower) == (extreme.end == End::Best);
-        let set = self.sets.iter().find(|set| set.set == self.set)?;
-        let rivals: Vec<(f64, f64)> = set
-            .variants()
-            .into_iter()
-            .filter(|variant| *variant != extreme.variant)
+        let rivals: Vec<(f64, f64)> = rivals
+            .iter()
             .filter_map(|variant| Some(self.ratio(own, self.value(subject, variant)?)))
             .map(|(low, high)| if below { (low, high) } else { (-high, -low) })
             .collect();
@@ -147,7 +153,8 @@ mod tests {
         let tasks =
             [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
         let sets = parse("old", csv, &tasks.into()).unwrap();
-        judge(&text.parse().unwrap(), "II", &sets, &Trust { tolerance: 0.01, resolution: 0.01 })
+        let trust = Trust { tolerance: 0.01, resolution: 0.01 };
+        judge(&text.parse().unwrap(), "II", &sets, &trust, &sets[0].variants()).outcome
     }
 
     #[test]
@@ -188,12 +195,25 @@ mod tests {
                    ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
                    ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
-        let said = |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default());
+        let said = |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
         assert_eq!(said("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
         assert_eq!(said("throughput[clients=20]: b < a"), Some(Refuted));
         assert_eq!(said("throughput: b < a"), None);
         // The other quantity is of the same clients, unless it says otherwise.
         assert_eq!(said("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
+    }
+
+    #[test]
+    fn a_rival_without_figures_counts_as_unchecked() {
+        let csv = "set,task,title,filesystem,metric,value,unit\n,run,R,a,elapsed,1,s\n,run,R,b,elapsed,2,s\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let part = |rivals: &[&str]| {
+            let part = judge(&"elapsed: best is a".parse().unwrap(), "", &sets, &Trust::default(), rivals);
+            (part.outcome, part.checked, part.of)
+        };
+        assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
+        assert_eq!(part(&["a", "b", "c", "d"]), (Some(Outcome::Held), 1, 3));
+        assert_eq!(part(&["c", "d"]), (None, 0, 2));
     }
 
     #[test]
@@ -206,7 +226,7 @@ mod tests {
         };
         let said = |text: &str, samples| {
             let sets = parse("old", &csv(samples), &Default::default()).unwrap();
-            judge(&text.parse().unwrap(), "", &sets, &Trust::default())
+            judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome
         };
         assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
         assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
