@@ -168,7 +168,11 @@ mod tests {
             assert!(conclusions.roles.iter().all(|role| variants.contains(&role.as_str())), "{}", study.name);
             for conclusion in &conclusions.list {
                 assert!(!conclusion.claims.is_empty(), "{}", conclusion.says);
-                assert!(conclusion.source.ends_with('.'), "{} names no place in the article", conclusion.says);
+                assert!(
+                    conclusion.source.ends_with('.'),
+                    "{} names no place in the article",
+                    conclusion.says
+                );
                 // A number that the author did not print is ours.
                 let threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
                 let stated = conclusion.ours.is_some() || conclusion.says.contains('%');

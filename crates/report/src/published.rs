@@ -164,8 +164,7 @@ fn best_if(text: String, best: bool) -> Cell {
 
 fn as_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
-        let mut value =
-            json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
+        let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
         if !row.params.is_empty() {
             value["params"] = json!(row.params);
         }

@@ -129,7 +129,8 @@ fn answer_here(
             Relation::Extreme(extreme) => {
                 named.extend(rivals);
                 let rivals: Vec<&&str> = rivals.iter().filter(|rival| **rival != extreme.variant).collect();
-                let checked = if outcome.is_some() { rivals.iter().filter(|rival| ran(rival)).count() } else { 0 };
+                let checked =
+                    if outcome.is_some() { rivals.iter().filter(|rival| ran(rival)).count() } else { 0 };
                 Part { outcome, checked, of: rivals.len() }
             }
         };
@@ -239,7 +240,10 @@ mod tests {
         // A best of two rivals where the author compared six.
         let best = [Part { outcome: Some(Held), checked: 2, of: 6 }];
         let answer = combine(Least::All, &best, BTreeSet::new());
-        assert_eq!((answer.outcome, answer.comparisons.checked, answer.comparisons.of), (Some(Inconclusive), 2, 6));
+        assert_eq!(
+            (answer.outcome, answer.comparisons.checked, answer.comparisons.of),
+            (Some(Inconclusive), 2, 6)
+        );
     }
 
     #[test]

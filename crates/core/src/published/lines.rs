@@ -61,7 +61,8 @@ impl Form {
 /// two others.
 fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
     let (mut columns, mut derived) = (Vec::new(), Vec::new());
-    for (at, name) in headers.iter().enumerate().filter(|(_, name)| !["sample", "filesystem", "kind"].contains(name))
+    for (at, name) in
+        headers.iter().enumerate().filter(|(_, name)| !["sample", "filesystem", "kind"].contains(name))
     {
         let (metric, unit) = match name.split_once('=') {
             None => metric(name)?,

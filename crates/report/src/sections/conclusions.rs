@@ -99,8 +99,11 @@ fn summary(checked: &[Checked], table: bool) -> String {
 /// What the data then did not show, and what is otherwise now.
 fn surprises(checked: &[Checked]) -> Vec<String> {
     let listed = |what: &str, of: &dyn Fn(&Checked) -> bool| {
-        let said: Vec<&str> =
-            checked.iter().filter(|one| of(one)).map(|one| one.conclusion.says.trim_end_matches('.')).collect();
+        let said: Vec<&str> = checked
+            .iter()
+            .filter(|one| of(one))
+            .map(|one| one.conclusion.says.trim_end_matches('.'))
+            .collect();
         (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
     };
     let is = |answer: &Answer, outcome| answer.outcome == Some(outcome);

@@ -195,7 +195,8 @@ mod tests {
                    ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
                    ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
-        let said = |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
+        let said =
+            |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
         assert_eq!(said("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
         assert_eq!(said("throughput[clients=20]: b < a"), Some(Refuted));
         assert_eq!(said("throughput: b < a"), None);
