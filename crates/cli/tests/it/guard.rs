@@ -128,7 +128,7 @@ fn partition_tables() {
 }
 
 /// One entry: type 0x83, sectors 2048 to 4095; and the mark at the end of the sector.
-fn dos_table() -> Vec<u8> {
+pub fn dos_table() -> Vec<u8> {
     let mut sector = vec![0; 512];
     sector[446..462].copy_from_slice(&[0, 0, 2, 0, 0x83, 0, 2, 0, 0, 8, 0, 0, 0, 8, 0, 0]);
     sector[510..].copy_from_slice(&[0x55, 0xaa]);
@@ -136,7 +136,7 @@ fn dos_table() -> Vec<u8> {
 }
 
 /// A protective MBR, an empty GPT header (UEFI 2.10, 5.3.2) with right checksums, and its 128 entries.
-fn gpt_table() -> Vec<u8> {
+pub fn gpt_table() -> Vec<u8> {
     let sectors: u64 = (16 << 20) / 512;
     let entries = [0; 128 * 128];
     let mut header = [0; 92];

@@ -20,6 +20,7 @@ mod foreign_files;
 mod guard;
 mod guest;
 mod guest_failures;
+mod hostile;
 mod import;
 mod interrupted;
 mod large;
