@@ -5,7 +5,7 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 FSARENA := $(TARGET)/release/fsarena
 ARGS    ?=
 
-.PHONY: all build run setup test fuzz hostile lint deny bench doc docs clean
+.PHONY: all build run setup test fuzz hostile kill lint deny bench doc docs clean
 
 all: build
 
@@ -60,6 +60,11 @@ fuzz:
 hostile: export FSARENA_HOSTILE ?= 10000
 hostile:
 	$(CARGO) test --package fsarena --test it -- hostile:: --nocapture
+
+# SIGKILL at 300 random instants of runs, guests and watches; recover and resume lose nothing. Needs root, half an hour.
+kill: export FSARENA_KILLS ?= 300
+kill:
+	env --default-signal=HUP,INT,QUIT $(CARGO) test --package fsarena --test it -- kill:: --nocapture
 
 lint:
 	$(CARGO) fmt --all --check

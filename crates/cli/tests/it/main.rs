@@ -23,6 +23,7 @@ mod guest_failures;
 mod hostile;
 mod import;
 mod interrupted;
+mod kill;
 mod large;
 mod load;
 mod order;

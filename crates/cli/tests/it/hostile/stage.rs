@@ -91,7 +91,9 @@ impl Templates {
         if kinds.iter().all(|kind| told.lines().any(|line| line == *kind)) {
             let kinds = kinds.iter().map(|kind| kind.to_string()).collect();
             let ends = pieces.iter().map(|(at, bytes)| at + bytes.len() as u64);
-            let least = ends.max().unwrap_or(0).max(MIB);
+            // libblkid looks for few marks on a device that could be a floppy disk.
+            let floppy = if !table && pieces.len() < 3 { 2 * MIB } else { MIB };
+            let least = ends.max().unwrap_or(0).max(floppy);
             self.0.push(Template { kinds, table, size, least, pieces });
         }
     }
