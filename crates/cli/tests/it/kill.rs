@@ -7,6 +7,7 @@
 use crate::common::kernel::has;
 use crate::common::{Place, root, text};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -30,8 +31,8 @@ struct Kind {
 
 fn kinds() -> Vec<Kind> {
     let run = |name, filesystems, more: &[&'static str]| {
-        let plan = ["run", "plan.toml", "--quiet", "--fs", filesystems, "--rounds", "2"];
-        let resume = vec!["run", "--resume", "latest", "--quiet"];
+        let plan = ["run", "plan.toml", "--fs", filesystems, "--rounds", "2"];
+        let resume = vec!["run", "--resume", "latest"];
         Kind { name, begin: [&plan[..], more].concat(), resume, cells: 4, adds: None }
     };
     let windows = ["watch", "--window", "50ms", "--every", "25ms", "--windows", "20", "--format", "json"];
@@ -111,12 +112,13 @@ fn undisturbed(kind: &Kind) -> Duration {
 fn killed(kind: &Kind, after: Duration, recover: bool) -> Result<&'static str, String> {
     let place = Place::new();
     let mut command = place.fsarena(&kind.begin);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let said = place.dir.join("said");
+    let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
     std::thread::sleep(after);
     let _ = child.kill();
     let ended = child.wait().unwrap();
     if ended.signal().is_none() && !ended.success() {
-        return Err(format!("ended by itself: {ended}"));
+        return Err(format!("ended by itself: {ended}\n{}", std::fs::read_to_string(&said).unwrap()));
     }
     // A guest ends with the process that keeps it, which sees a moment later that fsarena is gone.
     let had = left(&place, child.id());
@@ -135,23 +137,24 @@ fn killed(kind: &Kind, after: Duration, recover: bool) -> Result<&'static str, S
         does(&place, &["recover"])?;
         return clean(&place, child.id()).map(|()| "before there was a run");
     }
-    does(&place, &kind.resume)?;
+    let resumed = does(&place, &kind.resume)?;
     clean(&place, child.id())?;
     let end = cells(&place);
     if let Some((lost, _)) = before.iter().find(|(cell, at)| end.get(*cell) != Some(at)) {
         return Err(format!("finished cell {lost} was lost or done again: {before:?} {end:?}"));
     }
     match end.len() == kind.adds.map_or(kind.cells, |more| before.len() + more) {
-        false => Err(format!("{} cells in the end", end.len())),
+        false => Err(format!("{} cells in the end\n{resumed}", end.len())),
         true if had.is_empty() => Ok("with nothing set up"),
         true => Ok("with something set up"),
     }
 }
 
-fn does(place: &Place, args: &[&str]) -> Result<(), String> {
+/// What it said.
+fn does(place: &Place, args: &[&str]) -> Result<String, String> {
     let output = place.output(args);
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(text(&output.stderr)),
         false => Err(format!("{args:?}: {}\n{}", output.status, text(&output.stderr))),
     }
 }
