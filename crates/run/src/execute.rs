@@ -226,6 +226,8 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
 pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
     let kernel = Kernel::host();
     if let Keep::Resumed(run) = &request.keep {
+        // Also of a complete run: it may have been killed while it gave its devices back.
+        clear_the_way(&kernel, consumers).map_err(RunError::before)?;
         let record = fsarena_store::read(run).map_err(RunError::before)?;
         let status = &record.status;
         if status.complete {
@@ -234,7 +236,6 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
             let why = status.why.clone();
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
-        clear_the_way(&kernel, consumers).map_err(RunError::before)?;
     }
     let role = Role::of_run(request.user.as_deref(), request.profiling).map_err(RunError::before)?;
     let (variants, mut check) = check(&request)?;

@@ -15,7 +15,7 @@ use stage::{Stage, Templates};
 use std::path::Path;
 
 /// How many set-ups the real binary tries as well: one in so many.
-const BINARY: u64 = 50;
+const BINARY: u64 = 250;
 const MIB: u64 = 1 << 20;
 
 /// A generated set-up.
@@ -198,7 +198,7 @@ fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
     }
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let count: u64 = number("FSARENA_HOSTILE", 50);
-    let seed = number("FSARENA_SEED", u64::from(std::process::id()) << 32);
+    let seed = number("FSARENA_SEED", u64::from(std::process::id()) * BINARY * 1000);
     println!("FSARENA_SEED={seed} FSARENA_HOSTILE={count}");
     let place = Place::new();
     let templates = Templates::make(&place.dir);
@@ -258,7 +258,7 @@ fn erase(name: &Path, given_up: Option<&str>, written: &WrittenLog) -> Result<()
 
 fn by_binary(place: &Place, name: &Path, given_up: Option<&str>) -> Result<(), String> {
     let given_up = given_up.map(|kind| vec!["--erase-signature", kind]).unwrap_or_default();
-    let args = ["run", "plan.toml", "--fs", "ext2", "--erase", name.to_str().unwrap()];
+    let args = ["run", "plan.toml", "--fs", "ext2", "--set", "tasks=1", "--erase", name.to_str().unwrap()];
     let output = place.output(&[&args[..], &given_up].concat());
     let _ = std::fs::remove_dir_all(place.runs());
     match output.status.code() {

@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How many are killed at the same time: they wait for disks most of the time.
-const AT_ONCE: u64 = 6;
+const AT_ONCE: u64 = 8;
 
 /// Something to kill, with the arguments that begin and resume it.
 struct Kind {
