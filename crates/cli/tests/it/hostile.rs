@@ -11,10 +11,10 @@ use fsarena_fs::filesystems;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
 use fsarena_sys::kernel::Kernel;
-use stage::{Stage, Templates};
+use stage::{Namespace, Stage, Templates};
 use std::path::Path;
 
-/// How many set-ups the real binary tries as well: one in so many.
+/// The real binary tries one set-up in this number.
 const BINARY: u64 = 250;
 const MIB: u64 = 1 << 20;
 
@@ -201,13 +201,13 @@ fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
     let seed = number("FSARENA_SEED", u64::from(std::process::id()) * BINARY * 1000);
     println!("FSARENA_SEED={seed} FSARENA_HOSTILE={count}");
     let place = Place::new();
-    let templates = Templates::make(&place.dir);
+    let (templates, namespace) = (Templates::make(&place.dir), Namespace::make());
     let (mut failures, mut erased, mut by_binary) = (vec![], 0, 0);
     for number in 0..count {
         let set_up = generate(seed.wrapping_add(number), &templates);
         let binary = set_up.seed % BINARY == 0;
         by_binary += u64::from(binary);
-        match attempt(&place, &templates, &set_up, binary) {
+        match attempt(&place, &namespace, &templates, &set_up, binary) {
             Ok(()) => erased += u64::from(may_be_erased(&set_up)),
             Err(why) => {
                 println!("FAILED {set_up:?}: {why}");
@@ -227,8 +227,14 @@ fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
 }
 
 /// Tries to erase one set-up, and compares what came of it with the rule.
-fn attempt(place: &Place, templates: &Templates, set_up: &SetUp, binary: bool) -> Result<(), String> {
-    let stage = Stage::build(place, templates, set_up);
+fn attempt(
+    place: &Place,
+    namespace: &Namespace,
+    templates: &Templates,
+    set_up: &SetUp,
+    binary: bool,
+) -> Result<(), String> {
+    let stage = Stage::build(place, namespace, templates, set_up);
     let before = stage.digest();
     let given_up = set_up.given_up.as_deref();
     let outcome = if binary {

@@ -142,6 +142,22 @@ fn without_recover_resuming_makes_way_for_itself() {
     completes(&place);
 }
 
+/// Such a run is complete already.
+#[test]
+fn resuming_gives_back_the_devices_that_a_complete_run_was_giving_back() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::After, "losetup", "*--detach*", 0);
+    let mut run = Running::start(&place, place.fsarena(&RUN));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    assert_ne!(place.left(), [""; 0]);
+    completes(&place);
+}
+
 #[test]
 fn an_interrupted_run_is_completed() {
     if !root() {

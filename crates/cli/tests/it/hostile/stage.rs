@@ -127,6 +127,30 @@ fn paste(file: &File, pieces: &[(u64, Vec<u8>)], from: u64) {
     pieces.iter().for_each(|(at, bytes)| file.write_all_at(bytes, from + at).unwrap());
 }
 
+/// Another mount namespace, which lasts as long as this lives.
+pub struct Namespace(Child);
+
+impl Namespace {
+    /// It begins with a copy of all mounts, which would keep devices of other tests busy.
+    pub fn make() -> Namespace {
+        let script = "while read -r _ _ _ _ at _; do case $at in /tmp/*|/dev/shm/*) umount -l \"$(printf \"$at\")\";; esac; \
+                      done < /proc/self/mountinfo; echo made; exec sleep 100000";
+        let mut command = Command::new("unshare");
+        let mut child = command.args(["--mount", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "made\n");
+        Namespace(child)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A set-up that is built. It is taken apart when dropped.
 pub struct Stage {
     /// By which the device is named to fsarena.
@@ -139,14 +163,13 @@ pub struct Stage {
     swap: bool,
     links: Vec<stand_in::Name>,
     held: Option<File>,
-    waiting: Option<Child>,
     /// Commands that take it apart, in reverse order.
     undo: Vec<Vec<String>>,
     _dir: tempfile::TempDir,
 }
 
 impl Stage {
-    pub fn build(place: &Place, templates: &Templates, set_up: &SetUp) -> Stage {
+    pub fn build(place: &Place, namespace: &Namespace, templates: &Templates, set_up: &SetUp) -> Stage {
         let dir = tempfile::Builder::new().prefix("stage-").tempdir_in(&place.dir).unwrap();
         let image = dir.path().join("disk");
         let from = if set_up.partition { FIRST } else { 0 };
@@ -165,7 +188,6 @@ impl Stage {
             swap,
             links: vec![],
             held: None,
-            waiting: None,
             undo: vec![],
             _dir: dir,
         };
@@ -173,7 +195,7 @@ impl Stage {
         let device = if set_up.partition { stage.partition(&disk, set_up.size) } else { disk.clone() };
         stage.name(set_up.name, &device);
         stage.make_own(&set_up.content, &device);
-        stage.hold(set_up, &disk, &device, from);
+        stage.hold(set_up, namespace, &disk, &device, from);
         if set_up.read_only {
             run("blockdev", &["--setro", text(&device)]);
             // A loop device stays read-only for its next user.
@@ -184,7 +206,7 @@ impl Stage {
 
     /// The content of the image, without its zeros.
     pub fn digest(&self) -> u64 {
-        // A device without a cache of its own has nothing to write.
+        // Syncing fails on a device that is read-only, which has nothing to write.
         self.devices.iter().for_each(|device| drop(File::open(device).and_then(|device| device.sync_all())));
         let file = File::open(&self.image).unwrap();
         let mut hasher = std::hash::DefaultHasher::new();
@@ -267,14 +289,14 @@ impl Stage {
         }
     }
 
-    fn hold(&mut self, set_up: &SetUp, disk: &Path, device: &Path, from: u64) {
+    fn hold(&mut self, set_up: &SetUp, namespace: &Namespace, disk: &Path, device: &Path, from: u64) {
         let (offset, length) = (format!("--offset={from}"), format!("--sizelimit={}", set_up.size));
         let image = self.image.clone();
         match set_up.holder {
             Holder::None => {}
             Holder::IdleSecondLoop => drop(self.attach(&image, &[])),
             Holder::Mounted => self.mount(device),
-            Holder::MountedInNamespace => self.mount_in_namespace(device),
+            Holder::MountedInNamespace => self.mount_in_namespace(device, namespace),
             Holder::MountedThroughSecondLoop => {
                 let second = self.attach(&image, &[&offset, &length]);
                 self.mount(&second);
@@ -307,17 +329,12 @@ impl Stage {
         self.on_drop(&["umount", text(&at)]);
     }
 
-    fn mount_in_namespace(&mut self, device: &Path) {
+    fn mount_in_namespace(&mut self, device: &Path, namespace: &Namespace) {
         let at = self.image.with_file_name("mnt");
         std::fs::create_dir(&at).unwrap();
-        let script = "mount -o ro \"$0\" \"$1\" && echo mounted && exec sleep 600";
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", script]).arg(device).arg(&at).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        self.waiting = Some(child);
-        assert_eq!(said, "mounted\n");
+        let within = format!("--mount=/proc/{}/ns/mnt", namespace.0.id());
+        run("nsenter", &[&within, "mount", "-o", "ro", text(device), text(&at)]);
+        self.on_drop(&["nsenter", &within, "umount", text(&at)]);
     }
 
     fn swap_on(&mut self, device: &Path) {
@@ -340,10 +357,6 @@ fn fill(file: &File, from: u64, templates: &Templates, set_up: &SetUp) {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.held = None;
-        if let Some(child) = &mut self.waiting {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
         for command in self.undo.drain(..).rev() {
             let output = Command::new(&command[0]).args(&command[1..]).output().unwrap();
             assert!(output.status.success() || std::thread::panicking(), "{command:?}: {output:?}");
