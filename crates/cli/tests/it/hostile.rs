@@ -134,7 +134,7 @@ fn generate(seed: u64, templates: &Templates) -> SetUp {
     let partition = dice.below(6) == 0;
     let size = match dice.below(40) {
         // Room for a whole run.
-        _ if seed % BINARY == 0 => 96 * MIB,
+        _ if seed.is_multiple_of(BINARY) => 96 * MIB,
         _ if partition => 2 * MIB,
         0 => 200 * MIB,
         1 => 65 * MIB,
@@ -205,7 +205,7 @@ fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
     let (mut failures, mut erased, mut by_binary) = (vec![], 0, 0);
     for number in 0..count {
         let set_up = generate(seed.wrapping_add(number), &templates);
-        let binary = set_up.seed % BINARY == 0;
+        let binary = set_up.seed.is_multiple_of(BINARY);
         by_binary += u64::from(binary);
         match attempt(&place, &namespace, &templates, &set_up, binary) {
             Ok(()) => erased += u64::from(may_be_erased(&set_up)),
