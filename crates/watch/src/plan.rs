@@ -218,6 +218,6 @@ mod tests {
         assert!(make("a", Duration::ZERO).is_err());
         let mut plan = make("a", second).unwrap().plan();
         plan.workloads[0].name = "tree".into();
-        assert!(Watch::of_plan(&plan).unwrap_err().to_string().contains("no watch"));
+        assert!(Watch::of_plan(&plan).unwrap_err().to_string().contains("not made by `fsarena watch`"));
     }
 }

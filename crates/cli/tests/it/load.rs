@@ -195,7 +195,7 @@ fn what_cannot_be_is_said_before_anything_is_made() {
         (&["--numjobs", "0"], "threads is 0"),
         (&["--ioengine", "mmap", "--direct"], "mmap"),
         (&["--create-on-open"], "made anew"),
-        (&["--rate", "0"], "no rate"),
+        (&["--rate", "0"], "must be above 0"),
         (&["--runtime", "1", "--number-ios", "5"], "cannot be used with"),
         (&["--dir", "nowhere"], "nowhere"),
         (&["--dir", "plan.toml"], "not a directory"),
