@@ -256,12 +256,39 @@ pub enum Sign {
     Series(Shape, Dash),
 }
 
+impl Key {
+    /// A key of these words.
+    pub fn new(label: impl Into<String>, colour: Colour, sign: Sign) -> Key {
+        Key { label: label.into(), colour, sign }
+    }
+}
+
 impl Mark {
+    /// An unbroken line.
+    pub fn line(points: impl Into<Vec<(f64, f64)>>, colour: Colour, width: f64) -> Mark {
+        Mark::Line { points: points.into(), colour, width, dash: Dash::Solid }
+    }
+
+    /// Words that are not heavy.
+    pub fn words(
+        at: (f64, f64),
+        shift: (i32, i32),
+        text: impl Into<String>,
+        colour: Colour,
+        anchor: Anchor,
+    ) -> Mark {
+        Mark::Words { at, shift, text: text.into(), colour, anchor, strong: false }
+    }
+
+    /// The figure of a bar that does not stand out.
+    pub fn figure(at: (f64, f64), whisker: Option<f64>, text: String) -> Mark {
+        Mark::Figure { at, whisker, text, colour: colour::theme::SOFT, strong: false }
+    }
+
     /// A rectangle with an edge that is seen even where its colour is that of the page.
     pub fn edged(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
         let points = vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
-        let edge = Mark::Line { points, colour: colour::theme::SOFT, width: 0.75, dash: Dash::Solid };
-        [Mark::Box { x, y, colour, opacity: 1.0 }, edge]
+        [Mark::Box { x, y, colour, opacity: 1.0 }, Mark::line(points, colour::theme::SOFT, 0.75)]
     }
 }
 

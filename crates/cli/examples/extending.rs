@@ -156,23 +156,13 @@ mod variants {
     use std::io::Write;
 
     /// The names of the variants, one a line.
-    pub struct Variants;
+    pub const VARIANTS: Exporter = Exporter::new("variants", "the names of the variants, one a line", export);
 
-    impl Exporter for Variants {
-        fn id(&self) -> &'static str {
-            "variants"
+    fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        for variant in &report.record.variants {
+            writeln!(out, "{}", variant.name)?;
         }
-
-        fn help(&self) -> &'static str {
-            "the names of the variants, one a line"
-        }
-
-        fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-            for variant in &report.record.variants {
-                writeln!(out, "{}", variant.name)?;
-            }
-            Ok(())
-        }
+        Ok(())
     }
 }
 // ANCHOR_END: exporter
@@ -230,11 +220,10 @@ mod read_ahead {
 fn main() {
     use fsarena_load::workload::Workload;
     use fsarena_probe::Probe;
-    use fsarena_report::exporter::Exporter;
 
     println!("filesystem {}", bcachefs::DEF.id);
     println!("workload {}", append::Append.def().id);
     println!("probe {}", context_switches::ContextSwitches.id());
-    println!("exporter {}", variants::Variants.id());
+    println!("exporter {}", variants::VARIANTS.id);
     println!("factor {}", read_ahead::AXIS.def.id);
 }

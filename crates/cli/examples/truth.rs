@@ -140,7 +140,7 @@ impl Order {
 }
 
 fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
-    let mut table = Table::figures(vec!["task".into(), "ratio".into()]);
+    let mut table = Table::figures(["task", "ratio"]);
     table.header.extend(PLACES.iter().map(|(name, ..)| name.to_string()));
     let mut orders: Vec<Vec<(Order, bool)>> = vec![vec![]; sides.len()];
     let tasks = sides[0].record.tasks.iter().filter(|task| task.in_composite);

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for exporter in exporters::EXPORTERS {
         let (begun, mut out) = (Instant::now(), Vec::new());
         exporter.export(&report, &mut out)?;
-        println!("{:>4}: {} ms, {} KiB", exporter.id(), begun.elapsed().as_millis(), out.len() / 1024);
+        println!("{:>4}: {} ms, {} KiB", exporter.id, begun.elapsed().as_millis(), out.len() / 1024);
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Every kind of chart, one file each: from an analysed run to plain data for the renderer. A kind draws nothing that
 //! the run does not carry: where it has no data it makes no chart.
 
-use crate::number::plural;
+use crate::number::{plural, with_unit};
 use crate::report::Report;
 use fsarena_charts::colour::{Colour, of_variants, shade_numbers};
-use fsarena_charts::{Chart, Dash, Key, Shape, Sign};
+use fsarena_charts::{Chart, Dash, Key, Mark, Shape, Sign};
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::grid::Grid;
 use fsarena_stats::ratio::Ratio;
@@ -100,14 +101,10 @@ impl<'a> Seen<'a> {
 
     /// The legend of some variants, with their lines and the shapes of their points where they have some.
     pub fn legend(&self, variants: impl IntoIterator<Item = usize>, shapes: bool) -> Vec<Key> {
-        let key = |variant: usize| Key {
-            label: self.name(variant).to_string(),
-            colour: self.colours[variant],
-            sign: if shapes {
-                Sign::Series(Shape::of_series(variant), self.dashes[variant])
-            } else {
-                Sign::Area(1.0)
-            },
+        let key = |variant: usize| {
+            let series = Sign::Series(Shape::of_series(variant), self.dashes[variant]);
+            let sign = if shapes { series } else { Sign::Area(1.0) };
+            Key::new(self.name(variant), self.colours[variant], sign)
         };
         variants.into_iter().map(key).collect()
     }
@@ -128,6 +125,24 @@ pub fn typical(values: &[f64]) -> Option<Ratio> {
     let exact = table::at(rounds).map(|look| walsh.interval(look.c05));
     let (low, high) = exact.unwrap_or_else(|| walsh.extremes());
     Some(Ratio { value: walsh.estimate(), low, high, rounds, provisional: exact.is_none() })
+}
+
+/// A bar from zero in a slot of names, with its whisker and its figure.
+pub fn bar(
+    at: f64,
+    value: f64,
+    whisker: Option<(f64, f64)>,
+    limit: f64,
+    colour: Colour,
+    unit: Unit,
+) -> Vec<Mark> {
+    let mut marks = vec![Mark::Box { x: (0.0, value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 }];
+    if let Some(x) = whisker {
+        let beyond = (x.1 > limit).then(|| with_unit(x.1, unit));
+        marks.push(Mark::Across { x, y: at, beyond });
+    }
+    marks.push(Mark::figure((value, at), whisker.map(|(_, high)| high), with_unit(value, unit)));
+    marks
 }
 
 /// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.

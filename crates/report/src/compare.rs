@@ -28,3 +28,11 @@ pub use watches::{compare_watches, is_watch};
 fn ranks(record: &RunRecord) -> Result<(), Error> {
     if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::RanksNothing(record.id.clone())) }
 }
+
+/// The first five names, and an ellipsis where there are more.
+fn first_of(names: &[impl std::borrow::Borrow<str>], between: &str) -> String {
+    const MOST: usize = 5;
+    let shown: Vec<&str> = names.iter().take(MOST).map(|name| name.borrow()).collect();
+    let more = if names.len() > MOST { format!("{between}…") } else { String::new() };
+    format!("{}{more}", shown.join(between))
+}

@@ -7,6 +7,12 @@ pub mod terminal;
 use fsarena_charts::Chart;
 use source::Source;
 
+/// A row of cells.
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
+}
+pub(crate) use row;
+
 /// A report for people.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
@@ -212,22 +218,20 @@ impl Document {
 
 impl Table {
     /// A table of figures, without rows yet.
-    pub fn figures(header: Vec<String>) -> Table {
+    pub fn figures<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+        let header = header.into_iter().map(Into::into).collect();
         Table { header, ..Table::default() }
     }
 
     /// A table of words, without rows yet.
-    pub fn words(header: Vec<String>) -> Table {
-        Table { header, words: true, ..Table::default() }
+    pub fn words<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+        Table { words: true, ..Table::figures(header) }
     }
 
     /// A table of two columns of words.
     pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (String, String)>) -> Table {
-        Table {
-            words: true,
-            header: header.map(String::from).to_vec(),
-            rows: rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]).collect(),
-        }
+        let rows = rows.into_iter().map(|(key, value)| row![key, value]).collect();
+        Table { rows, ..Table::words(header) }
     }
 
     /// The same table with columns `1..` spread over as many tables as are needed for `most` of them each,

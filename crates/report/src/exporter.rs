@@ -1,73 +1,79 @@
-//! The trait that every exporter implements. A new one is one file in `exporters/` and one line in the registry.
+//! A format that a run can be exported to. A new one is one file in `exporters/` and one line in the registry.
 
 use crate::error::Error;
 use crate::report::Report;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Where an exporter writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Standard output, or one file.
-    File,
-    /// A folder of files.
-    Folder,
-}
+type Export = fn(&Report, &mut dyn Write) -> Result<(), Error>;
+type WriteTo = fn(&Report, &Path) -> Result<(), Error>;
 
 /// A format that a run can be exported to.
-pub trait Exporter: Sync {
+#[derive(Debug)]
+pub struct Exporter {
     /// The name on the command line.
-    fn id(&self) -> &'static str;
-
+    pub id: &'static str,
     /// One line for people.
-    fn help(&self) -> &'static str;
-
-    /// Where it writes.
-    fn output(&self) -> Output {
-        Output::File
-    }
-
+    pub help: &'static str,
     /// The name of the file that the directory of every run has in this format; none where it has none.
-    fn kept_as(&self, _: &Report) -> Option<&'static str> {
-        None
-    }
-
+    pub kept_as: fn(&Report) -> Option<&'static str>,
     /// Whether it shows the commands of the run. Reading them takes time that other formats need not spend.
-    fn shows_commands(&self) -> bool {
-        false
-    }
-
-    /// The link to charts that [`write`](Self::write) puts into `path`, for reports that refer to charts.
-    fn charts_link(&self, _path: &Path) -> Option<String> {
-        None
-    }
-
+    pub shows_commands: bool,
+    /// The link to charts that [`write`](Self::write) puts into a path, for reports that refer to charts.
+    pub charts_link: fn(&Path) -> Option<String>,
     /// The part of the run that this format leaves out because it is too large, in words.
-    fn lacks(&self, _: &Report) -> Option<String> {
-        None
+    pub lacks: fn(&Report) -> Option<String>,
+    /// Prints the report; none where the format requires a folder.
+    pub(crate) export: Option<Export>,
+    /// Writes the report where more than one file is written.
+    pub(crate) write: Option<WriteTo>,
+}
+
+impl Exporter {
+    /// A format of standard output, or of one file.
+    pub const fn new(id: &'static str, help: &'static str, export: Export) -> Exporter {
+        let (kept_as, charts_link, lacks) = (|_: &Report| None, |_: &Path| None, |_: &Report| None);
+        Exporter {
+            id,
+            help,
+            kept_as,
+            shows_commands: false,
+            charts_link,
+            lacks,
+            export: Some(export),
+            write: None,
+        }
+    }
+
+    /// A format of a folder of files, which `write` makes if it is missing.
+    pub const fn folder(id: &'static str, help: &'static str, write: WriteTo) -> Exporter {
+        Exporter { export: None, write: Some(write), ..Exporter::new(id, help, |_, _| Ok(())) }
+    }
+
+    /// Whether it writes a folder of files.
+    pub fn needs_folder(&self) -> bool {
+        self.export.is_none()
     }
 
     /// Prints the report.
     ///
     /// # Errors
     /// When `out` fails, or when the format requires a folder.
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error>;
+    pub fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+        self.export.ok_or(Error::Folder(self.id))?(report, out)
+    }
 
     /// Writes the report to a file, or to a folder that is made if it is missing.
     ///
     /// # Errors
     /// When the file or folder cannot be written.
-    fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
+    pub fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
+        if let Some(write) = self.write {
+            return write(report, path);
+        }
         let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
         self.export(report, &mut out)?;
         out.flush().map_err(Error::file(path))
-    }
-}
-
-impl fmt::Debug for dyn Exporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id())
     }
 }

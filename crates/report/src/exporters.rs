@@ -27,30 +27,30 @@ pub(crate) use self::json::ratio as ratio_json;
 pub const DEFAULT: &str = "term";
 
 /// Every format that fsarena exports to. The first that is kept in the directory of a run is its main report.
-pub const EXPORTERS: &[&dyn Exporter] = &[
-    &term::Term,
-    &html::Html,
-    &md::Markdown,
-    &csv::Csv,
-    &json::Json,
-    &series::Series,
-    &hyperfine::Hyperfine,
-    &gobench::GoBench,
-    &fio::Fio,
-    &sysbench::Sysbench,
-    &dbench::Dbench,
-    &junit::JUnit,
-    &github::GitHub,
-    &svg::Svg,
-    &png::Png,
+pub const EXPORTERS: &[&Exporter] = &[
+    &term::TERM,
+    &html::HTML,
+    &md::MARKDOWN,
+    &csv::CSV,
+    &json::JSON,
+    &series::SERIES,
+    &hyperfine::HYPERFINE,
+    &gobench::GOBENCH,
+    &fio::FIO,
+    &sysbench::SYSBENCH,
+    &dbench::DBENCH,
+    &junit::JUNIT,
+    &github::GITHUB,
+    &svg::SVG,
+    &png::PNG,
 ];
 
 /// Finds an exporter by its name.
 ///
 /// # Errors
 /// When the format is unknown; the error lists the available ones.
-pub fn find(id: &str) -> Result<&'static dyn Exporter, Error> {
-    Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id())?)
+pub fn find(id: &str) -> Result<&'static Exporter, Error> {
+    Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id)?)
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        let mut ids: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.id()).collect();
+        let mut ids: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.id).collect();
         files.sort();
         ids.sort();
         assert_eq!(files, ids);

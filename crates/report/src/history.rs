@@ -7,7 +7,7 @@ mod chart;
 mod words;
 
 use crate::charts::typical;
-use crate::document::{Cell, Document, Part, Table};
+use crate::document::{Cell, Document, Part, Table, row};
 use crate::error::Error;
 use crate::number::{beside, interval, with_unit};
 use crate::page::Page;
@@ -159,21 +159,15 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
     header.extend(["rounds", "machine", "level"].map(String::from));
     let mut table = Table::words(header);
     for (at, point) in points.iter().enumerate().rev() {
-        let mut row: Vec<Cell> = vec![
-            point.run.as_str().into(),
-            words::date(&point.started).into(),
-            with_unit(point.median, point.info.unit).into(),
-        ];
+        let mut row =
+            row![point.run.as_str(), words::date(&point.started), with_unit(point.median, point.info.unit)];
         row.extend(point.ratio.filter(|_| paired).map(|ratio| {
             let few = if ratio.provisional { " ?" } else { "" };
             Cell::two(format!("{}{few}", beside(ratio.value, &[1.0])), interval(ratio.low, ratio.high))
         }));
         let change = changes.iter().find(|change| change.at == at);
-        row.extend([
-            point.rounds.to_string().into(),
-            point.machine.as_str().into(),
-            change.map_or(String::new(), words::standing).into(),
-        ]);
+        let standing = change.map_or(String::new(), words::standing);
+        row.extend(row![point.rounds.to_string(), point.machine.as_str(), standing]);
         table.rows.push(row);
     }
     table

@@ -22,21 +22,15 @@ pub const MAX_BYTES: u64 = 256 << 20;
 pub const MAX_SERIES: usize = 10_000;
 
 /// A format that samples can be read from.
-pub trait Importer: Sync {
+pub struct Importer {
     /// The name on the command line.
-    fn id(&self) -> &'static str;
-
+    pub id: &'static str,
     /// One line for people.
-    fn help(&self) -> &'static str;
-
+    pub help: &'static str,
     /// Whether the text looks like this format.
-    fn recognises(&self, text: &str) -> bool;
-
-    /// Reads the samples.
-    ///
-    /// # Errors
-    /// A fault, with its line if known.
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault>;
+    recognises: fn(&str) -> bool,
+    /// Reads the samples; a fault with its line if known.
+    read: fn(&str, &mut Collector) -> Result<(), Fault>,
 }
 
 /// A fault in a file.
@@ -59,8 +53,8 @@ impl Fault {
 }
 
 /// Every format, in the order in which they are tried. CSV is last: almost any text is CSV.
-pub const IMPORTERS: &[&dyn Importer] =
-    &[&hyperfine::Hyperfine, &fio::Fio, &gobench::GoBench, &sysbench::Sysbench, &dbench::Dbench, &csv::Csv];
+pub const IMPORTERS: &[&Importer] =
+    &[&hyperfine::HYPERFINE, &fio::FIO, &gobench::GOBENCH, &sysbench::SYSBENCH, &dbench::DBENCH, &csv::CSV];
 
 /// Reads samples from the bytes of a file; its format is recognised unless `format` names it. `origin` names the file in
 /// errors.
@@ -75,17 +69,17 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let importer = match format {
-        Some(id) => IMPORTERS.iter().find(|importer| importer.id() == id),
-        None => IMPORTERS.iter().find(|importer| importer.recognises(text)),
+        Some(id) => IMPORTERS.iter().find(|importer| importer.id == id),
+        None => IMPORTERS.iter().find(|importer| (importer.recognises)(text)),
     };
     let Some(importer) = importer else {
         return Err(ImportError::Unknown { origin: origin.into(), known: names() });
     };
     let mut collector = Collector::default();
-    importer.read(text, &mut collector).map_err(failed)?;
-    let samples = collector.finish(origin, importer.id());
+    (importer.read)(text, &mut collector).map_err(failed)?;
+    let samples = collector.finish(origin, importer.id);
     match samples.series.len() {
-        0 => Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id())))),
+        0 => Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id)))),
         many if many > MAX_SERIES => {
             let message =
                 format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}");
@@ -97,7 +91,7 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
 
 /// The names of all formats, for people.
 pub fn names() -> String {
-    IMPORTERS.iter().map(|importer| importer.id()).collect::<Vec<_>>().join(", ")
+    IMPORTERS.iter().map(|importer| importer.id).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -112,7 +106,7 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .filter(|name| !not_formats.contains(&name.as_str()))
             .collect();
-        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id()).collect();
+        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
         files.sort();
         ids.sort();
         assert_eq!(files, ids);

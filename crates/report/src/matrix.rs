@@ -57,7 +57,7 @@ pub fn tables(
 fn table(variants: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
-    let mut table = Table::figures(vec!["block size, variant".into()]);
+    let mut table = Table::figures(["block size, variant"]);
     table.header.extend(counts.iter().map(|count| threads(*count)));
     for bytes in sizes {
         for (variant, name) in variants.iter().enumerate() {

@@ -100,7 +100,7 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
 
 fn table(published: &Published, metric: &str) -> Table {
     let variants = published.variants();
-    let mut table = Table::figures(vec!["task".into()]);
+    let mut table = Table::figures(["task"]);
     table.header.extend(variants.iter().map(|variant| variant.to_string()));
     for task in published.tasks() {
         let figures: Vec<Option<&Figure>> =

@@ -4,7 +4,7 @@ pub mod curves;
 pub mod file;
 pub(crate) mod words;
 
-use crate::document::{Cell, Document, Part, Table};
+use crate::document::{Cell, Document, Part, Table, row};
 use crate::number::{plural, three};
 use crate::page::Page;
 use fsarena_stats::scaling::Scaling;
@@ -52,7 +52,7 @@ pub(crate) fn grounds(rounds: usize) -> String {
 /// A row for each series: its law, where it saturates and peaks, and what is left at the end.
 pub(crate) fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
     let header = ["series", "law", "saturates at", "peaks at", "left at the end"];
-    let mut table = Table::words(header.map(String::from).to_vec());
+    let mut table = Table::words(header);
     let row = |one: &Scaling| {
         let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
         let cells = [one.series.name.clone(), words::law(one), saturation, peak, words::left(one)];
@@ -63,9 +63,9 @@ pub(crate) fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
 }
 
 fn figures(one: &Scaling) -> Table {
-    let mut table = Table::figures(vec!["clients".into(), one.series.name.clone()]);
+    let mut table = Table::figures(["clients", &one.series.name]);
     let rows = one.series.n.iter().zip(one.series.means());
-    table.rows = rows.map(|(n, mean)| vec![n.to_string().into(), three(mean.exp()).into()]).collect();
+    table.rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]).collect();
     table
 }
 

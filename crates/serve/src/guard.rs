@@ -13,6 +13,7 @@ use axum::http::header::{
     HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -59,9 +60,10 @@ impl Guard {
 
     /// Whether a request for this host was meant for this server.
     fn knows(&self, host: &str) -> bool {
-        let host = without_port(host);
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        match address {
+        // An address of IPv6 without brackets is not an authority, and has no port.
+        let authority = host.parse::<Authority>().ok().filter(|authority| !authority.as_str().contains('@'));
+        let host = authority.as_ref().map_or(host, Authority::host);
+        match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             Ok(address) => !self.loopback || address.is_loopback(),
             Err(_) => {
                 let same = |name: &str| name.eq_ignore_ascii_case(host);
@@ -153,16 +155,6 @@ fn in_query(uri: &Uri, token: &str) -> Option<String> {
     found.then_some(rest)
 }
 
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => {
-            // "::1" without brackets has no port.
-            if name.contains(':') && !name.starts_with('[') { host } else { name }
-        }
-        _ => host,
-    }
-}
-
 /// A plain refusal.
 fn refuse(status: StatusCode, words: &'static str) -> Response {
     (status, format!("{words}\n")).into_response()
@@ -230,6 +222,8 @@ mod tests {
             "127.0.0.1.nip.io",
             "[::2]",
             "a:b:c",
+            "localhost@evil.example",
+            "evil.example@localhost",
         ] {
             assert!(!local.knows(host), "{host}");
         }

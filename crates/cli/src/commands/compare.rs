@@ -68,9 +68,8 @@ impl Args {
 }
 
 fn formats() -> clap::builder::PossibleValuesParser {
-    let value = |importer: &&dyn import::Importer| {
-        clap::builder::PossibleValue::new(importer.id()).help(importer.help())
-    };
+    let value =
+        |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
     import::IMPORTERS.iter().map(value).collect::<Vec<_>>().into()
 }
 

@@ -274,7 +274,7 @@ fn factors() -> Vec<FactorRow> {
 }
 
 fn exporters() -> Vec<NamedRow> {
-    let row = |exporter: &&dyn Exporter| NamedRow { name: exporter.id(), default: "", help: exporter.help() };
+    let row = |exporter: &&Exporter| NamedRow { name: exporter.id, default: "", help: exporter.help };
     EXPORTERS.iter().map(row).collect()
 }
 

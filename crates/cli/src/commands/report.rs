@@ -28,7 +28,7 @@ pub struct Args {
     run: String,
     /// Format on standard output (list them: `fsarena list exporters`)
     #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, value_parser = exporters::find)]
-    format: &'static dyn Exporter,
+    format: &'static Exporter,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<Export>,
@@ -68,14 +68,14 @@ pub fn run(args: Args) -> Outcome {
     options.asked.claims = args.claim;
     let mut report = build(fsarena_store::read(&run)?, &options)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
-    if formats.any(|exporter| exporter.shows_commands()) {
+    if formats.any(|exporter| exporter.shows_commands) {
         report.commands = commands(&run)?;
     }
     for (exporter, path) in &args.export {
-        files::write(&report, *exporter, path)?;
+        files::write(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
-    report.pictures = args.export.iter().rev().find_map(|(exporter, path)| exporter.charts_link(path));
+    report.pictures = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
@@ -97,14 +97,14 @@ pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &Ru
     report.commands = commands(run)?;
     let mut main = None;
     for exporter in exporters::EXPORTERS {
-        if let Some(name) = exporter.kept_as(&report) {
+        if let Some(name) = (exporter.kept_as)(&report) {
             let path = run.path().join(name);
-            files::write(&report, *exporter, &path)?;
+            files::write(&report, exporter, &path)?;
             main.get_or_insert(path);
         }
     }
     for (exporter, path) in exports {
-        files::write(&report, *exporter, path)?;
+        files::write(&report, exporter, path)?;
     }
     let mut answer = Vec::new();
     exporters::find(exporters::DEFAULT)?.export(&report, &mut answer)?;

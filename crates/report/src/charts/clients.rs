@@ -94,12 +94,7 @@ impl Curve<'_> {
         let until = saturation.at.unwrap_or(self.last());
         let band =
             Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: BAND };
-        let line = saturation.at.map(|at| Mark::Line {
-            points: vec![(at, 0.0), (at, top)],
-            colour: theme::SOFT,
-            width: 1.5,
-            dash: Dash::Solid,
-        });
+        let line = saturation.at.map(|at| Mark::line([(at, 0.0), (at, top)], theme::SOFT, 1.5));
         std::iter::once(band).chain(line).collect()
     }
 
@@ -137,11 +132,8 @@ fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     };
     let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured()));
     let panel = Panel { title: String::new(), x, y, marks: marks.collect(), height: 340 };
-    let key = |curve: &Curve| Key {
-        label: curve.one.series.name.clone(),
-        colour: curve.colour,
-        sign: Sign::Series(curve.shape, curve.dash),
-    };
+    let key =
+        |curve: &Curve| Key::new(&curve.one.series.name, curve.colour, Sign::Series(curve.shape, curve.dash));
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
          value (under 8 rounds the extremes seen), none of one round.{rest}",
@@ -156,11 +148,10 @@ fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
 
 /// A panel a curve, with what fits it.
 fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
-    let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
-        key("measured", theme::SOFT, Sign::Point(Shape::Disc)),
-        key("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND)),
-        key("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
+        Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
+        Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND)),
+        Key::new("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
                  whose double may bring under 5%, and ends with an upright line at the first whose double certainly \
@@ -178,17 +169,10 @@ fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
     let one = curve.one;
     let (x, y) = axes(metric, curve.last(), curve.most());
     let mut marks = curve.saturation(y.range.1);
-    marks.push(Mark::Line { points: curve.law(), colour: curve.colour, width: 2.0, dash: Dash::Solid });
+    marks.push(Mark::line(curve.law(), curve.colour, 2.0));
     marks.extend(curve.measured());
     marks.extend(curve.peak());
-    marks.push(Mark::Words {
-        at: (x.range.1, 0.0),
-        shift: (-4, -10),
-        text: words::law_name(one),
-        colour: theme::INK,
-        anchor: Anchor::End,
-        strong: false,
-    });
+    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), words::law_name(one), theme::INK, Anchor::End));
     let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
     Panel {
         title: format!("{}: saturation {saturation}, peak {peak}", one.series.name),

@@ -68,10 +68,9 @@ fn chart(matrix: &Matrix, mode: usize, looks: &[Look]) -> Chart {
         .map(|size| panel(matrix, mode, size, looks, (low / 1.2, high * 1.2)))
         .collect();
     let name = &matrix.modes[mode].name;
-    let legend = looks.iter().map(|look| Key {
-        label: matrix.variants[look.variant].name.clone(),
-        colour: look.colour,
-        sign: Sign::Series(look.shape, look.dash),
+    let legend = looks.iter().map(|look| {
+        let name = &matrix.variants[look.variant].name;
+        Key::new(name, look.colour, Sign::Series(look.shape, look.dash))
     });
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
                  and the same in every panel. Points are medians over rounds, as in the tables; bars at them are 95% intervals \

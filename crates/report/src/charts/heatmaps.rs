@@ -36,15 +36,13 @@ fn chart(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSet<
         thousands(low),
         thousands(high)
     );
-    let scale = |share: f64, value: f64| Key {
-        label: format!("{} k/s", thousands(value)),
-        colour: Colour::heat(share),
-        sign: Sign::Area(1.0),
+    let scale = |share: f64, value: f64| {
+        Key::new(format!("{} k/s", thousands(value)), Colour::heat(share), Sign::Area(1.0))
     };
     let middle = (low.ln() / 2.0 + high.ln() / 2.0).exp();
     let mut legend = vec![scale(0.0, low), scale(0.5, middle), scale(1.0, high)];
     if anomalies.iter().any(|at| at.mode == mode) {
-        legend.push(Key { label: "framed: in a finding".into(), colour: ON_DARK, sign: Sign::Frame });
+        legend.push(Key::new("framed: in a finding", ON_DARK, Sign::Frame));
     }
     Chart {
         panels,

@@ -5,7 +5,7 @@ use crate::number::plural;
 use crate::paired::{self, Paired};
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{PURPLE, theme};
-use fsarena_charts::{Axis, Chart, Dash, Mark, Panel};
+use fsarena_charts::{Axis, Chart, Mark, Panel};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 
@@ -50,15 +50,10 @@ fn panel(seen: &Seen, paired: &Paired) -> Panel {
         .iter()
         .fold((0f64, 0f64), |(low, high), (_, ratio)| (low.min(ratio.low.ln()), high.max(ratio.high.ln())));
     let last = paired.d.len() as f64;
-    let mut marks = vec![Mark::Line {
-        points: vec![(1.0, 0.0), (last, 0.0)],
-        colour: theme::SOFT,
-        width: 1.5,
-        dash: Dash::Solid,
-    }];
+    let mut marks = vec![Mark::line([(1.0, 0.0), (last, 0.0)], theme::SOFT, 1.5)];
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
-    let points = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
-    marks.push(Mark::Line { points, colour, width: 2.0, dash: Dash::Solid });
+    let points: Vec<_> = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
+    marks.push(Mark::line(points, colour, 2.0));
     if let Some((n, ratio)) = looks.last() {
         marks.push(Mark::Up { x: *n, y: (ratio.low.ln(), ratio.high.ln()), colour: theme::INK });
     }

@@ -1,11 +1,10 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
 use super::bars::{MOST, REACH};
-use super::{Seen, listed, not_drawn, tasks, typical};
+use super::{Seen, bar, listed, not_drawn, tasks, typical};
 use crate::matrix;
-use crate::number::{plural, with_unit};
-use fsarena_charts::colour::theme;
-use fsarena_charts::{Axis, Chart, Form, Mark, Panel};
+use crate::number::plural;
+use fsarena_charts::{Axis, Chart, Form, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::median;
@@ -105,23 +104,8 @@ fn panel(seen: &Seen, variants: &[usize], title: String, values: &[Vec<f64>], un
     for (row, (variant, middle, typical)) in shown.iter().enumerate() {
         let Some(middle) = middle else { continue };
         let at = Axis::slot(row);
-        marks.push(Mark::Box {
-            x: (0.0, *middle),
-            y: (at - 0.38, at + 0.38),
-            colour: seen.colours[*variant],
-            opacity: 1.0,
-        });
-        if let Some(typical) = typical {
-            let beyond = (typical.high > limit).then(|| with_unit(typical.high, unit));
-            marks.push(Mark::Across { x: (typical.low, typical.high), y: at, beyond });
-        }
-        marks.push(Mark::Figure {
-            at: (*middle, at),
-            whisker: typical.map(|typical| typical.high),
-            text: with_unit(*middle, unit),
-            colour: theme::SOFT,
-            strong: false,
-        });
+        let whisker = typical.map(|typical| (typical.low, typical.high));
+        marks.extend(bar(at, *middle, whisker, limit, seen.colours[*variant], unit));
     }
     let names: Vec<String> = variants.iter().map(|variant| seen.name(*variant).to_string()).collect();
     Panel {

@@ -1,9 +1,8 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
 use super::bars::REACH;
-use super::{Seen, not_drawn};
-use crate::number::{three, with_unit};
-use fsarena_charts::colour::theme;
+use super::{Seen, bar, not_drawn};
+use crate::number::three;
 use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::metric;
 use fsarena_core::sample::Unit;
@@ -114,19 +113,8 @@ fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
         let Some(ratio) = ratio else { continue };
         let at = Axis::slot(row);
         let colour = seen.colours[service.variant];
-        marks.push(Mark::Box { x: (0.0, ratio.value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 });
-        let estimate = ratio.estimate();
-        if let Some(estimate) = estimate {
-            let beyond = (estimate.high > limit).then(|| with_unit(estimate.high, Unit::Seconds));
-            marks.push(Mark::Across { x: (estimate.low, estimate.high), y: at, beyond });
-        }
-        marks.push(Mark::Figure {
-            at: (ratio.value, at),
-            whisker: estimate.map(|estimate| estimate.high),
-            text: with_unit(ratio.value, Unit::Seconds),
-            colour: theme::SOFT,
-            strong: false,
-        });
+        let whisker = ratio.estimate().map(|estimate| (estimate.low, estimate.high));
+        marks.extend(bar(at, ratio.value, whisker, limit, colour, Unit::Seconds));
     }
     let names: Vec<String> = services.iter().map(|service| seen.name(service.variant).to_string()).collect();
     Panel {

@@ -37,14 +37,9 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         marks: by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
         height: 60 + 30 * names.len() as u32,
     };
-    let mut legend: Vec<Key> = (PARTS.iter())
-        .map(|(_, words, colour)| Key { label: words.to_string(), colour: *colour, sign: Sign::Area(1.0) })
-        .collect();
-    legend.push(Key {
-        label: "other: preparing, reading counters".into(),
-        colour: theme::PAPER,
-        sign: Sign::Area(1.0),
-    });
+    let mut legend: Vec<Key> =
+        (PARTS.iter()).map(|(_, words, colour)| Key::new(*words, *colour, Sign::Area(1.0))).collect();
+    legend.push(Key::new("other: preparing, reading counters", theme::PAPER, Sign::Area(1.0)));
     let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
                  until the machine was idle, and the rest. Sums are exact and have no interval.";
     vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
@@ -63,13 +58,7 @@ fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
     }
     marks.extend(Mark::edged((from, total.max(from)), y, theme::PAPER));
     let timed = 100.0 * parts.get("timed").copied().unwrap_or(0.0) / total;
-    marks.push(Mark::Words {
-        at: (total.max(from), at),
-        shift: (6, 0),
-        text: format!("{}, {}% timed", with_unit(total, Unit::Seconds), three(timed)),
-        colour: theme::SOFT,
-        anchor: Anchor::Start,
-        strong: false,
-    });
+    let text = format!("{}, {}% timed", with_unit(total, Unit::Seconds), three(timed));
+    marks.push(Mark::words((total.max(from), at), (6, 0), text, theme::SOFT, Anchor::Start));
     marks
 }

@@ -3,7 +3,7 @@
 use super::{Seen, not_drawn};
 use crate::paired::{self, Paired};
 use fsarena_charts::colour::{PURPLE, theme};
-use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 
@@ -44,8 +44,8 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         )
     );
     let legend = vec![
-        Key { label: "one round".into(), colour: theme::SHADE, sign: Sign::Point(Shape::Disc) },
-        Key { label: "estimate and interval".into(), colour: theme::INK, sign: Sign::Point(Shape::Diamond) },
+        Key::new("one round", theme::SHADE, Sign::Point(Shape::Disc)),
+        Key::new("estimate and interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
     vec![Chart {
         panels: vec![panel],
@@ -55,12 +55,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn line_of_no_difference(rows: usize) -> Mark {
-    Mark::Line {
-        points: vec![(0.0, -(rows as f64)), (0.0, 0.0)],
-        colour: theme::SOFT,
-        width: 1.5,
-        dash: Dash::Solid,
-    }
+    Mark::line([(0.0, -(rows as f64)), (0.0, 0.0)], theme::SOFT, 1.5)
 }
 
 fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {

@@ -30,11 +30,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let absent = not_drawn(&seen.others(&variants), "no time series");
     let mut legend = seen.legend(variants, true);
     if all.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
-        legend.push(Key {
-            label: "warm-up, left out of all figures".into(),
-            colour: theme::WARM,
-            sign: Sign::Area(WARM_UP),
-        });
+        legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP)));
     }
     let rest = match tasks.len() - shown.len() {
         0 => String::new(),

@@ -57,12 +57,12 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
     let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
     let mut legend = seen.legend(drawn, true);
-    legend.push(Key { label: "idle wait".into(), colour: theme::SHADE, sign: Sign::Area(1.0) });
+    legend.push(Key::new("idle wait", theme::SHADE, Sign::Area(1.0)));
     if cells.iter().any(|cell| cell.warm_up > 0.0) {
-        legend.push(Key { label: "warm-up".into(), colour: theme::WARM, sign: Sign::Area(1.0) });
+        legend.push(Key::new("warm-up", theme::WARM, Sign::Area(1.0)));
     }
     if !busy(seen.record()).is_empty() {
-        legend.push(Key { label: "began on a busy machine".into(), colour: ORANGE, sign: Sign::Area(BUSY) });
+        legend.push(Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY)));
     }
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }

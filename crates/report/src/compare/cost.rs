@@ -1,10 +1,10 @@
 //! What a request costs, service by service: the tables that watches and published proxies share.
 
-use super::Compared;
 use super::answer::{self, Figure};
 use super::picture::Picture;
+use super::{Compared, first_of};
 use crate::difference::Finding;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, row};
 use crate::number::{self, plural, three};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
@@ -78,27 +78,21 @@ pub fn pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<Pair
 /// Loads, costs, overheads and comparisons, as tables.
 pub fn tables(document: &mut Document, services: &[Service], resources: &[Resource]) {
     document.heading(3, "Load");
-    let mut table =
-        Table::figures(["service", "windows", "requests/s", "from–to"].map(String::from).to_vec());
+    let mut table = Table::figures(["service", "windows", "requests/s", "from–to"]);
     for service in services {
         let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
         let (least, most) =
             (load.iter().copied().fold(f64::NAN, f64::min), load.iter().copied().fold(f64::NAN, f64::max));
         let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
         let range = format!("{}–{}", three(least), three(most));
-        table.rows.push(vec![
-            service.name.as_str().into(),
-            load.len().to_string().into(),
-            three(mean).into(),
-            range.into(),
-        ]);
+        table.rows.push(row![service.name.as_str(), load.len().to_string(), three(mean), range]);
     }
     document.table(table);
 
     document.heading(3, "Cost of a request");
     let heads = || std::iter::once("resource".to_string()).chain(services.iter().map(|s| s.name.clone()));
-    let mut costs = Table::figures(heads().collect());
-    let mut overheads = Table::figures(heads().collect());
+    let mut costs = Table::figures(heads());
+    let mut overheads = Table::figures(heads());
     for (at, resource) in resources.iter().enumerate() {
         let cost = |service: &Service| of_service(service, at, resource);
         costs.rows.push(std::iter::once(title(resource)).chain(services.iter().map(cost)).collect());
@@ -155,8 +149,7 @@ fn overhead(service: &Service, at: usize, resource: &Resource) -> Cell {
 /// The pairs, a row each.
 pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
     document.heading(3, "Compared");
-    let mut table =
-        Table::figures(["resource", "B over A", "ratio", "by", "verdict"].map(String::from).to_vec());
+    let mut table = Table::figures(["resource", "B over A", "ratio", "by", "verdict"]);
     for pair in pairs {
         let (ratio, by) = match pair.answer {
             Answer::Ratio { ratio, method, .. } => (
@@ -165,12 +158,12 @@ pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
             ),
             Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
         };
-        table.rows.push(vec![
+        table.rows.push(row![
             title(pair.resource),
-            format!("{} over {}", pair.b, pair.a).into(),
+            format!("{} over {}", pair.b, pair.a),
             ratio,
-            by.into(),
-            verdict(pair).into(),
+            by,
+            verdict(pair),
         ]);
     }
     document.table(table);
@@ -225,17 +218,12 @@ pub fn answer(compared: &mut Compared, pairs: &[Pair]) {
         (unknown.map(name).collect::<Vec<_>>(), "the cost does not differ significantly from zero"),
     ];
     words.extend(reasons.into_iter().filter(|(names, _)| !names.is_empty()).map(|(names, why)| {
-        let more = if names.len() > NAMED { "; …" } else { "" };
-        let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-        format!("Not compared because {why}: {} ({named}{more}).", names.len())
+        format!("Not compared because {why}: {} ({}).", names.len(), first_of(&names, "; "))
     }));
     compared.say(words);
     let (title, axis) = ("Cost of a request, ratios with 95% intervals".into(), "cost of a request".into());
     compared.chart = Picture { figures: &figures, sides, title, axis, terms }.chart();
 }
-
-/// The most names that are told.
-const NAMED: usize = 5;
 
 fn figure(pair: &Pair, side: usize) -> Option<Figure> {
     let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };

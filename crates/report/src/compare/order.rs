@@ -1,6 +1,6 @@
 //! Where two orders of the same variants differ.
 
-use crate::document::{Cell, Table};
+use crate::document::{Cell, Table, row};
 use crate::number::three;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
@@ -113,17 +113,11 @@ impl Orders<'_> {
 /// A table of orders, a row a task.
 pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a Orders<'a>)>) -> Table {
     let [then, here] = header;
-    let mut table = Table::words(vec!["task".into(), then, here, "τ".into(), "changes of place".into()]);
+    let mut table = Table::words(["task", &then, &here, "τ", "changes of place"]);
     for (title, orders) in rows {
         let (first, second) = orders.firsts();
         let tau = kendall_tau_b(&orders.then.values, &orders.here.values).map_or("–".to_string(), three);
-        table.rows.push(vec![
-            title.into(),
-            first.into(),
-            second.into(),
-            tau.into(),
-            orders.changes_in_words().into(),
-        ]);
+        table.rows.push(row![title, first, second, tau, orders.changes_in_words()]);
     }
     table
 }
@@ -138,7 +132,7 @@ pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Tabl
     if others.is_empty() || others.iter().any(|other| of_first(other) != of_first(first)) {
         return None;
     }
-    let mut table = Table::words(vec!["task".into(), format!("first in {}", letters[0])]);
+    let mut table = Table::words(["task", &format!("first in {}", letters[0])]);
     for letter in &letters[1..] {
         table.header.extend([format!("first in {letter}"), format!("changes of place in {letter}")]);
     }

@@ -4,7 +4,7 @@ use super::answer::{Class, Figure};
 use crate::number::plural;
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign};
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;
@@ -89,12 +89,7 @@ impl Picture<'_> {
     fn panel(&self, title: &str, figures: &[&Figure], rows: &[String], range: (f64, f64)) -> Panel {
         let series = if self.beside(figures) { self.sides.len() } else { 1 };
         let colours = side_colours(self.sides);
-        let mut marks = vec![Mark::Line {
-            points: vec![(0.0, -(rows.len() as f64)), (0.0, 0.0)],
-            colour: theme::INK,
-            width: 1.5,
-            dash: Dash::Solid,
-        }];
+        let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
         for figure in figures {
             let Some(at) = rows.iter().position(|row| *row == figure.what) else { continue };
             let (offset, sign) = if series > 1 {
@@ -118,11 +113,8 @@ impl Picture<'_> {
     fn legend(&self, figures: &[&Figure]) -> Vec<Key> {
         let mut legend: Vec<Key> = if self.beside(figures) {
             let colours = side_colours(self.sides);
-            let key = |(at, side): (usize, &String)| Key {
-                label: side.clone(),
-                colour: colours[at],
-                sign: Sign::Point(Shape::of_series(at)),
-            };
+            let key =
+                |(at, side): (usize, &String)| Key::new(side, colours[at], Sign::Point(Shape::of_series(at)));
             self.sides.iter().enumerate().map(key).collect()
         } else {
             let [better, worse] = self.terms;
@@ -138,16 +130,12 @@ impl Picture<'_> {
             let there = |class: Class| figures.iter().any(|figure| figure.class() == class);
             let key = |(class, words): (Class, &str)| {
                 let (colour, shape) = sign(class);
-                Key { label: words.into(), colour, sign: Sign::Point(shape) }
+                Key::new(words, colour, Sign::Point(shape))
             };
             classes.into_iter().filter(|(class, _)| there(*class)).map(key).collect()
         };
         if figures.iter().any(|figure| figure.then.is_some()) {
-            legend.push(Key {
-                label: "then, as published".into(),
-                colour: theme::INK,
-                sign: Sign::Point(Shape::Ring),
-            });
+            legend.push(Key::new("then, as published", theme::INK, Sign::Point(Shape::Ring)));
         }
         legend
     }
@@ -240,7 +228,7 @@ fn point(figure: &Figure, y: f64, (colour, shape): (Colour, Shape), (low, high):
         if ends.0 < low {
             let (at, text) = ((low, y), "◂".to_string());
             let (colour, anchor) = (theme::INK, Anchor::End);
-            marks.push(Mark::Words { at, shift: (3, 0), text, colour, anchor, strong: false });
+            marks.push(Mark::words(at, (3, 0), text, colour, anchor));
         }
     }
     if let Some(then) = figure.then.filter(|then| *then > 0.0) {

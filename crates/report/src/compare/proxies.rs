@@ -2,7 +2,7 @@
 
 use super::Compared;
 use super::cost::{self, Resource, Service};
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, row};
 use crate::error::Error;
 use crate::number::{self, three};
 use crate::published::{concluded, samples};
@@ -60,7 +60,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 /// One of the author's tables: sample by service.
 fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
-    let mut table = Table::figures(vec!["sample".into()]);
+    let mut table = Table::figures(["sample"]);
     table.header.extend(published.variants().iter().map(|variant| variant.to_string()));
     for sample in published.samples() {
         let cells = published.variants().into_iter().map(|variant| {
@@ -130,7 +130,7 @@ fn paired(published: &Published) -> Vec<Paired<'_>> {
 
 fn paired_table(document: &mut Document, paired: &[Paired]) {
     document.heading(3, "Sample by sample");
-    let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"].map(String::from).to_vec());
+    let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"]);
     for one in paired {
         let Ratio { value, low, high, .. } = one.ratio;
         let verdict = match one.ratio.separated() {
@@ -138,11 +138,11 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
             true if value > 1.0 => format!("{} costs more", one.b),
             true => format!("{} costs less", one.b),
         };
-        table.rows.push(vec![
-            one.metric.into(),
-            format!("{} over {}", one.b, one.a).into(),
+        table.rows.push(row![
+            one.metric,
+            format!("{} over {}", one.b, one.a),
             Cell::two(number::beside(value, &[1.0]), number::interval(low, high)),
-            verdict.into(),
+            verdict,
         ]);
     }
     document.table(table);

@@ -1,9 +1,9 @@
 //! A run beside published figures: who won then, who wins here.
 
-use super::Compared;
 use super::answer::{Figure, estimate};
 use super::order::{self, Order, Orders};
 use super::picture::Picture;
+use super::{Compared, first_of};
 use crate::difference::Finding;
 use crate::document::{Part, Table};
 use crate::error::Error;
@@ -224,9 +224,6 @@ impl Known<'_> {
     }
 }
 
-/// The most changes that are named.
-const NAMED: usize = 5;
-
 fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Vec<String> {
     let same = rows.iter().filter(|(_, orders)| orders.same_first()).count();
     let mut items = vec![format!("The same filesystem leads in {same} of {} tasks.", rows.len())];
@@ -241,12 +238,11 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> V
         .map(|(title, (former, later, _))| format!("{later} passed {former} ({title})"))
         .collect();
     let open = all().count() - sure.len();
-    let more = if sure.len() > NAMED { "; …" } else { "" };
-    let named = sure.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    let named = first_of(&sure, "; ");
     items.push(match sure.len() {
         0 => "No two filesystems that differ significantly here changed places.".into(),
         1 => format!("One change of place is significant here: {named}."),
-        some => format!("{some} changes of place are significant here: {named}{more}."),
+        some => format!("{some} changes of place are significant here: {named}."),
     });
     if open > 0 {
         items.push(format!(

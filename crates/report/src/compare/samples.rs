@@ -1,10 +1,10 @@
 //! Samples of any tool beside other samples of it.
 
-use super::Compared;
 use super::answer::{Answer, Figure, estimate};
 use super::picture::Picture;
+use super::{Compared, first_of};
 use crate::difference::Finding;
-use crate::document::{Cell, Part, Table};
+use crate::document::{Cell, Part, Table, row};
 use crate::error::Error;
 use crate::exporters::ratio_json;
 use crate::import::{Samples, Series};
@@ -138,7 +138,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
     compared.say(words);
-    let mut table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"].map(String::from).to_vec());
+    let mut table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
     table.rows.extend(rows.iter().map(|row| cells(row, margin)));
     compared.data.table(table);
     compared.data.text(
@@ -184,9 +184,6 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
     rows.iter().map(figure).collect()
 }
 
-/// The most names that are told.
-const NAMED: usize = 5;
-
 /// Series of one file that are not compared: the other file lacks them, or the user asked for other metrics.
 fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
     let (mut compared, mut keys) = (BTreeSet::new(), BTreeSet::new());
@@ -203,23 +200,19 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
             metrics.push(&series.metric);
         }
     }
-    let told = |names: &[&str]| {
-        let more = if names.len() > NAMED { ", …" } else { "" };
-        format!("{}{more}", names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", "))
-    };
     let mut items = vec![];
     if !lacking.is_empty() {
         items.push(format!(
             "Not compared, only {letter} has values: {} ({}).",
             plural(lacking.len(), "row"),
-            told(&lacking)
+            first_of(&lacking, ", ")
         ));
     }
     if !metrics.is_empty() {
         items.push(format!(
             "Not compared: {} of {letter} ({}); --metric asks for one that both have.",
             plural(metrics.len(), "other metric"),
-            told(&metrics)
+            first_of(&metrics, ", ")
         ));
     }
     items
@@ -247,14 +240,7 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
     };
     let ratio = row.ratio.map_or("–".to_string(), |ratio| number::beside(ratio.value, &[1.0]));
     let interval = row.ratio.map_or("–".to_string(), |ratio| number::interval(ratio.low, ratio.high));
-    vec![
-        row.label().into(),
-        value(row.a),
-        value(row.b),
-        Cell::two(ratio, interval),
-        n.into(),
-        row.words(margin).into(),
-    ]
+    row![row.label(), value(row.a), value(row.b), Cell::two(ratio, interval), n, row.words(margin)]
 }
 
 fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {

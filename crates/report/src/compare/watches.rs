@@ -2,7 +2,7 @@
 
 use super::Compared;
 use super::cost::{self, Resource, Service};
-use crate::document::{Part, Table};
+use crate::document::{Part, Table, row};
 use crate::error::Error;
 use crate::number::{plural, with_unit};
 use fsarena_core::metric::reading;
@@ -69,19 +69,18 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
 
 /// What each watch ran on.
 fn machines(records: &[RunRecord], services: &[Service]) -> Table {
-    let heads = ["service", "run", "begun", "machine", "windows", "left out"].map(String::from);
-    let mut table = Table::words(heads.to_vec());
+    let mut table = Table::words(["service", "run", "begun", "machine", "windows", "left out"]);
     for (record, service) in records.iter().zip(services) {
         let begun = record.started.chars().take(16).collect::<String>().replace('T', " ");
         let hosts: Vec<String> =
             record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
-        table.rows.push(vec![
-            service.name.as_str().into(),
-            record.id.as_str().into(),
-            begun.into(),
-            hosts.join("; ").into(),
-            service.load.len().to_string().into(),
-            dropped(record).len().to_string().into(),
+        table.rows.push(row![
+            service.name.as_str(),
+            record.id.as_str(),
+            begun,
+            hosts.join("; "),
+            service.load.len().to_string(),
+            dropped(record).len().to_string(),
         ]);
     }
     table

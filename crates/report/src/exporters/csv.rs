@@ -11,58 +11,49 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 /// The raw samples, one row each.
-pub struct Csv;
+pub const CSV: Exporter = Exporter {
+    kept_as: |_| Some("samples.csv"),
+    ..Exporter::new(
+        "csv",
+        "raw samples, one row each, with every reading and derived metric; rounds and positions count from 0",
+        export,
+    )
+};
 
-impl Exporter for Csv {
-    fn id(&self) -> &'static str {
-        "csv"
-    }
-
-    fn help(&self) -> &'static str {
-        "raw samples, one row each, with every reading and derived metric; rounds and positions count from 0"
-    }
-
-    fn kept_as(&self, _: &Report) -> Option<&'static str> {
-        Some("samples.csv")
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let record = &report.record;
-        let factors = varying(record);
-        // Only metrics are computed here; readings are read in place.
-        let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.metric(def.id)).collect();
-        let readings = record.samples.values.iter().map(Vec::as_slice);
-        let columns: Vec<&[f64]> =
-            readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
-        let mut writer = csv::Writer::from_writer(out);
-        let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
-        header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
-        let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
-        header.extend(infos.map(|info| column_name(&info.id, info.unit)));
-        writer.write_record(&header)?;
-        let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
-        let mut number = Vec::new();
-        for row in 0..record.samples.len() {
-            let cell = &record.cells[record.samples.cell[row] as usize];
-            let host = &record.hosts[cell.host];
-            write_place(&mut writer, record, cell, &factors)?;
-            for text in
-                [&host.hostname, &host.boot_id, &cell.workload, &tasks[record.samples.task[row] as usize]]
-            {
-                writer.write_field(text)?;
-            }
-            writer.write_field(record.samples.started_at[row].to_string())?;
-            for column in &columns {
-                number.clear();
-                if !column[row].is_nan() {
-                    write!(number, "{}", column[row])?;
-                }
-                writer.write_field(&number)?;
-            }
-            writer.write_record(None::<&[u8]>)?;
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let factors = varying(record);
+    // Only metrics are computed here; readings are read in place.
+    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.metric(def.id)).collect();
+    let readings = record.samples.values.iter().map(Vec::as_slice);
+    let columns: Vec<&[f64]> = readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
+    let mut writer = csv::Writer::from_writer(out);
+    let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
+    header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
+    let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
+    header.extend(infos.map(|info| column_name(&info.id, info.unit)));
+    writer.write_record(&header)?;
+    let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
+    let mut number = Vec::new();
+    for row in 0..record.samples.len() {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        let host = &record.hosts[cell.host];
+        write_place(&mut writer, record, cell, &factors)?;
+        for text in [&host.hostname, &host.boot_id, &cell.workload, &tasks[record.samples.task[row] as usize]]
+        {
+            writer.write_field(text)?;
         }
-        Ok(writer.flush()?)
+        writer.write_field(record.samples.started_at[row].to_string())?;
+        for column in &columns {
+            number.clear();
+            if !column[row].is_nan() {
+                write!(number, "{}", column[row])?;
+            }
+            writer.write_field(&number)?;
+        }
+        writer.write_record(None::<&[u8]>)?;
     }
+    Ok(writer.flush()?)
 }
 
 /// What tells where a row was measured, before its factors.

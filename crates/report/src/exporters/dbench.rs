@@ -9,36 +9,28 @@ use fsarena_core::metric::reading;
 use std::io::Write;
 
 /// dbench's text.
-pub struct Dbench;
+pub const DBENCH: Exporter = Exporter::new(
+    "dbench",
+    "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant",
+    export,
+);
 
 const LONGEST: &str = "all_latency_max_ns";
 /// The figures of an operation.
 const FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
-impl Exporter for Dbench {
-    fn id(&self) -> &'static str {
-        "dbench"
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let operations: Vec<String> =
+        OPERATIONS.iter().flat_map(|one| FIGURES.map(|figure| format!("{}_{figure}", one.reading))).collect();
+    let metrics: Vec<&str> =
+        operations.iter().map(String::as_str).chain([reading::THROUGHPUT, LONGEST]).collect();
+    let rows = rows(&report.record, &metrics);
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.get(reading::THROUGHPUT).is_some()).collect();
+    if rows.is_empty() {
+        let what = "throughput of clients";
+        return Err(Error::Lacks { run: report.record.id.clone(), what, format: "dbench" });
     }
-
-    fn help(&self) -> &'static str {
-        "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let operations: Vec<String> = OPERATIONS
-            .iter()
-            .flat_map(|one| FIGURES.map(|figure| format!("{}_{figure}", one.reading)))
-            .collect();
-        let metrics: Vec<&str> =
-            operations.iter().map(String::as_str).chain([reading::THROUGHPUT, LONGEST]).collect();
-        let rows = rows(&report.record, &metrics);
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.get(reading::THROUGHPUT).is_some()).collect();
-        if rows.is_empty() {
-            let what = "throughput of clients";
-            return Err(Error::Lacks { run: report.record.id.clone(), what, format: "dbench" });
-        }
-        rows.into_iter().try_for_each(|row| run(row, out))
-    }
+    rows.into_iter().try_for_each(|row| run(row, out))
 }
 
 fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {

@@ -8,7 +8,11 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 
 /// fio's JSON.
-pub struct Fio;
+pub const FIO: Exporter = Exporter::new(
+    "fio",
+    "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant",
+    export,
+);
 
 /// What a direction of a job is made of, by its first word.
 macro_rules! direction {
@@ -31,35 +35,24 @@ const READ: [&str; 9] = direction!("read");
 const WRITE: [&str; 9] = direction!("write");
 const ELAPSED: &str = "load_elapsed_ns";
 
-impl Exporter for Fio {
-    fn id(&self) -> &'static str {
-        "fio"
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let rows = rows(&report.record, &[&READ[..], &WRITE[..], &[ELAPSED]].concat());
+    let loads = |row: &&Row| direction(row, READ).is_some() || direction(row, WRITE).is_some();
+    let rows: Vec<&Row> = rows.iter().filter(loads).collect();
+    if rows.is_empty() {
+        return Err(Error::Lacks {
+            run: report.record.id.clone(),
+            what: "reads or writes of a load",
+            format: "fio",
+        });
     }
-
-    fn help(&self) -> &'static str {
-        "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant"
+    for round in rows.chunk_by(|a, b| a.round == b.round) {
+        let jobs: Vec<Value> = round.iter().map(|row| job(row)).collect();
+        let document = json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        writeln!(out)?;
     }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let rows = rows(&report.record, &[&READ[..], &WRITE[..], &[ELAPSED]].concat());
-        let loads = |row: &&Row| direction(row, READ).is_some() || direction(row, WRITE).is_some();
-        let rows: Vec<&Row> = rows.iter().filter(loads).collect();
-        if rows.is_empty() {
-            return Err(Error::Lacks {
-                run: report.record.id.clone(),
-                what: "reads or writes of a load",
-                format: "fio",
-            });
-        }
-        for round in rows.chunk_by(|a, b| a.round == b.round) {
-            let jobs: Vec<Value> = round.iter().map(|row| job(row)).collect();
-            let document =
-                json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
-            serde_json::to_writer_pretty(&mut *out, &document)?;
-            writeln!(out)?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn job(row: &Row) -> Value {

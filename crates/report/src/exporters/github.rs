@@ -9,20 +9,14 @@ use fsarena_stats::verdict::Outcome;
 use std::io::Write;
 
 /// Annotations of GitHub Actions.
-pub struct GitHub;
+pub const GITHUB: Exporter = Exporter::new(
+    "github",
+    "annotations of GitHub Actions: an error for a refuted claim, a warning for an open one",
+    export,
+);
 
-impl Exporter for GitHub {
-    fn id(&self) -> &'static str {
-        "github"
-    }
-
-    fn help(&self) -> &'static str {
-        "annotations of GitHub Actions: an error for a refuted claim, a warning for an open one"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        Ok(report.claims.iter().try_for_each(|judged| writeln!(out, "{}", annotation(judged)))?)
-    }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    Ok(report.claims.iter().try_for_each(|judged| writeln!(out, "{}", annotation(judged)))?)
 }
 
 fn annotation(judged: &Judged) -> String {

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Go benchmark text.
-pub struct GoBench;
+pub const GOBENCH: Exporter = Exporter::new(
+    "gobench",
+    "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds",
+    export,
+);
 
 /// The times that a line has, and their units there.
 const TIMES: [(&str, &str); 5] = [
@@ -19,34 +23,24 @@ const TIMES: [(&str, &str); 5] = [
     ("total_cpu", "total-cpu-ns/op"),
 ];
 
-impl Exporter for GoBench {
-    fn id(&self) -> &'static str {
-        "gobench"
-    }
-
-    fn help(&self) -> &'static str {
-        "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let record = &report.record;
-        let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
-        for (metric, unit) in TIMES {
-            for one in sampled(record, metric) {
-                let name = format!("Benchmark{}/variant={}", title(&one.task), word(&one.variant));
-                for (round, seconds) in one.values {
-                    let line = lines.entry(round).or_default().entry(name.clone()).or_default();
-                    line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
-                }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
+    for (metric, unit) in TIMES {
+        for one in sampled(record, metric) {
+            let name = format!("Benchmark{}/variant={}", title(&one.task), word(&one.variant));
+            for (round, seconds) in one.values {
+                let line = lines.entry(round).or_default().entry(name.clone()).or_default();
+                line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
             }
         }
-        writeln!(out, "study: {}\nrun: {}", word(&record.plan.name), word(&record.id))?;
-        for (round, lines) in lines {
-            writeln!(out, "round: {round}")?;
-            lines.iter().try_for_each(|(name, times)| writeln!(out, "{name}\t1{times}"))?;
-        }
-        Ok(())
     }
+    writeln!(out, "study: {}\nrun: {}", word(&record.plan.name), word(&record.id))?;
+    for (round, lines) in lines {
+        writeln!(out, "round: {round}")?;
+        lines.iter().try_for_each(|(name, times)| writeln!(out, "{name}\t1{times}"))?;
+    }
+    Ok(())
 }
 
 /// The format separates by blanks.

@@ -7,26 +7,16 @@ use crate::report::Report;
 use std::io::Write;
 
 /// One page with pictures, sortable tables and the data behind them.
-pub struct Html;
+pub const HTML: Exporter = Exporter {
+    kept_as: |_| Some("report.html"),
+    shows_commands: true,
+    ..Exporter::new(
+        "html",
+        "one page that needs no network: the answer, pictures, sortable tables, samples and commands",
+        export,
+    )
+};
 
-impl Exporter for Html {
-    fn id(&self) -> &'static str {
-        "html"
-    }
-
-    fn help(&self) -> &'static str {
-        "one page that needs no network: the answer, pictures, sortable tables, samples and commands"
-    }
-
-    fn kept_as(&self, _: &Report) -> Option<&'static str> {
-        Some("report.html")
-    }
-
-    fn shows_commands(&self) -> bool {
-        true
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        Ok(out.write_all(html::page(report)?.as_bytes())?)
-    }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    Ok(out.write_all(html::page(report)?.as_bytes())?)
 }

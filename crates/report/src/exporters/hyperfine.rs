@@ -9,25 +9,19 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 /// The export of hyperfine.
-pub struct Hyperfine;
+pub const HYPERFINE: Exporter = Exporter::new(
+    "hyperfine",
+    "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds",
+    export,
+);
 
-impl Exporter for Hyperfine {
-    fn id(&self) -> &'static str {
-        "hyperfine"
-    }
-
-    fn help(&self) -> &'static str {
-        "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let record = &report.record;
-        let elapsed = sampled(record, "elapsed");
-        let (user, system) = (sampled(record, "user"), sampled(record, "system"));
-        let results: Vec<Value> = elapsed.iter().map(|one| result(one, &user, &system)).collect();
-        serde_json::to_writer_pretty(&mut *out, &json!({ "results": results }))?;
-        Ok(writeln!(out)?)
-    }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let elapsed = sampled(record, "elapsed");
+    let (user, system) = (sampled(record, "user"), sampled(record, "system"));
+    let results: Vec<Value> = elapsed.iter().map(|one| result(one, &user, &system)).collect();
+    serde_json::to_writer_pretty(&mut *out, &json!({ "results": results }))?;
+    Ok(writeln!(out)?)
 }
 
 fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {

@@ -16,46 +16,39 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 
 /// The analysed run as one document.
-pub struct Json;
+pub const JSON: Exporter = Exporter {
+    kept_as: |_| Some("report.json"),
+    ..Exporter::new(
+        "json",
+        "the analysed run as one document, with units in names; rounds count from 0",
+        export,
+    )
+};
 
-impl Exporter for Json {
-    fn id(&self) -> &'static str {
-        "json"
-    }
-
-    fn help(&self) -> &'static str {
-        "the analysed run as one document, with units in names; rounds count from 0"
-    }
-
-    fn kept_as(&self, _: &Report) -> Option<&'static str> {
-        Some("report.json")
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let record = &report.record;
-        let notes: Vec<Value> =
-            record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
-        let document = json!({
-            "format": 1,
-            "run": run(record),
-            "plan": record.plan,
-            "hosts": record.hosts,
-            "variants": record.variants,
-            "cells": record.cells,
-            "resolution": report.resolution,
-            "pair": pair::json(report),
-            "ranking": ranking::json(report),
-            "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
-            "reached": reached::json(report),
-            "time_series": all_series(record),
-            "series_left_out_count": record.series.left_out,
-            "claims": claims(&report.claims),
-            "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
-            "notes": notes,
-        });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        Ok(writeln!(out)?)
-    }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let notes: Vec<Value> =
+        record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
+    let document = json!({
+        "format": 1,
+        "run": run(record),
+        "plan": record.plan,
+        "hosts": record.hosts,
+        "variants": record.variants,
+        "cells": record.cells,
+        "resolution": report.resolution,
+        "pair": pair::json(report),
+        "ranking": ranking::json(report),
+        "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
+        "reached": reached::json(report),
+        "time_series": all_series(record),
+        "series_left_out_count": record.series.left_out,
+        "claims": claims(&report.claims),
+        "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
+        "notes": notes,
+    });
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    Ok(writeln!(out)?)
 }
 
 fn run(record: &RunRecord) -> Value {

@@ -11,44 +11,38 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io::Write;
 
 /// JUnit XML.
-pub struct JUnit;
+pub const JUNIT: Exporter = Exporter::new(
+    "junit",
+    "JUnit XML, one test case a claim: a refuted one fails, an inconclusive one is an error",
+    export,
+);
 
-impl Exporter for JUnit {
-    fn id(&self) -> &'static str {
-        "junit"
-    }
-
-    fn help(&self) -> &'static str {
-        "JUnit XML, one test case a claim: a refuted one fails, an inconclusive one is an error"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let count = |outcome| report.claims.iter().filter(|judged| judged.outcome() == outcome).count();
-        let (tests, failures) = (report.claims.len(), count(Outcome::Refuted));
-        let counts = [("tests", tests), ("failures", failures), ("errors", count(Outcome::Inconclusive))]
-            .map(|(name, number)| (name, number.to_string()));
-        let counts = counts.each_ref().map(|(name, number)| (*name, number.as_str()));
-        let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
-        xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
-        let name = text(&report.record.plan.name);
-        let run = text(&report.record.id);
-        xml.create_element("testsuites")
-            .with_attributes(counts)
-            .write_inner_content(|xml| {
-                xml.create_element("testsuite")
-                    .with_attribute(("name", name.as_str()))
-                    .with_attribute(("id", run.as_str()))
-                    .with_attribute(("timestamp", report.record.started.as_str()))
-                    .with_attributes(counts)
-                    .write_inner_content(|xml| {
-                        report.claims.iter().try_for_each(|judged| case(xml, &name, judged))
-                    })?;
-                Ok(())
-            })
-            .map_err(Error::Xml)?;
-        drop(xml);
-        Ok(writeln!(out)?)
-    }
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let count = |outcome| report.claims.iter().filter(|judged| judged.outcome() == outcome).count();
+    let (tests, failures) = (report.claims.len(), count(Outcome::Refuted));
+    let counts = [("tests", tests), ("failures", failures), ("errors", count(Outcome::Inconclusive))]
+        .map(|(name, number)| (name, number.to_string()));
+    let counts = counts.each_ref().map(|(name, number)| (*name, number.as_str()));
+    let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
+    xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
+    let name = text(&report.record.plan.name);
+    let run = text(&report.record.id);
+    xml.create_element("testsuites")
+        .with_attributes(counts)
+        .write_inner_content(|xml| {
+            xml.create_element("testsuite")
+                .with_attribute(("name", name.as_str()))
+                .with_attribute(("id", run.as_str()))
+                .with_attribute(("timestamp", report.record.started.as_str()))
+                .with_attributes(counts)
+                .write_inner_content(|xml| {
+                    report.claims.iter().try_for_each(|judged| case(xml, &name, judged))
+                })?;
+            Ok(())
+        })
+        .map_err(Error::Xml)?;
+    drop(xml);
+    Ok(writeln!(out)?)
 }
 
 fn case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::Result<()> {

@@ -9,7 +9,15 @@ use fsarena_core::series::{Latency, Point};
 use std::io::Write;
 
 /// What loads did over time, one row a stretch.
-pub struct Series;
+pub const SERIES: Exporter = Exporter {
+    kept_as: |report| (!report.record.series.is_empty()).then_some("series.csv"),
+    lacks: |report| time_series::left_out(&report.record.series),
+    ..Exporter::new(
+        "series",
+        "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing",
+        export,
+    )
+};
 
 const COLUMNS: [&str; 10] = [
     "start_s",
@@ -24,38 +32,20 @@ const COLUMNS: [&str; 10] = [
     "latency_p999_ns",
 ];
 
-impl Exporter for Series {
-    fn id(&self) -> &'static str {
-        "series"
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let factors = varying(record);
+    let mut writer = csv::Writer::from_writer(out);
+    let keys = PLACE.into_iter().chain(factors.iter().copied());
+    writer.write_record(keys.chain(["workload", "task"]).chain(COLUMNS))?;
+    for (row, point) in record.series.row.iter().zip(&record.series.points) {
+        let cell = &record.cells[record.samples.cell[*row as usize] as usize];
+        write_place(&mut writer, record, cell, &factors)?;
+        writer.write_field(&cell.workload)?;
+        writer.write_field(record.tasks[record.samples.task[*row as usize] as usize].id.to_string())?;
+        writer.write_record(fields(point))?;
     }
-
-    fn help(&self) -> &'static str {
-        "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing"
-    }
-
-    fn kept_as(&self, report: &Report) -> Option<&'static str> {
-        (!report.record.series.is_empty()).then_some("series.csv")
-    }
-
-    fn lacks(&self, report: &Report) -> Option<String> {
-        time_series::left_out(&report.record.series)
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let record = &report.record;
-        let factors = varying(record);
-        let mut writer = csv::Writer::from_writer(out);
-        let keys = PLACE.into_iter().chain(factors.iter().copied());
-        writer.write_record(keys.chain(["workload", "task"]).chain(COLUMNS))?;
-        for (row, point) in record.series.row.iter().zip(&record.series.points) {
-            let cell = &record.cells[record.samples.cell[*row as usize] as usize];
-            write_place(&mut writer, record, cell, &factors)?;
-            writer.write_field(&cell.workload)?;
-            writer.write_field(record.tasks[record.samples.task[*row as usize] as usize].id.to_string())?;
-            writer.write_record(fields(point))?;
-        }
-        Ok(writer.flush()?)
-    }
+    Ok(writer.flush()?)
 }
 
 fn fields(point: &Point) -> [String; COLUMNS.len()] {

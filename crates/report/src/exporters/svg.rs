@@ -2,39 +2,19 @@
 
 use crate::charts;
 use crate::error::Error;
-use crate::exporter::{Exporter, Output};
+use crate::exporter::Exporter;
 use crate::report::Report;
 use fsarena_charts::{Chart, svg};
-use std::io::Write;
 use std::path::Path;
 
 /// Charts whose text stays text.
-pub struct Svg;
+pub const SVG: Exporter = Exporter {
+    charts_link: |path| Some(link(path)),
+    ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write)
+};
 
-impl Exporter for Svg {
-    fn id(&self) -> &'static str {
-        "svg"
-    }
-
-    fn help(&self) -> &'static str {
-        "every chart as SVG in a folder; text stays text"
-    }
-
-    fn output(&self) -> Output {
-        Output::Folder
-    }
-
-    fn charts_link(&self, path: &Path) -> Option<String> {
-        Some(link(path))
-    }
-
-    fn export(&self, _: &Report, _: &mut dyn Write) -> Result<(), Error> {
-        Err(Error::Folder(self.id()))
-    }
-
-    fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
-        write_charts(report, path, self.id(), |chart| Ok(svg::file(chart).into_bytes()))
-    }
+fn write(report: &Report, path: &Path) -> Result<(), Error> {
+    write_charts(report, path, "svg", |chart| Ok(svg::file(chart).into_bytes()))
 }
 
 /// Writes a file for each chart.

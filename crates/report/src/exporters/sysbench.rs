@@ -7,7 +7,11 @@ use crate::sampled::{Row, rows};
 use std::io::Write;
 
 /// sysbench's text.
-pub struct Sysbench;
+pub const SYSBENCH: Exporter = Exporter::new(
+    "sysbench",
+    "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds",
+    export,
+);
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -24,25 +28,15 @@ const LINES: [(&str, &str, &str, f64, &str); 9] = [
     ("Latency (ms):", "95th percentile", "all_latency_p95_ns", 1e6, ""),
 ];
 
-impl Exporter for Sysbench {
-    fn id(&self) -> &'static str {
-        "sysbench"
+fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let rows = rows(&report.record, &LINES.map(|(_, _, metric, ..)| metric));
+    let loads = |row: &&Row| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
+    let rows: Vec<&Row> = rows.iter().filter(loads).collect();
+    if rows.is_empty() {
+        let what = "reads or writes of a load";
+        return Err(Error::Lacks { run: report.record.id.clone(), what, format: "sysbench" });
     }
-
-    fn help(&self) -> &'static str {
-        "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds"
-    }
-
-    fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let rows = rows(&report.record, &LINES.map(|(_, _, metric, ..)| metric));
-        let loads = |row: &&Row| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
-        let rows: Vec<&Row> = rows.iter().filter(loads).collect();
-        if rows.is_empty() {
-            let what = "reads or writes of a load";
-            return Err(Error::Lacks { run: report.record.id.clone(), what, format: "sysbench" });
-        }
-        rows.into_iter().try_for_each(|row| run(row, out))
-    }
+    rows.into_iter().try_for_each(|row| run(row, out))
 }
 
 fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {

@@ -33,7 +33,7 @@ fn table(
     name: &str,
 ) -> Table {
     let heads = matrix.threads.iter().map(|count| threads(*count));
-    let mut table = Table::figures(std::iter::once(name.to_string()).chain(heads).collect());
+    let mut table = Table::figures(std::iter::once(name.to_string()).chain(heads));
     for (at_size, bytes) in matrix.sizes.iter().enumerate() {
         let cells = (0..matrix.threads.len()).map(|threads| At { variant, mode, size: at_size, threads });
         let shown: Vec<Cell> = cells.map(|at| cell(matrix, marks, at)).collect();

@@ -23,12 +23,11 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
     panels.push(medians(asked, points, if paired { &[] } else { changes }));
     // Variants have their colour and shape from the last run: the next may have others beside them.
     let (colour, shape) = points[points.len() - 1].look;
-    let key = |label: &str, colour, sign| Key { label: label.into(), colour, sign };
     let legend = vec![
-        key("a run", colour, Sign::Point(shape)),
-        key("level", theme::INK, Sign::Line(Dash::Solid)),
-        key("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
-        key("suspected change", theme::INK, Sign::Upright(Dash::Long)),
+        Key::new("a run", colour, Sign::Point(shape)),
+        Key::new("level", theme::INK, Sign::Line(Dash::Solid)),
+        Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
+        Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
     ];
     Chart { panels, legend, ..Chart::new("history", words::title(asked, paired), about) }
 }
@@ -64,7 +63,7 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, unit));
     let mut marks = uprights(&y, changes);
     let line: Vec<(f64, f64)> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
-    marks.push(Mark::Line { points: line.clone(), colour: theme::SHADE, width: 1.0, dash: Dash::Solid });
+    marks.push(Mark::line(line.clone(), theme::SHADE, 1.0));
     let up = |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour };
     marks.extend(intervals.into_iter().map(up));
     marks.extend(line.into_iter().map(|at| Mark::Dot { at, colour, shape }));
@@ -101,14 +100,7 @@ fn uprights(y: &Axis, changes: &[Change]) -> Vec<Mark> {
         let x = change.at as f64 - 0.5;
         let points = vec![(x, y.range.0), (x, y.range.1)];
         marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
-        marks.push(Mark::Words {
-            at: (x, y.range.1),
-            shift: (4, 10),
-            text: word.into(),
-            colour: theme::INK,
-            anchor: Anchor::Start,
-            strong: false,
-        });
+        marks.push(Mark::words((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
     }
     marks
 }
@@ -121,8 +113,7 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
     let heights = std::iter::once(first.before).chain(changes.iter().map(|change| change.after));
     let level = |((from, to), log): ((usize, usize), f64)| {
         let y = place(log);
-        let points = vec![(from as f64 - 0.5, y), (to as f64 - 0.5, y)];
-        Mark::Line { points, colour: theme::INK, width: 1.5, dash: Dash::Solid }
+        Mark::line([(from as f64 - 0.5, y), (to as f64 - 0.5, y)], theme::INK, 1.5)
     };
     starts.zip(ends()).zip(heights).map(level).collect()
 }

@@ -10,7 +10,12 @@ use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
 
 /// CSV with any columns.
-pub struct Csv;
+pub const CSV: Importer = Importer {
+    id: "csv",
+    help: "any columns: `round` pairs, numbers are metrics, text names what was measured",
+    recognises: |text| !text.trim().is_empty() && !text.trim_start().starts_with(['{', '[']),
+    read,
+};
 
 /// Columns that number the rounds; files of version 0.1 call them blocks.
 const ROUND: [&str; 2] = ["round", "block"];
@@ -18,44 +23,30 @@ const ROUND: [&str; 2] = ["round", "block"];
 /// Columns that say when and in which order something ran, not how it went.
 const CIRCUMSTANCES: [&str; 4] = ["position", "started_at_s", "timestamp", "date"];
 
-impl Importer for Csv {
-    fn id(&self) -> &'static str {
-        "csv"
+fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    let table = Table::read(text)?;
+    let names: Vec<usize> = (0..table.heads.len()).filter(|at| table.tells_apart(*at)).collect();
+    let metrics: Vec<(usize, Metric)> =
+        (0..table.heads.len()).filter_map(|at| Some((at, table.metric(at)?))).collect();
+    if metrics.is_empty() {
+        return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
     }
-
-    fn help(&self) -> &'static str {
-        "any columns: `round` pairs, numbers are metrics, text names what was measured"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        !text.trim().is_empty() && !text.trim_start().starts_with(['{', '['])
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let table = Table::read(text)?;
-        let names: Vec<usize> = (0..table.heads.len()).filter(|at| table.tells_apart(*at)).collect();
-        let metrics: Vec<(usize, Metric)> =
-            (0..table.heads.len()).filter_map(|at| Some((at, table.metric(at)?))).collect();
-        if metrics.is_empty() {
-            return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
+    for row in &table.rows {
+        let round = table.round.and_then(|at| row.get(at)).filter(|round| !round.is_empty());
+        let words: Vec<&str> = names.iter().map(|at| row[*at].as_str()).collect();
+        let name = words.join(" ");
+        for (at, metric) in &metrics {
+            let Ok(value) = row[*at].parse() else { continue };
+            let quantity = Quantity {
+                name: &name,
+                metric: &metric.name,
+                unit: metric.unit,
+                direction: metric.direction,
+            };
+            into.push(quantity, round.map(String::as_str), value);
         }
-        for row in &table.rows {
-            let round = table.round.and_then(|at| row.get(at)).filter(|round| !round.is_empty());
-            let words: Vec<&str> = names.iter().map(|at| row[*at].as_str()).collect();
-            let name = words.join(" ");
-            for (at, metric) in &metrics {
-                let Ok(value) = row[*at].parse() else { continue };
-                let quantity = Quantity {
-                    name: &name,
-                    metric: &metric.name,
-                    unit: metric.unit,
-                    direction: metric.direction,
-                };
-                into.push(quantity, round.map(String::as_str), value);
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 struct Table {

@@ -7,51 +7,42 @@ use fsarena_core::sample::Direction;
 use std::collections::BTreeSet;
 
 /// dbench's text.
-pub struct Dbench;
+pub const DBENCH: Importer = Importer {
+    id: "dbench",
+    help: "text of dbench: throughput, and the latency of each operation, one run after the other",
+    recognises,
+    read: collect,
+};
 
-impl Importer for Dbench {
-    fn id(&self) -> &'static str {
-        "dbench"
-    }
-
-    fn help(&self) -> &'static str {
-        "text of dbench: throughput, and the latency of each operation, one run after the other"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        recognises(text)
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        // Nothing distinguishes runs of one load; runs of several loads differ in their loads.
-        let loads: BTreeSet<&str> = read(text)
-            .filter_map(|(_, said)| match said {
-                Ok(Said::Load(load)) => Some(load),
-                _ => None,
-            })
-            .collect();
-        let mut of = String::new();
-        for (line, said) in read(text) {
-            match said.map_err(|message| Fault::at(line, message))? {
-                Said::Load(load) if loads.len() > 1 => of = format!("{load}: "),
-                Said::Load(_) => {}
-                Said::Operation { name, mean_ms, max_ms, .. } => {
-                    let name = &format!("{of}{name}");
-                    push(into, name, ("latency", "ms", Direction::Lower), mean_ms);
-                    push(into, name, ("latency max", "ms", Direction::Lower), max_ms);
-                }
-                Said::Throughput { mb_s, clients, max_ms } => {
-                    let clients = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
-                    let name = format!("{of}{clients}");
-                    push(into, &name, ("throughput", "MB/s", Direction::Higher), mb_s);
-                    if let Some(longest) = max_ms {
-                        push(into, &name, ("latency max", "ms", Direction::Lower), longest);
-                    }
+fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    // Nothing distinguishes runs of one load; runs of several loads differ in their loads.
+    let loads: BTreeSet<&str> = read(text)
+        .filter_map(|(_, said)| match said {
+            Ok(Said::Load(load)) => Some(load),
+            _ => None,
+        })
+        .collect();
+    let mut of = String::new();
+    for (line, said) in read(text) {
+        match said.map_err(|message| Fault::at(line, message))? {
+            Said::Load(load) if loads.len() > 1 => of = format!("{load}: "),
+            Said::Load(_) => {}
+            Said::Operation { name, mean_ms, max_ms, .. } => {
+                let name = &format!("{of}{name}");
+                push(into, name, ("latency", "ms", Direction::Lower), mean_ms);
+                push(into, name, ("latency max", "ms", Direction::Lower), max_ms);
+            }
+            Said::Throughput { mb_s, clients, max_ms } => {
+                let clients = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
+                let name = format!("{of}{clients}");
+                push(into, &name, ("throughput", "MB/s", Direction::Higher), mb_s);
+                if let Some(longest) = max_ms {
+                    push(into, &name, ("latency max", "ms", Direction::Lower), longest);
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn push(into: &mut Collector, name: &str, (metric, unit, direction): (&str, &str, Direction), value: f64) {

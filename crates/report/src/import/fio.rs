@@ -7,7 +7,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// fio's JSON.
-pub struct Fio;
+pub const FIO: Importer = Importer {
+    id: "fio",
+    help: "JSON of `fio --output-format=json`, one document a run, one after the other",
+    recognises: |text| text.contains("\"fio version\"") && text.contains("\"jobs\""),
+    read,
+};
 
 #[derive(Deserialize)]
 struct Output {
@@ -57,29 +62,15 @@ impl Io {
     }
 }
 
-impl Importer for Fio {
-    fn id(&self) -> &'static str {
-        "fio"
+fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    // fio prints notes and warnings before the document.
+    let start = text.find("\n{").map_or(0, |at| if text.starts_with('{') { 0 } else { at + 1 });
+    let before = text[..start].lines().count();
+    for output in serde_json::Deserializer::from_str(&text[start..]).into_iter::<Output>() {
+        let output = output.map_err(|error| Fault::at(before + error.line(), error.to_string()))?;
+        run(&output, into);
     }
-
-    fn help(&self) -> &'static str {
-        "JSON of `fio --output-format=json`, one document a run, one after the other"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        text.contains("\"fio version\"") && text.contains("\"jobs\"")
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        // fio prints notes and warnings before the document.
-        let start = text.find("\n{").map_or(0, |at| if text.starts_with('{') { 0 } else { at + 1 });
-        let before = text[..start].lines().count();
-        for output in serde_json::Deserializer::from_str(&text[start..]).into_iter::<Output>() {
-            let output = output.map_err(|error| Fault::at(before + error.line(), error.to_string()))?;
-            run(&output, into);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn run(output: &Output, into: &mut Collector) {

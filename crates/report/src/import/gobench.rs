@@ -10,46 +10,37 @@ use std::collections::BTreeMap;
 const ROUND: [&str; 2] = ["round:", "block:"];
 
 /// Go benchmark text.
-pub struct GoBench;
+pub const GOBENCH: Importer = Importer {
+    id: "gobench",
+    help: "Go benchmark text; a configuration line `round: N` pairs the results after it",
+    recognises: |text| text.lines().any(|line| result(line).is_some()),
+    read,
+};
 
-impl Importer for GoBench {
-    fn id(&self) -> &'static str {
-        "gobench"
-    }
-
-    fn help(&self) -> &'static str {
-        "Go benchmark text; a configuration line `round: N` pairs the results after it"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        text.lines().any(|line| result(line).is_some())
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let mut round: Option<String> = None;
-        let mut better: BTreeMap<String, Direction> = BTreeMap::new();
-        for (at, line) in text.lines().enumerate() {
-            if let Some(number) = ROUND.iter().find_map(|key| line.strip_prefix(key)) {
-                round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
-            } else if let Some(rest) = line.strip_prefix("Unit ") {
-                better.extend(unit_line(rest));
-            } else if let Some((name, pairs)) = result(line) {
-                for pair in pairs.chunks(2) {
-                    let [value, unit] = pair else {
-                        return Err(Fault::at(at + 1, "a value without its unit"));
-                    };
-                    let value = value
-                        .parse()
-                        .map_err(|_| Fault::at(at + 1, format!("`{value}` before {unit} is not a number")))?;
-                    let direction = better.get(*unit).copied().or_else(|| direction(unit));
-                    // benchstat takes all for costs that no unit line says otherwise of.
-                    let direction = direction.unwrap_or(Direction::Lower);
-                    into.push(Quantity { name, metric: unit, unit, direction }, round.as_deref(), value);
-                }
+fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    let mut round: Option<String> = None;
+    let mut better: BTreeMap<String, Direction> = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        if let Some(number) = ROUND.iter().find_map(|key| line.strip_prefix(key)) {
+            round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
+        } else if let Some(rest) = line.strip_prefix("Unit ") {
+            better.extend(unit_line(rest));
+        } else if let Some((name, pairs)) = result(line) {
+            for pair in pairs.chunks(2) {
+                let [value, unit] = pair else {
+                    return Err(Fault::at(at + 1, "a value without its unit"));
+                };
+                let value = value
+                    .parse()
+                    .map_err(|_| Fault::at(at + 1, format!("`{value}` before {unit} is not a number")))?;
+                let direction = better.get(*unit).copied().or_else(|| direction(unit));
+                // benchstat takes all for costs that no unit line says otherwise of.
+                let direction = direction.unwrap_or(Direction::Lower);
+                into.push(Quantity { name, metric: unit, unit, direction }, round.as_deref(), value);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// `BenchmarkName-8 1000 123 ns/op 45 B/op`: the name, and what follows the number of iterations.

@@ -7,7 +7,14 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// hyperfine's JSON.
-pub struct Hyperfine;
+pub const HYPERFINE: Importer = Importer {
+    id: "hyperfine",
+    help: "JSON of `hyperfine --export-json`: the time of every run of each command",
+    recognises: |text| {
+        text.trim_start().starts_with('{') && text.contains("\"results\"") && text.contains("\"command\"")
+    },
+    read,
+};
 
 #[derive(Deserialize)]
 struct Export {
@@ -23,34 +30,20 @@ struct Benchmark {
     parameters: BTreeMap<String, String>,
 }
 
-impl Importer for Hyperfine {
-    fn id(&self) -> &'static str {
-        "hyperfine"
-    }
-
-    fn help(&self) -> &'static str {
-        "JSON of `hyperfine --export-json`: the time of every run of each command"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        text.trim_start().starts_with('{') && text.contains("\"results\"") && text.contains("\"command\"")
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let export: Export =
-            serde_json::from_str(text).map_err(|error| Fault::at(error.line(), error.to_string()))?;
-        for benchmark in export.results {
-            if benchmark.times.is_empty() {
-                let message = format!("command `{}` has no list of times, only a summary", benchmark.command);
-                return Err(Fault::whole(message));
-            }
-            let parameters = benchmark.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
-            let name = format!("{}{}", benchmark.command, parameters.collect::<String>());
-            let time = Quantity { name: &name, metric: "time", unit: "s", direction: Direction::Lower };
-            benchmark.times.iter().for_each(|value| into.push(time, None, *value));
+fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    let export: Export =
+        serde_json::from_str(text).map_err(|error| Fault::at(error.line(), error.to_string()))?;
+    for benchmark in export.results {
+        if benchmark.times.is_empty() {
+            let message = format!("command `{}` has no list of times, only a summary", benchmark.command);
+            return Err(Fault::whole(message));
         }
-        Ok(())
+        let parameters = benchmark.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+        let name = format!("{}{}", benchmark.command, parameters.collect::<String>());
+        let time = Quantity { name: &name, metric: "time", unit: "s", direction: Direction::Lower };
+        benchmark.times.iter().for_each(|value| into.push(time, None, *value));
     }
+    Ok(())
 }
 
 #[cfg(test)]

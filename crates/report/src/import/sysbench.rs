@@ -5,7 +5,12 @@ use super::{Fault, Importer};
 use fsarena_core::sample::Direction::{self, Higher, Lower};
 
 /// sysbench's text.
-pub struct Sysbench;
+pub const SYSBENCH: Importer = Importer {
+    id: "sysbench",
+    help: "text of `sysbench … run`, one run after the other",
+    recognises: |text| text.lines().any(begins),
+    read,
+};
 
 /// The lines of the summary that say how it went: label, metric, unit, direction.
 const LINES: [(&str, &str, &str, Direction); 11] = [
@@ -22,39 +27,25 @@ const LINES: [(&str, &str, &str, Direction); 11] = [
     ("max", "latency max", "ms", Lower),
 ];
 
-impl Importer for Sysbench {
-    fn id(&self) -> &'static str {
-        "sysbench"
-    }
-
-    fn help(&self) -> &'static str {
-        "text of `sysbench … run`, one run after the other"
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        text.lines().any(begins)
-    }
-
-    fn read(&self, text: &str, into: &mut Collector) -> Result<(), Fault> {
-        let mut test = String::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if begins(line) {
-                test.clear();
-            } else if let Some(what) = line.strip_prefix("Doing ") {
-                test = what.to_string();
-            } else if let Some((label, rest)) = line.split_once(':') {
-                let known = LINES.iter().find(|(known, ..)| *known == label.trim());
-                let Some((label, metric, unit, direction)) = known else { continue };
-                let value = number(label, rest).ok_or_else(|| {
-                    Fault::at(at + 1, format!("`{}` behind {label} is not a number", rest.trim()))
-                })?;
-                let quantity = Quantity { name: &test, metric, unit, direction: *direction };
-                into.push(quantity, None, value);
-            }
+fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+    let mut test = String::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if begins(line) {
+            test.clear();
+        } else if let Some(what) = line.strip_prefix("Doing ") {
+            test = what.to_string();
+        } else if let Some((label, rest)) = line.split_once(':') {
+            let known = LINES.iter().find(|(known, ..)| *known == label.trim());
+            let Some((label, metric, unit, direction)) = known else { continue };
+            let value = number(label, rest).ok_or_else(|| {
+                Fault::at(at + 1, format!("`{}` behind {label} is not a number", rest.trim()))
+            })?;
+            let quantity = Quantity { name: &test, metric, unit, direction: *direction };
+            into.push(quantity, None, value);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn begins(line: &str) -> bool {

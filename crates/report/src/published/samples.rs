@@ -12,7 +12,7 @@ pub fn tables(document: &mut Document, published: &Published, recomputed: &Recom
     for metric in published.metrics() {
         document.heading(2, title(published, metric));
         let variants = published.variants();
-        let mut table = Table::figures(vec!["sample".into()]);
+        let mut table = Table::figures(["sample"]);
         table.header.extend(variants.iter().map(|variant| variant.to_string()));
         for sample in published.samples() {
             let cells = variants.iter().map(|variant| match published.sampled(sample, variant, metric) {

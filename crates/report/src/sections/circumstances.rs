@@ -1,7 +1,7 @@
 //! How it was measured: everything needed to repeat the run.
 
 use super::{Detail, Section};
-use crate::document::{Cell, Chapter, Document, Part, Table};
+use crate::document::{Cell, Chapter, Document, Part, Table, row};
 use crate::number::percent;
 use crate::report::Report;
 use fsarena_core::event::NoteKind;
@@ -83,10 +83,10 @@ fn options(record: &RunRecord) -> Table {
             (note.variant.as_deref().unwrap_or("all variants"), note.task.as_deref().unwrap_or("options"));
         *counted.entry((variant, task, &note.text)).or_default() += 1;
     }
-    let mut table = Table::words(["variant", "task", "options", "cells"].map(String::from).to_vec());
+    let mut table = Table::words(["variant", "task", "options", "cells"]);
     let row = |((variant, task, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
         let lines = text.lines().flat_map(broken).collect();
-        vec![(*variant).into(), (*task).into(), Cell { lines, ..Cell::default() }, times.to_string().into()]
+        row![*variant, *task, Cell { lines, ..Cell::default() }, times.to_string()]
     };
     table.rows = counted.iter().map(row).collect();
     table

@@ -21,8 +21,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     if report.claims.is_empty() {
         return document;
     }
-    let header = ["claim", "verdict", "left divided by right, 95% interval"].map(String::from).to_vec();
-    let mut table = Table::words(header);
+    let mut table = Table::words(["claim", "verdict", "left divided by right, 95% interval"]);
     for judged in &report.claims {
         let verdict = Cell::from(judged.outcome().name());
         let told = Cell { lines: told(judged), ..Cell::default() }.made_of(made_of(&report.record, judged));

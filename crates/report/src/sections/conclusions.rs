@@ -2,7 +2,7 @@
 
 use super::claims::effect;
 use super::{Detail, Section};
-use crate::document::{Cell, Chapter, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table, row};
 use crate::number::{plural, signed};
 use crate::report::Report;
 use fsarena_core::conclusion::Conclusion;
@@ -24,10 +24,10 @@ fn parts(report: &Report, detail: Detail) -> Document {
     document.text(summary(checked, full));
     document.list(surprises(checked));
     if full {
-        let mut table = Table::words(["the author's conclusion", "then", "here"].map(String::from).to_vec());
+        let mut table = Table::words(["the author's conclusion", "then", "here"]);
         for one in checked {
             let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
-            table.rows.push(vec![quoted(&one.conclusion), then.into(), here(&one.here)]);
+            table.rows.push(row![quoted(&one.conclusion), then, here(&one.here)]);
         }
         document.table(table);
     }
@@ -40,8 +40,8 @@ pub fn add_then(document: &mut Document, concluded: &[(Conclusion, Answer)]) {
         return;
     }
     document.heading(2, "The author's conclusions, on these figures");
-    let mut table = Table::words(["the author's conclusion", "on these figures"].map(String::from).to_vec());
-    table.rows = concluded.iter().map(|(one, then)| vec![quoted(one), said(then).into()]).collect();
+    let mut table = Table::words(["the author's conclusion", "on these figures"]);
+    table.rows = concluded.iter().map(|(one, then)| row![quoted(one), said(then)]).collect();
     document.table(table);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Detail, Section};
 use crate::charts::Seen;
-use crate::document::{Chapter, Document, Table, source};
+use crate::document::{Chapter, Document, Table, row, source};
 use crate::number::percent;
 use crate::paired;
 use crate::report::Report;
@@ -28,18 +28,18 @@ fn parts(report: &Report, detail: Detail) -> Document {
     };
     let header =
         ["inconclusive", so_far, "spread of a round", &format!("rounds that find {}", percent(margin))];
-    let mut table = Table::figures(header.map(String::from).to_vec());
+    let mut table = Table::figures(header);
     for (ratio, series) in open {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
         let rounds = match sigma {
             None => "requires 3 rounds".to_string(),
             Some(sigma) => rounds_for(sigma, margin).map_or("over 400".into(), |rounds| rounds.to_string()),
         };
-        let cells = vec![
-            series.label.into(),
-            crate::sections::answer::interval(ratio).into(),
-            sigma.map_or("–".into(), percent).into(),
-            rounds.into(),
+        let cells = row![
+            series.label,
+            crate::sections::answer::interval(ratio),
+            sigma.map_or("–".into(), percent),
+            rounds,
         ];
         table.rows.push(source::row(series.source.as_ref(), cells));
     }

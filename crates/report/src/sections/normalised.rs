@@ -93,8 +93,7 @@ impl Crossed {
     }
 
     fn table(&self, shares: &[Vec<Option<f64>>], sources: &[Vec<Option<Source>>]) -> Table {
-        let mut table =
-            Table::figures(std::iter::once(String::new()).chain(self.schedulers.iter().cloned()).collect());
+        let mut table = Table::figures(std::iter::once("").chain(self.schedulers.iter().map(String::as_str)));
         let shown = |share: &Option<f64>| match share {
             None => "–".into(),
             Some(share) if *share == 1.0 => Cell::from("1.00").strong(),

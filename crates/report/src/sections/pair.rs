@@ -4,7 +4,7 @@ use super::claims::lines;
 use super::{Detail, Section};
 use crate::difference::Finding;
 use crate::document::source::{self, Source};
-use crate::document::{Cell, Chapter, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table, row};
 use crate::exporters::ratio_json;
 use crate::number::percent;
 use crate::number::plural;
@@ -80,7 +80,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     let margin = percent(report.margin);
     let rounds = format!("rounds for {margin}");
     let header = ["task and metric", "B − A", "verdict", "σ", &rounds];
-    let mut table = Table::figures(header.map(String::from).to_vec());
+    let mut table = Table::figures(header);
     let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
         source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
@@ -149,12 +149,12 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
     };
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent));
     let (difference, interval) = difference(row, margin);
-    vec![
-        format!("{} {}", row.task, label(&row.metric.id)).into(),
+    row![
+        format!("{} {}", row.task, label(&row.metric.id)),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
-        row.finding.words(Some(row.ratio), row.metric.direction, margin).into(),
+        row.finding.words(Some(row.ratio), row.metric.direction, margin),
         if cheapest { sigma.strong() } else { sigma },
-        rounds.into(),
+        rounds,
     ]
 }
 

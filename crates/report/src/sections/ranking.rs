@@ -3,7 +3,7 @@
 use super::recommendation::{recommendation, weighing};
 use super::{Detail, Section};
 use crate::document::source::{self, Source};
-use crate::document::{Cell, Chapter, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table, row};
 use crate::exporters::ratio_json;
 use crate::number::{percent, plural, three};
 use crate::ranking::{Ranked, Ranking};
@@ -25,7 +25,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
     };
     document.heading(3, format!("Ranking, by {}", label(&ranking.metric)));
     let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
-    let mut table = Table::figures(header.map(String::from).to_vec());
+    let mut table = Table::figures(header);
     table.rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked)).collect();
     document.table(table);
     document.text(legend(ranking));
@@ -47,13 +47,13 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
         Some((first, last)) => format!("{first}–{last}"),
     };
     let range = |(low, high): (f64, f64)| format!("{}–{}", three(low), three(high));
-    let cells = vec![
-        name.into(),
-        result.ratio.map_or("1.00".to_string(), interval).into(),
-        letters.into(),
-        ranks.into(),
-        ranked.without_one.map_or("–".to_string(), range).into(),
-        ranked.probability_best.map_or("–".to_string(), percent).into(),
+    let cells = row![
+        name,
+        result.ratio.map_or("1.00".to_string(), interval),
+        letters,
+        ranks,
+        ranked.without_one.map_or("–".to_string(), range),
+        ranked.probability_best.map_or("–".to_string(), percent),
     ];
     // Each row compares a variant with the best, so its figures come from both.
     let made_of = Source::of(None, std::iter::once(ranked.variant).chain(ranking.comparison.best()));

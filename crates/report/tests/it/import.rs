@@ -29,7 +29,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn never_panics(bytes: &[u8]) {
-    let formats = IMPORTERS.iter().map(|importer| Some(importer.id())).chain([None]);
+    let formats = IMPORTERS.iter().map(|importer| Some(importer.id)).chain([None]);
     for format in formats {
         match parse("some file", bytes, format) {
             Ok(samples) => {
@@ -63,7 +63,7 @@ proptest! {
 fn every_format_recognises_its_own() {
     let mut formats: Vec<&str> =
         GOOD.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
-    let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id()).collect();
+    let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
     formats.sort_unstable();
     ids.sort_unstable();
     assert_eq!(formats, ids);

@@ -1,129 +1,101 @@
-//! One page by HTTP, in bounded time and size.
+//! One page by HTTP or HTTPS, in bounded time and size.
 
 use crate::counter::Trouble;
 use crate::error::Error;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, config::Config};
 
-/// The longest answer that is read: metrics of a busy exporter take a few hundred KiB.
-const MOST: usize = 4 << 20;
+/// The longest answer that is read, in bytes: metrics of a busy exporter take a few hundred KiB.
+const MOST: u64 = 4 << 20;
 
 /// A page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    host: String,
-    path: String,
+    url: String,
     patience: Duration,
+    agent: Agent,
 }
 
 impl Page {
-    /// The page of an address, `http://HOST[:PORT][/PATH]`.
+    /// The page at `http://HOST[:PORT][/PATH]` or `https://…`.
     ///
     /// # Errors
-    /// Fails if the address has another form.
+    /// When the address is malformed, or this machine trusts no certificate that HTTPS needs.
     pub fn new(url: &str, patience: Duration) -> Result<Page, Error> {
-        let bad = |why: &str| Error::Usage(format!("{url:?}: {why}; an address is http://HOST:PORT/PATH"));
-        if url.starts_with("https:") {
-            return Err(bad(
-                "fsarena speaks plain http only; take a local port, or `-- curl -s …` as a command",
-            ));
+        let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+        let scheme =
+            uri.as_ref().and_then(Uri::scheme_str).filter(|scheme| ["http", "https"].contains(scheme));
+        let Some(scheme) = scheme else {
+            return Err(Error::Usage(format!(
+                "Malformed address {url:?}: write http://HOST:PORT/PATH or https://HOST:PORT/PATH"
+            )));
+        };
+        // A redirect is reported as its status. Every reading connects again, so that a restarted server answers.
+        let mut config = Config::builder().timeout_global(Some(patience)).http_status_as_error(false);
+        config = config.max_redirects(0).max_idle_connections(0).proxy(None);
+        config = config.user_agent("fsarena").accept("text/plain");
+        if scheme == "https" {
+            config = config.tls_config(tls()?);
         }
-        let rest = url.strip_prefix("http://").ok_or_else(|| bad("does not begin with http://"))?;
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if host.is_empty() || url.contains(|c: char| c.is_control() || c == ' ') {
-            return Err(bad("lacks a host, or contains a blank"));
-        }
-        let named_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let host = if named_port { host.to_string() } else { format!("{host}:80") };
-        let path = if path.is_empty() { "/" } else { path };
-        Ok(Page { host, path: path.into(), patience })
+        Ok(Page { url: url.into(), patience, agent: config.build().new_agent() })
     }
 
-    /// What it says now. HTTP/1.0, so that it comes in one piece and the connection ends.
+    /// The text of the page now.
     ///
     /// # Errors
-    /// Where no server answers in time, or the answer is too long, is not HTTP, or has a status other than 200.
+    /// When no server answers in time, or the answer is too long, is not HTTP, or has a status other than 200.
     pub fn get(&self) -> Result<String, Trouble> {
-        let until = Instant::now() + self.patience;
-        let mut stream = self.connect(until)?;
-        let ask = format!(
-            "GET {} HTTP/1.0\r\nHost: {}\r\nUser-Agent: fsarena\r\nAccept: text/plain\r\nConnection: close\r\n\r\n",
-            self.path, self.host
-        );
-        stream.set_write_timeout(Some(self.patience)).map_err(|error| self.trouble(&error))?;
-        stream.write_all(ask.as_bytes()).map_err(|error| self.trouble(&error))?;
-        let answer = self.read(&mut stream, until)?;
-        self.body(&answer)
-    }
-
-    fn connect(&self, until: Instant) -> Result<TcpStream, Trouble> {
-        let addresses = self.host.to_socket_addrs().map_err(|error| self.trouble(&error))?;
-        let mut last = None;
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, self.left(until)?) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
-            }
+        let mut answer = self.agent.get(&self.url).call().map_err(|error| self.trouble(error))?;
+        if answer.status() != 200 {
+            return Err(self.say(&format!("the answer has status {}", answer.status().as_u16())));
         }
-        Err(last.map_or_else(|| self.say("the name has no address"), |error| self.trouble(&error)))
+        let body = answer.body_mut().with_config().limit(MOST).lossy_utf8(true);
+        body.read_to_string().map_err(|error| self.trouble(error))
     }
 
-    fn read(&self, stream: &mut TcpStream, until: Instant) -> Result<Vec<u8>, Trouble> {
-        let mut answer = Vec::new();
-        let mut piece = [0; 16 << 10];
-        loop {
-            stream.set_read_timeout(Some(self.left(until)?)).map_err(|error| self.trouble(&error))?;
-            match stream.read(&mut piece) {
-                Ok(0) => return Ok(answer),
-                Ok(more) => answer.extend_from_slice(&piece[..more]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.trouble(&error)),
-            }
-            if answer.len() > MOST {
-                return Err(self.say("the answer does not end within 4 MiB"));
-            }
-        }
-    }
-
-    fn body(&self, answer: &[u8]) -> Result<String, Trouble> {
-        let text = String::from_utf8_lossy(answer);
-        let (head, body) = text
-            .split_once("\r\n\r\n")
-            .filter(|(head, _)| head.starts_with("HTTP/"))
-            .ok_or_else(|| self.say(&format!("the answer is no HTTP: {}", begins(&text))))?;
-        let status = head.split_ascii_whitespace().nth(1).unwrap_or_default();
-        if status != "200" {
-            let shown: String = status.escape_debug().take(20).collect();
-            return Err(self.say(&format!("the answer has status {shown}")));
-        }
-        Ok(body.to_string())
-    }
-
-    fn left(&self, until: Instant) -> Result<Duration, Trouble> {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(self.late()) } else { Ok(left) }
-    }
-
-    fn late(&self) -> Trouble {
-        self.say(&format!("no whole answer within {} ms", self.patience.as_millis()))
-    }
-
-    fn trouble(&self, error: &std::io::Error) -> Trouble {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => self.late(),
-            _ => self.say(&error.to_string()),
-        }
+    fn trouble(&self, error: ureq::Error) -> Trouble {
+        let late = || format!("no whole answer within {} ms", self.patience.as_millis());
+        self.say(&match error {
+            ureq::Error::Timeout(_) => late(),
+            ureq::Error::Io(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
+                ErrorKind::InvalidData => {
+                    format!("{error}; to trust its certificate: SSL_CERT_FILE=FILE fsarena watch …")
+                }
+                _ => error.to_string(),
+            },
+            ureq::Error::BodyExceedsLimit(_) => "the answer does not end within 4 MiB".into(),
+            ureq::Error::Protocol(error) => format!("the answer is not HTTP: {error}"),
+            error => error.to_string(),
+        })
     }
 
     fn say(&self, what: &str) -> Trouble {
-        Trouble::new(format!("http://{}{}: {what}", self.host, self.path))
+        Trouble::new(format!("{}: {what}", self.url))
     }
 
     /// That a page does not say what was looked for, and how it begins instead.
     pub fn lacks(&self, what: &str, body: &str) -> Trouble {
         self.say(&format!("there is no {what} in the answer, which begins {}", begins(body)))
     }
+}
+
+/// Trust in the certificates of this machine, or in those that SSL_CERT_FILE and SSL_CERT_DIR name.
+fn tls() -> Result<TlsConfig, Error> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let why: String = found.errors.iter().map(|error| format!(" ({error})")).collect();
+        let fix = "install the package ca-certificates, or name a file: SSL_CERT_FILE=FILE fsarena watch …";
+        return Err(Error::Missing(format!("No certificate that https could trust{why}; {fix}")));
+    }
+    let roots = found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots)));
+    Ok(tls.unversioned_rustls_crypto_provider(provider).build())
 }
 
 fn begins(text: &str) -> String {
@@ -134,6 +106,7 @@ fn begins(text: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     /// A server that sends `answer` to each client `times` times.
@@ -168,22 +141,29 @@ pub(crate) mod tests {
     fn every_bad_answer_is_told() {
         let said = |url: &str| get(url).unwrap_err().0;
         assert!(said(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
-        assert!(said(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("no HTTP"));
-        assert!(said(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1)).contains(r"status \u{1b}[31m4"));
+        assert!(said(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("not HTTP"));
+        let hostile = said(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1));
+        assert!(hostile.contains("not HTTP") && !hostile.contains('\x1b'), "{hostile}");
         assert!(said(&server(b"", 0)).contains("within 300 ms"));
-        // Ten gigabytes, were it let go on.
-        let endless = server(&[b'x'; 1 << 16], 160_000);
+        // 160 GB if it were read to its end.
+        let endless = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(1 << 20)).leak();
+        let endless = server(endless.as_bytes(), 160_000);
         assert!(said(&endless).contains("4 MiB"));
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(said(&format!("http://{closed}")).contains("refused"));
     }
 
     #[test]
+    fn redirects_are_refused() {
+        let url = server(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 1);
+        assert!(get(&url).unwrap_err().0.contains("status 302"));
+    }
+
+    #[test]
     fn addresses() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
-        assert_eq!(page("http://a").unwrap().host, "a:80");
-        assert_eq!(page("http://[::1]:3128/x?y").unwrap().path, "/x?y");
-        for url in ["https://a/", "a:3128", "http://", "http:///x", "http://a/x y"] {
+        assert!(page("http://a").is_ok() && page("http://[::1]:3128/x?y").is_ok());
+        for url in ["ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"] {
             assert!(page(url).is_err(), "{url}");
         }
     }

@@ -8,20 +8,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A format and the file or folder that a report goes to.
-pub type Export = (&'static dyn Exporter, PathBuf);
+pub type Export = (&'static Exporter, PathBuf);
 
 /// Writes a report in a format to a file or a folder.
-pub fn write(report: &Report, exporter: &dyn Exporter, path: &Path) -> Result<(), Failure> {
+pub fn write(report: &Report, exporter: &Exporter, path: &Path) -> Result<(), Failure> {
     exporter.write(report, path)?;
     say_what_lacks(exporter, report);
     Ok(())
 }
 
 /// Says on standard error what a format leaves out.
-pub fn say_what_lacks(exporter: &dyn Exporter, report: &Report) {
-    if let Some(lacks) = exporter.lacks(report) {
+pub fn say_what_lacks(exporter: &Exporter, report: &Report) {
+    if let Some(lacks) = (exporter.lacks)(report) {
         // Nobody may be there to read it.
-        let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id());
+        let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id);
     }
 }
 
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn charts_are_formats_too() {
-        assert_eq!(parse_export("png=out").map(|(exporter, _)| exporter.id()), Ok("png"));
+        assert_eq!(parse_export("png=out").map(|(exporter, _)| exporter.id), Ok("png"));
         assert!(parse_export("jpg=out").is_err_and(|error| error.contains("svg")));
         assert!(parse_export("html").is_err_and(|error| error.contains("FORMAT=PATH")));
     }

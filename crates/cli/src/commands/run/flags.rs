@@ -9,7 +9,6 @@ use fsarena_core::factor;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::Emulator;
 use fsarena_core::scale::Scale;
-use fsarena_report::exporter::Output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -252,7 +251,7 @@ impl Args {
         for (exporter, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
             // Charts go into a folder, which is made where it is not there.
-            let charts = exporter.output() == Output::Folder;
+            let charts = exporter.needs_folder();
             let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
             if in_the_way || !(charts || dir.is_dir()) {
                 let message = format!(

@@ -1,5 +1,7 @@
 //! A stand-in for a service that counts its requests, on loopback.
 
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -30,13 +32,36 @@ pub struct Service {
 
 impl Service {
     pub fn start(answer: Answer) -> Service {
+        Service::behind(answer, Some)
+    }
+
+    /// The counting service by TLS, and its self-signed certificate as PEM.
+    pub fn by_tls() -> (Service, String) {
+        let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
+        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = config.with_no_client_auth().with_single_cert(vec![signed.cert.der().clone()], key);
+        let config = Arc::new(config.unwrap());
+        let service = Service::behind(Answer::Counting, move |stream| {
+            let connection = ServerConnection::new(config.clone()).ok()?;
+            Some(StreamOwned::new(connection, stream))
+        });
+        (service, signed.cert.pem())
+    }
+
+    fn behind<S: Read + Write + Send + 'static>(
+        answer: Answer,
+        wrap: impl Fn(TcpStream) -> Option<S> + Send + 'static,
+    ) -> Service {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (count, silent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         if answer != Answer::Closed {
             let (count, silent) = (count.clone(), silent.clone());
             std::thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
+                for stream in listener.incoming().flatten().filter_map(wrap) {
                     let (count, silent) = (count.clone(), silent.clone());
                     std::thread::spawn(move || serve(stream, answer, &count, &silent));
                 }
@@ -56,7 +81,7 @@ impl Service {
     }
 }
 
-fn serve(mut stream: TcpStream, answer: Answer, count: &AtomicU64, silent: &AtomicBool) {
+fn serve(mut stream: impl Read + Write, answer: Answer, count: &AtomicU64, silent: &AtomicBool) {
     let _ = stream.read(&mut [0; 1024]);
     if silent.load(Ordering::SeqCst) {
         return;
@@ -71,6 +96,7 @@ fn serve(mut stream: TcpStream, answer: Answer, count: &AtomicU64, silent: &Atom
         }
         Answer::Html => "HTTP/1.0 200 OK\r\n\r\n<html><body>Not here</body></html>".into(),
         Answer::Endless => {
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
             let piece = [b'x'; 1 << 16];
             // A caller that has had enough goes away.
             while stream.write_all(&piece).is_ok() {}

@@ -1,7 +1,8 @@
 //! What the runs of a comparison are, what differs between them, and what their readers should know.
 
 use super::{Pair, Side};
-use crate::document::{Cell, Document, Table};
+use crate::compare::first_of;
+use crate::document::{Cell, Document, Table, row};
 use crate::number::plural;
 use crate::sections::{head, notes};
 use fsarena_core::event::NoteKind;
@@ -9,8 +10,6 @@ use fsarena_core::record::RunRecord;
 
 /// The most runs that are columns; more are rows.
 const COLUMNS: usize = 4;
-/// The most names that are told of what is on one side only.
-const NAMED: usize = 5;
 
 /// The runs, their differences and their warnings. `letters` are what they are called.
 pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[String]) {
@@ -48,25 +47,25 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
             record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
         };
         let ended = if record.status.complete { "complete".to_string() } else { record.status.why.clone() };
-        rows.push(vec![
-            format!("{letter}: {}", record.id).into(),
-            record.plan.name.as_str().into(),
-            begun.into(),
-            hosts(|host| &host.hostname).into(),
-            hosts(|host| &host.kernel).into(),
-            head::backing(&record.plan.device.backing).into(),
-            record.plan.scale.name().into(),
-            side.analysis.grid.rounds.len().to_string().into(),
-            ended.into(),
-            record.version.as_str().into(),
+        rows.push(row![
+            format!("{letter}: {}", record.id),
+            record.plan.name.as_str(),
+            begun,
+            hosts(|host| &host.hostname),
+            hosts(|host| &host.kernel),
+            head::backing(&record.plan.device.backing),
+            record.plan.scale.name(),
+            side.analysis.grid.rounds.len().to_string(),
+            ended,
+            record.version.as_str(),
         ]);
     }
     if sides.len() <= COLUMNS {
         let columns = names.len();
         rows = (0..columns).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect();
     }
-    let heads = rows.remove(0).iter().map(|cell| cell.lines.concat()).collect();
-    Table { rows, ..Table::words(heads) }
+    let heads = rows.remove(0);
+    Table { rows, ..Table::words(heads.iter().map(|cell| cell.lines.concat())) }
 }
 
 /// What a reader of a run should know.
@@ -94,14 +93,8 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
         if !only.is_empty() {
-            let mut named = only.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            if only.len() > NAMED {
-                named.push_str(", …");
-            }
-            items.push(format!(
-                "Not compared, for only {letter} has values: {} ({named}).",
-                plural(only.len(), what)
-            ));
+            let (count, named) = (plural(only.len(), what), first_of(&only, ", "));
+            items.push(format!("Not compared, for only {letter} has values: {count} ({named})."));
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {

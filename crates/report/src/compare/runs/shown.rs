@@ -167,7 +167,7 @@ fn of_pair<'p>(pair: &'p Pair) -> Vec<(&'p str, &'p Orders<'p>)> {
 
 /// Task by variant.
 fn ratio_table(pair: &Pair) -> Table {
-    let mut table = Table::figures(vec!["task".into()]);
+    let mut table = Table::figures(["task"]);
     table
         .header
         .extend(pair.variants.iter().map(|(variant, _)| pair.a.record.variants[*variant].name.clone()));
@@ -181,7 +181,7 @@ fn ratio_table(pair: &Pair) -> Table {
 
 /// Task and variant by run: all that any pair has.
 fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
-    let mut table = Table::figures(vec!["task, variant".into()]);
+    let mut table = Table::figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     let mut titles: Vec<&str> = vec![];
     for task in pairs.iter().flat_map(|pair| &pair.tasks) {
