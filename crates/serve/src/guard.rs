@@ -9,9 +9,8 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap,
-    HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, LOCATION,
+    REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
@@ -19,6 +18,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cookie::SameSite;
+use headers::HeaderMapExt;
+use headers::authorization::{Authorization, Bearer};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -74,13 +76,15 @@ impl Guard {
 
     /// Whether a request shows the token.
     fn is_shown(&self, token: &str, headers: &HeaderMap) -> bool {
-        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
-        let bearer =
-            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, shown)| shown);
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let kept = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut shown =
-            bearer.into_iter().chain(kept.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value));
+        let bearer = headers.typed_get::<Authorization<Bearer>>();
+        let cookies = headers.typed_get::<headers::Cookie>();
+        let mut shown = bearer.iter().map(Authorization::token).chain(
+            cookies
+                .iter()
+                .flat_map(|all| all.iter())
+                .filter(|(name, _)| *name == self.cookie)
+                .map(|(_, value)| value),
+        );
         shown.any(|shown| same(shown, token))
     }
 
@@ -117,8 +121,11 @@ impl Guard {
 
     /// Puts the token into a cookie, and the browser on to the same page without it in its address.
     fn keep(&self, token: &str, rest: &str) -> Response {
-        let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
-        match (HeaderValue::try_from(cookie), HeaderValue::try_from(rest)) {
+        let cookie = cookie::Cookie::build((&self.cookie, token))
+            .path("/")
+            .http_only(true)
+            .same_site(SameSite::Strict);
+        match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(rest)) {
             (Ok(cookie), Ok(rest)) => {
                 (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, rest)]).into_response()
             }
@@ -193,6 +200,7 @@ pub fn with_policy(page: impl Into<Body>, policy: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::header::{AUTHORIZATION, COOKIE};
 
     fn guard(address: &str, token: Option<&str>) -> Guard {
         Guard::new(address.parse().unwrap(), 8017, vec!["bench.lan".into()], token.map(String::from))

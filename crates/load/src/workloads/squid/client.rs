@@ -188,9 +188,9 @@ impl Asking {
         stream.write_all(request.as_bytes()).await?;
         let head = wire::head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let expected = contents::object(self.world, number).bytes;
-        if head.status() != Some(200) || head.length != Some(expected) {
+        if head.status != Some(200) || head.length != Some(expected) {
             let what =
-                format!("object {number} of {expected} bytes: {:?}, {:?} bytes", head.first, head.length);
+                format!("object {number} of {expected} bytes: {:?}, {:?} bytes", head.status, head.length);
             return Err(io::Error::other(what));
         }
         let copied = tokio::io::copy(&mut (&mut stream).take(expected), &mut tokio::io::sink()).await?;

@@ -29,7 +29,7 @@ async fn connection(stream: TcpStream, world: u64, noise: &[u8]) -> io::Result<(
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(head) = wire::head(&mut stream).await? {
-        let Some(number) = head.object() else {
+        let Some(number) = head.object else {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
         };
