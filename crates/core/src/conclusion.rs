@@ -2,10 +2,11 @@
 
 use crate::claim::{Claim, ClaimError};
 use crate::plan::error::PlanError;
-use crate::plan::file::{ConclusionFile, PlanFile, Written};
+use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile, Written};
 use crate::plan::resolve::percentage;
 use crate::published::Published;
-use crate::study::Study;
+use crate::study::{AROUND, Study};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The conclusions of a study's author.
@@ -20,7 +21,12 @@ pub struct Conclusions {
     /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
     /// Empty if runs here use the published variants themselves.
     pub roles: Vec<String>,
+    /// The author's machine as he states it, by set.
+    pub machine: BTreeMap<String, Machine>,
 }
+
+/// The parts of a machine: `memory` → `768 MB`.
+pub type Machine = BTreeMap<String, String>;
 
 /// One conclusion.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +67,17 @@ pub struct Trust {
     pub resolution: f64,
 }
 
+impl Trust {
+    /// Where ln(left/right) lies, as far as two printed figures tell: each was rounded, and repeated it would
+    /// have come out a little different.
+    pub fn ratio(&self, left: f64, right: f64) -> (f64, f64) {
+        let (half, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
+        let least = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
+        let most = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
+        (least, most)
+    }
+}
+
 /// The conclusions of a study's author. None where there are none.
 ///
 /// # Errors
@@ -75,7 +92,8 @@ pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
     };
     let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
     let list = file.conclusions.iter().map(|written| reader.conclusion(written)).collect::<Result<_, _>>()?;
-    Ok(Conclusions { list, trust, filesystems: file.published.filesystems, roles: file.published.roles })
+    let PublishedFile { filesystems, roles, machine, .. } = file.published;
+    Ok(Conclusions { list, trust, filesystems, roles, machine })
 }
 
 struct Reader<'a> {
@@ -108,7 +126,8 @@ impl Reader<'_> {
     }
 
     fn conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
-        let tasks: Vec<&str> = self.study.tasks.iter().map(|(_, task)| *task).collect();
+        let tasks = self.study.tasks.iter().map(|(_, task)| *task).filter(|task| !AROUND.contains(task));
+        let tasks: Vec<&str> = tasks.collect();
         let mut claims = Vec::new();
         for pattern in &written.claims {
             for claim in expanded(pattern.get_ref(), &tasks) {

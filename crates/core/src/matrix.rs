@@ -9,6 +9,9 @@ use crate::setting::Value;
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 const MAX_VARIANTS: usize = 10_000;
 
+/// The part of a variant's name for a factor that the variant leaves alone.
+pub const PLAIN: &str = "plain";
+
 /// Why a plan has more variants than [`expand`] should make; none where it has not.
 pub fn fault(plan: &Plan) -> Option<String> {
     let levels = || plan.factors.iter().map(|(id, levels)| (id, levels.len()));
@@ -28,12 +31,7 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
     }
     let mut variants = vec![Variant { name: String::new(), levels: Default::default() }];
     for (factor, levels) in in_order(plan.factors.iter().collect(), |(id, _)| id) {
-        variants = variants
-            .iter()
-            .flat_map(|variant| {
-                levels.iter().map(|level| with_level(variant, factor, level, levels.len() > 1))
-            })
-            .collect();
+        variants = vary(variants, factor, levels);
     }
     for variant in &mut variants {
         if variant.name.is_empty() {
@@ -45,11 +43,19 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
     variants
 }
 
+/// Each variant at every level of a factor, and at most one variant more than a plan may have.
+pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Variant> {
+    let each = |variant: &Variant| -> Vec<Variant> {
+        levels.iter().map(|level| with_level(variant, factor, level, levels.len() > 1)).collect()
+    };
+    variants.iter().flat_map(each).take(MAX_VARIANTS + 1).collect()
+}
+
 fn with_level(variant: &Variant, factor: &str, level: &str, varies: bool) -> Variant {
     let mut variant = variant.clone();
     variant.levels.insert(factor.to_string(), level.to_string());
     if varies {
-        let shown = if level.is_empty() { "plain" } else { level };
+        let shown = if level.is_empty() { PLAIN } else { level };
         variant.name =
             if variant.name.is_empty() { shown.to_string() } else { format!("{}/{shown}", variant.name) };
     }

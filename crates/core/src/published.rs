@@ -5,6 +5,7 @@ mod lines;
 use crate::cell::TaskId;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Unit;
+use crate::study::AROUND;
 use lines::Form;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,7 +78,7 @@ pub enum Kind {
     Chart,
     /// A value of a curve that the author fitted, within the range for which he states it.
     Fit,
-    /// An average of other figures of the same set.
+    /// An average of other figures of the same set, or a difference of two.
     Summary,
 }
 
@@ -166,7 +167,9 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
 }
 
 fn sound(figure: &Figure) -> Result<(), String> {
-    let sound = figure.value.is_finite() && figure.value >= 0.0;
+    // A difference may be negative, any other figure may not.
+    let least = if figure.metric.ends_with("_difference") { f64::MIN } else { 0.0 };
+    let sound = figure.value.is_finite() && figure.value >= least;
     if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
 }
 
@@ -199,6 +202,12 @@ impl Published {
         self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
     }
 
+    /// The tasks of the work itself, which totals are made of.
+    pub fn work(&self) -> Vec<&Figure> {
+        let tasks = self.tasks().into_iter();
+        tasks.filter(|row| !AROUND.contains(&row.task.as_str())).collect()
+    }
+
     /// The samples, in the author's order; none for most.
     pub fn samples(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
@@ -216,9 +225,10 @@ impl Published {
         self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// The sum of a metric over all tasks for one variant: the author's composite. None where a task is missing.
+    /// The sum of a metric over the tasks of the work for one variant: the author's composite. None where a task is
+    /// missing.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        self.tasks()
+        self.work()
             .iter()
             .map(|task| self.figure(&task.task_id(), variant, metric).map(|row| row.value))
             .sum()
@@ -242,7 +252,8 @@ mod tests {
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
     fn steps() -> BTreeMap<String, String> {
-        (1..=21).map(|n| (format!("{n:03}"), format!("task-{n}"))).collect()
+        let numbered = (1..=21).map(|n| (format!("{n:03}"), format!("task-{n}")));
+        numbered.chain([("mkfs".into(), "mkfs".into())]).collect()
     }
 
     fn error(lines: &str) -> String {
@@ -311,8 +322,9 @@ mod tests {
         let sets = parse("piszcz", csv, &steps()).unwrap();
         for (name, variants) in [("piszcz-I", 5), ("piszcz-II", 6)] {
             let set = sets.iter().find(|set| set.name() == name).unwrap();
-            assert_eq!((set.variants().len(), set.tasks().len()), (variants, 21));
-            assert_eq!(set.rows.len(), variants * 21 * 2);
+            assert_eq!((set.variants().len(), set.work().len()), (variants, 21));
+            let measured = set.rows.iter().filter(|row| row.kind == Kind::Measured);
+            assert_eq!(measured.count(), variants * 21 * 2);
         }
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
         let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();

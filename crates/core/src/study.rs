@@ -19,6 +19,9 @@ pub struct Study {
     pub device_bytes_per_s: Option<f64>,
 }
 
+/// Tasks around the work: part of no total, and of no claim about all tasks.
+pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
+
 /// Every study.
 pub const STUDIES: &[Study] = &[
     Study {
@@ -26,6 +29,7 @@ pub const STUDIES: &[Study] = &[
         plan: include_str!("../../../studies/piszcz/plan.toml"),
         figures: Some(include_str!("../../../studies/piszcz/published.csv")),
         tasks: &[
+            ("mkfs", "mkfs"),
             ("001", "touch"),
             ("002", "find-files"),
             ("003", "rm-files"),

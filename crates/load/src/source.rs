@@ -30,8 +30,8 @@ pub enum Source {
         /// How many files in 10,000 have a twin beside them.
         twins: u64,
     },
-    /// A directory that is there.
-    Directory(PathBuf),
+    /// Directories that are there.
+    Directories(Vec<PathBuf>),
 }
 
 /// The setting that names a real tree.
@@ -39,8 +39,11 @@ pub const TREE: SettingDef = SettingDef {
     id: "tree",
     kind: Kind::Path,
     default: Default::Text(""),
-    help: "directory whose tree is worked on; empty for a generated tree like the kernel's",
+    help: "directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's",
 };
+
+/// What stands between the directories of [`TREE`].
+pub const SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
 pub const TREE_FILES: SettingDef = SettingDef {
@@ -136,15 +139,17 @@ impl Source {
                 compressible: compressible(job),
                 twins: twins(job),
             },
-            path => Source::Directory(path.into()),
+            path if Path::new(path).is_dir() => Source::Directories(vec![path.into()]),
+            paths => Source::Directories(paths.split(SEPARATOR).map(PathBuf::from).collect()),
         }
     }
 
     /// What a report must say of it.
     pub fn remark(&self) -> Note {
         let text = match self {
-            Source::Directory(path) => {
-                format!("the tree is that of {} as it was at the start of the run", path.display())
+            Source::Directories(dirs) => {
+                let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+                format!("the tree is that of {} as it was at the start of the run", dirs.join(" and "))
             }
             Source::Generated { files, compressible, twins, .. } => {
                 let twins = match twins {
@@ -174,8 +179,8 @@ impl Source {
                 }
                 Ok((contents.archived(), Demands::default()))
             }
-            Source::Directory(dir) => {
-                let found = walk(dir).collect::<Result<Vec<_>, _>>()?;
+            Source::Directories(dirs) => {
+                let found = walk(dirs).collect::<Result<Vec<_>, _>>()?;
                 let mut contents = Contents::default();
                 let mut demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
                 for Found { name, kind, metadata, .. } in &found {
@@ -203,7 +208,7 @@ impl Source {
                 let tree = tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins);
                 tarball::of_generated(out, &tree, &mut Payload::new(*seed, *compressible))
             }
-            Source::Directory(dir) => of_directory(out, dir),
+            Source::Directories(dirs) => of_directories(out, dirs),
         }
     }
 }
@@ -216,8 +221,22 @@ struct Found {
     metadata: std::fs::Metadata,
 }
 
-/// Everything in a directory, sorted, so that the same directory gives the same archive.
-fn walk(dir: &Path) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
+/// Everything in some directories, sorted, so that the same directories give the same archive. One directory becomes
+/// the tree itself, several lie numbered in it.
+fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
+    let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
+        let metadata = dir.metadata().map_err(Error::io(format!("read the tree at {}", dir.display())))?;
+        Ok(Found { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
+    });
+    let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
+        let name = dir.file_name().unwrap_or_default().display();
+        walk_one(dir, if dirs.len() > 1 { format!("{TOP}/{}-{name}", at + 1) } else { TOP.into() })
+    });
+    head.into_iter().chain(below)
+}
+
+/// Everything in a directory, under another name.
+fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).display().to_string();
@@ -227,7 +246,7 @@ fn walk(dir: &Path) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
         let metadata = entry.metadata().map_err(unreadable)?;
         let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
-        let name = if entry.depth() == 0 { PathBuf::from(TOP) } else { Path::new(TOP).join(below) };
+        let name = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
         Ok(Found { kind: kind(&entry), name, metadata, path: entry.into_path() })
     })
 }
@@ -241,14 +260,14 @@ fn kind(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn of_directory(out: impl Write, dir: &Path) -> Result<(), Error> {
+fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<(), Error> {
     let mut builder = Builder::new(Counted::new(out));
-    for found in walk(dir) {
+    for found in walk(dirs) {
         let found = found?;
         let failed = Error::io(format!("archive {}", found.path.display()));
         append(&mut builder, &found).map_err(failed)?;
     }
-    tarball::finish(builder).map_err(Error::io(format!("write the archive of {}", dir.display())))
+    tarball::finish(builder).map_err(Error::io("write the archive of the tree".to_string()))
 }
 
 fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
@@ -312,7 +331,7 @@ mod tests {
         std::fs::write(dir.path().join("b c/f\n"), [1; 700]).unwrap();
         std::os::unix::fs::symlink("nowhere", dir.path().join("a")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
-        let source = Source::Directory(dir.path().into());
+        let source = Source::Directories(vec![dir.path().into()]);
         assert_eq!(
             archived(&source),
             [
@@ -329,8 +348,18 @@ mod tests {
     }
 
     #[test]
+    fn several_directories_lie_numbered_in_the_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a/x", "b/x"].map(|name| dir.path().join(name));
+        dirs.iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
+        std::fs::write(dirs[1].join("f"), "1").unwrap();
+        let names = archived(&Source::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
+        assert_eq!(names.collect::<Vec<_>>(), ["tree", "tree/1-x", "tree/2-x", "tree/2-x/f"]);
+    }
+
+    #[test]
     fn a_missing_tree_is_named() {
-        let error = Source::Directory("/does not exist".into()).look().unwrap_err();
+        let error = Source::Directories(vec!["/does not exist".into()]).look().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
     }
 

@@ -11,6 +11,7 @@ mod proxies;
 mod published;
 mod runs;
 mod samples;
+mod sets;
 mod watches;
 
 use crate::error::Error;
@@ -22,6 +23,7 @@ pub use proxies::compare_services;
 pub use published::compare_published;
 pub use runs::compare_runs;
 pub use samples::compare_samples;
+pub use sets::compare_sets;
 pub use watches::{compare_watches, is_watch};
 
 /// Refuses a run of which nothing can be said to be better.

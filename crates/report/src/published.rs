@@ -8,7 +8,7 @@ use crate::exporters::column_name;
 use crate::matrix;
 use crate::page::Page;
 use crate::sections::conclusions;
-use fsarena_core::conclusion::{self, Conclusion};
+use fsarena_core::conclusion::{self, Conclusion, Machine};
 use fsarena_core::metric;
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::{Direction, Unit};
@@ -32,9 +32,15 @@ pub fn show(published: &Published) -> Result<Page, Error> {
         tasks(&mut document, published);
     }
     samples::check(&mut document, &recomputed);
+    let machine = machine(published)?;
+    if !machine.is_empty() {
+        document.heading(2, "The machine, as its author states it");
+        document.table(Table::pairs(["", "what"], machine.clone()));
+    }
     let concluded = concluded(published)?;
     conclusions::add_then(&mut document, &concluded);
     let mut json = as_json(published);
+    json["machine"] = json!(machine);
     json["recomputed"] = samples::json(&recomputed);
     json["conclusions"] = conclusions::json_then(&concluded);
     Ok(Page { document, json })
@@ -56,6 +62,12 @@ pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer
     let answers = then(&conclusions, &study.published()?);
     let all = conclusions.list.into_iter().zip(answers);
     Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())
+}
+
+/// The author's machine; empty where he says nothing of it.
+pub(crate) fn machine(published: &Published) -> Result<Machine, Error> {
+    let Some(study) = study::find(&published.study) else { return Ok(Machine::new()) };
+    Ok(conclusion::of(study)?.machine.remove(&published.set).unwrap_or_default())
 }
 
 fn tasks(document: &mut Document, published: &Published) {
@@ -131,7 +143,7 @@ fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
     let totals: Vec<Option<f64>> =
         published.variants().iter().map(|variant| published.total(variant, metric)).collect();
     let least = totals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.tasks().len()).into()];
+    let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.work().len()).into()];
     row.extend(totals.iter().map(|total| match total {
         Some(total) => best_if(exact(*total, unit), *total == least),
         None => "–".into(),

@@ -3,6 +3,7 @@
 use crate::analyse::{Analysis, Error, analyse};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
+use fsarena_core::matrix::PLAIN;
 use fsarena_core::record::RunRecord;
 
 /// The best of some variants that differ in one factor alone.
@@ -54,7 +55,7 @@ pub fn without(variant: &Variant, id: &str) -> Variant {
     let level = variant.level(id).to_string();
     let mut rest = variant.clone();
     rest.levels.remove(id);
-    let shown = if level.is_empty() { "plain" } else { &level };
+    let shown = if level.is_empty() { PLAIN } else { &level };
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     // Levels stand in the order of the factors; the last of this name is meant where two are called alike.
     if let Some(at) = parts.iter().rposition(|part| *part == shown) {

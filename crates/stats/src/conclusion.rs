@@ -7,6 +7,7 @@ use crate::recompute::evidence;
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
+use fsarena_core::matrix::PLAIN;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeSet;
@@ -97,6 +98,7 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
     let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
     let mut published: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
     published.extend(conclusions.filesystems.iter().map(String::as_str));
+    let published: Vec<&str> = published.into_iter().map(|name| here_called(record, name)).collect();
     // A variant that plays a role is compared with all others, and so is every variant where no rivals are known.
     let judged = match published.is_empty() || !conclusions.roles.is_empty() {
         true => judge_all(record, &all),
@@ -118,7 +120,10 @@ fn answer_here(
     rivals: &[&str],
     judged: impl Iterator<Item = Judged>,
 ) -> Answer {
-    let ran = |variant: &&str| record.variants.iter().any(|known| known.name == **variant);
+    let ran = |variant: &&str| {
+        let name = here_called(record, variant);
+        record.variants.iter().any(|known| known.name == name)
+    };
     let mut without = BTreeSet::new();
     let (mut verdicts, mut missing, mut parts) = (Vec::new(), None, Vec::new());
     for judged in judged {
@@ -128,7 +133,8 @@ fn answer_here(
             Relation::Pair(_) => Part::of_pair(outcome),
             Relation::Extreme(extreme) => {
                 named.extend(rivals);
-                let rivals: Vec<&&str> = rivals.iter().filter(|rival| **rival != extreme.variant).collect();
+                let is_other = |rival: &&&str| here_called(record, rival) != extreme.variant;
+                let rivals: Vec<&&str> = rivals.iter().filter(is_other).collect();
                 let checked =
                     if outcome.is_some() { rivals.iter().filter(|rival| ran(rival)).count() } else { 0 };
                 Part { outcome, checked, of: rivals.len() }
@@ -154,17 +160,24 @@ fn among_then(claim: &Claim, sets: &[Published]) -> bool {
     claim.variants().into_iter().any(of_set)
 }
 
+/// The name in a run of the author's variant: where the run varies a further factor, such as the CPU's speed, the variant
+/// that leaves that factor alone, `jfs/bfq/plain`.
+fn here_called<'a>(record: &'a RunRecord, name: &'a str) -> &'a str {
+    let names = || record.variants.iter().map(|variant| variant.name.as_str());
+    let bare = |known: &&str| known.split('/').filter(|part| *part != PLAIN).eq(name.split('/'));
+    if names().any(|known| known == name) { name } else { names().find(bare).unwrap_or(name) }
+}
+
 /// The claim with the variants of the run in the parts that the author's variants played, in whichever set.
 fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
     let mut claim = claim.clone();
-    if roles.len() != record.variants.len() {
-        return claim;
-    }
     let play = |variant: &mut String| {
         let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
-        if let Some(part) = roles.iter().position(|role| role == name) {
-            *variant = record.variants[part].name.clone();
-        }
+        let part = roles.iter().position(|role| role == name);
+        *variant = match part.filter(|_| roles.len() == record.variants.len()) {
+            Some(part) => record.variants[part].name.clone(),
+            None => here_called(record, variant).to_string(),
+        };
     };
     match &mut claim.relation {
         Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {

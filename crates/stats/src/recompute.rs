@@ -53,13 +53,14 @@ pub fn recompute(published: &Published) -> Recomputed {
     all
 }
 
-/// The figures that conclusions may rest on: without fits, averages of others, and figures that do not follow from
-/// those they were made of.
+/// The figures that conclusions and comparisons may rest on: without fits and averages of others, and without those
+/// that do not follow from others together with their numerators, because either may be the wrong one.
 pub fn evidence(published: &Published) -> Published {
     let misfits = recompute(published).misfits;
     let is_misfit = |row: &Figure| {
         misfits.iter().any(|misfit| {
-            (&misfit.sample, &misfit.variant, &misfit.made.metric) == (&row.sample, &row.variant, &row.metric)
+            (&misfit.sample, &misfit.variant) == (&row.sample, &row.variant)
+                && [&misfit.made.metric, &misfit.made.above].contains(&&row.metric)
         })
     };
     let mut kept = published.clone();
@@ -112,6 +113,15 @@ mod tests {
         // 14.5/48: 0.30 alone, were 48 exact to a tenth; 0.305 if it were anything from 47.5 on.
         assert_eq!(misfits("s,a,14.5,48,0.31\nt,a,14.5,48.2,0.30\n"), ["s a"]);
         assert!(misfits("s,a,14.5,48,0.31\n").is_empty());
+    }
+
+    #[test]
+    fn what_does_not_follow_is_no_evidence_nor_is_its_numerator() {
+        let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
+                   s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
+        let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
+        let kept: Vec<_> = kept.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
+        assert_eq!(kept, ["s requests", "t cpu", "t requests", "t cost"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::flags::{Runs, parse_percent};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    Compared, compare_all, compare_published, compare_samples, compare_services, is_watch,
+    Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets, is_watch,
 };
 use fsarena_report::import::{self, Samples};
 use fsarena_report::page::FORMATS;
@@ -17,16 +17,17 @@ use std::path::Path;
 /// Compare runs, published figures, or the samples of two files
 ///
 /// fsarena does not pair rounds of different runs, because the machine may have changed between them.
-/// Against published figures, fsarena names the fastest variant then and here, and where the order changed. Files of
+/// Against published figures, fsarena names the fastest variant then and here, and where the order changed; of two
+/// published sets (`published:piszcz-I published:piszcz-II`), whether it changed from the first to the second. Files of
 /// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench or dbench; fsarena pairs
 /// their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that
 /// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run (id, beginning of the id, directory, `latest`), or file of samples
+    /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
     #[arg(value_name = "A")]
     run: String,
-    /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; omit it for `published:wilton`
+    /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; omit it for A `published:wilton`
     #[arg(value_name = "B")]
     with: Option<String>,
     /// More runs
@@ -139,6 +140,9 @@ fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
 }
 
 fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
+    if let (Some(a), Some(b)) = (args.run.strip_prefix("published:"), with.strip_prefix("published:")) {
+        return Ok(compare_sets(&show::published(a)?, &show::published(b)?, args.metric())?);
+    }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
     let metric = args.metric();
     if let Some(name) = with.strip_prefix("published:") {

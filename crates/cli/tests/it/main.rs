@@ -35,6 +35,7 @@ mod selftest;
 mod serve;
 mod signals;
 mod squid;
+mod studies;
 mod usage;
 mod watch;
 

@@ -143,6 +143,9 @@ pub struct PublishedFile {
     /// these roles in order.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// The author's machine as he states it, by set.
+    #[serde(default)]
+    pub machine: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// `[[conclusion]]` as written; see [`crate::conclusion::Conclusion`].

@@ -196,8 +196,8 @@ pub fn verdict(pair: &Pair) -> String {
     }
 }
 
-/// The answer over all pairs of services, and its picture.
-pub fn answer(compared: &mut Compared, pairs: &[Pair]) {
+/// The answer over all pairs of services below its first sentences, and its picture.
+pub fn answer(compared: &mut Compared, pairs: &[Pair], lead: Vec<String>) {
     let mut sides: Vec<String> = vec![];
     let mut figures = vec![];
     for pair in pairs {
@@ -220,7 +220,7 @@ pub fn answer(compared: &mut Compared, pairs: &[Pair]) {
     words.extend(reasons.into_iter().filter(|(names, _)| !names.is_empty()).map(|(names, why)| {
         format!("Not compared because {why}: {} ({}).", names.len(), first_of(&names, "; "))
     }));
-    compared.say(words);
+    compared.say(lead.into_iter().chain(words).collect());
     let (title, axis) = ("Cost of a request, ratios with 95% intervals".into(), "cost of a request".into());
     compared.chart = Picture { figures: &figures, sides, title, axis, terms }.chart();
 }

@@ -8,6 +8,7 @@ use crate::number::{self, three};
 use crate::published::{concluded, samples};
 use crate::sections::conclusions;
 use fsarena_core::published::{Derived, Published};
+use fsarena_stats::cost::Estimate;
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::recompute::{evidence, recompute};
@@ -38,7 +39,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     compared.json["paired"] = paired.iter().map(Paired::json).collect();
     compared.json["conclusions"] = conclusions::json_then(&concluded);
     compared.facts = services.iter().map(|service| service.name.clone()).collect();
-    cost::answer(&mut compared, &pairs);
+    cost::answer(&mut compared, &pairs, lead(&alone, &paired));
 
     let document = &mut compared.data;
     document.text("The author's table, worked out again from its raw columns.");
@@ -100,6 +101,36 @@ fn resource(made: &Derived) -> Resource {
     }
 }
 
+/// The first sentences: which service is lower than all others, and by what none differs, sample by sample.
+fn lead(published: &Published, paired: &[Paired]) -> Vec<String> {
+    let (mut lowest, mut same) = (vec![], vec![]);
+    for made in &published.derived {
+        let words = made.metric.replace('_', " ");
+        let of_metric: Vec<&Paired> = paired.iter().filter(|pair| pair.metric == made.metric).collect();
+        if of_metric.iter().all(|pair| !pair.ratio.separated()) {
+            same.push(words.clone());
+        }
+        for name in published.variants() {
+            let own = of_metric.iter().filter_map(|pair| pair.of(name));
+            let over: Option<Vec<String>> = own
+                .map(|(other, ratio)| {
+                    let shown = number::ratio(ratio.value, ratio.low, ratio.high);
+                    (ratio.high < 1.0).then(|| format!("{shown} times {other}"))
+                })
+                .collect();
+            let all = |over: &Vec<String>| !over.is_empty() && over.len() + 1 == published.variants().len();
+            lowest.extend(over.filter(all).map(|over| {
+                let count = over.len();
+                format!("{name} is lower than all {count} others by {words}: {}.", over.join(", "))
+            }));
+        }
+    }
+    lowest.extend((!same.is_empty()).then(|| {
+        format!("No two services differ significantly by {}, sample by sample.", same.join(" or "))
+    }));
+    lowest
+}
+
 /// Two services on one resource, sample by sample.
 struct Paired<'a> {
     metric: &'a str,
@@ -151,7 +182,19 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
     );
 }
 
-impl Paired<'_> {
+impl<'a> Paired<'a> {
+    /// The other service, and the ratio of this one over it; none where the pair is of others.
+    fn of(&self, name: &str) -> Option<(&'a str, Estimate)> {
+        let Ratio { value, low, high, .. } = self.ratio;
+        match name {
+            name if name == self.b => Some((self.a, Estimate { value, low, high })),
+            name if name == self.a => {
+                Some((self.b, Estimate { value: 1.0 / value, low: 1.0 / high, high: 1.0 / low }))
+            }
+            _ => None,
+        }
+    }
+
     fn json(&self) -> Value {
         json!({
             "metric": self.metric,
@@ -181,6 +224,7 @@ mod tests {
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
         let answer = page.json["answer"].to_string();
+        assert!(answer.starts_with("[\"xfs is lower than all 3 others by iowait per request: 0.419 "), "{answer}");
         assert!(
             answer.contains("Of all 18 figures") && answer.contains("jfs over xfs, 3 figures"),
             "{answer}"

@@ -8,11 +8,14 @@ use crate::difference::Finding;
 use crate::document::{Part, Table};
 use crate::error::Error;
 use crate::number::plural;
+use crate::published::machine;
 use crate::sections::{head, label};
+use fsarena_core::conclusion::{self, Machine};
 use fsarena_core::factor;
 use fsarena_core::names::unknown;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
+use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::{Value, json};
@@ -34,8 +37,13 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
         what,
     };
     let analysis = analyse(record, metric)?;
-    let pairs: Vec<(&str, usize)> =
-        published.variants().into_iter().filter_map(|name| Some((name, variant_of(record, name)?))).collect();
+    let roles = study::find(&published.study).map(conclusion::of).transpose()?.map_or(vec![], |of| of.roles);
+    let role = |name: &str| {
+        let part = roles.iter().position(|role| role == name);
+        part.filter(|_| roles.len() == record.variants.len())
+    };
+    let here = |name| Some((name, variant_of(record, name).or_else(|| role(name))?));
+    let pairs: Vec<(&str, usize)> = published.variants().into_iter().filter_map(here).collect();
     if pairs.len() < 2 {
         return Err(nothing("two variants"));
     }
@@ -55,7 +63,9 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
         let orders = orders(&pairs, here, |variant| published.total(variant, metric).filter(|_| sums))?;
         Some((format!("TOTAL of {} tasks", overall.tasks), orders))
     });
-    let known = Known { record, published, metric, analysis: &analysis, pairs: &pairs };
+    let noun = if roles.is_empty() { "filesystem" } else { "variant" };
+    let machine = machine(published)?;
+    let known = Known { record, published, metric, analysis: &analysis, pairs: &pairs, noun, machine };
     Ok(known.compared(&rows, total.as_ref(), &figures))
 }
 
@@ -132,6 +142,9 @@ struct Known<'a> {
     metric: &'a str,
     analysis: &'a Analysis,
     pairs: &'a [(&'a str, usize)],
+    /// What the author's variants are.
+    noun: &'static str,
+    machine: Machine,
 }
 
 impl Known<'_> {
@@ -141,17 +154,17 @@ impl Known<'_> {
         total: Option<&(String, Orders)>,
         figures: &[Figure],
     ) -> Compared {
-        let Known { record, published, metric, analysis, .. } = self;
+        let Known { record, published, metric, analysis, noun, .. } = self;
         let sides = [format!("{} beside the best here", record.id)];
         let terms = ["better", "behind"];
         let (title, axis) = (
-            format!("{metric}, ratios to the filesystem that is best here"),
+            format!("{metric}, ratios to the {noun} that is best here"),
             format!("{metric} over the best here"),
         );
         let chart = Picture { figures, sides: &sides, title, axis, terms }.chart();
         let mut compared = Compared {
             title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
-            facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), "filesystem")],
+            facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), noun)],
             chart,
             json: self.json(rows, total),
             ..Compared::default()
@@ -160,18 +173,27 @@ impl Known<'_> {
             let words = "PROVISIONAL: this run has too few rounds for a verdict.";
             compared.answer.parts.push(Part::Loud(words.into()));
         }
-        let mut words = conclusions(rows, total);
+        let mut words = conclusions(rows, total, noun);
+        words.extend(self.cast());
         words.extend(self.left_out());
         compared.say(words);
-        compared.answer.text(
-            "This compares only the order of the filesystems that both have, because machine, kernel and often the size of \
-             the work differ. The author gave no spread, so any published difference may be chance.",
-        );
+        compared.answer.text(format!(
+            "This compares only the order of the {noun}s that both have, because machine, kernel and often the size of \
+             the work differ. The author gave no spread, so any published difference may be chance."
+        ));
         let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
         compared.data.table(order::table(["first then".into(), "first here".into()], all));
         compared.data.text(order::LEGEND);
         compared.method.table(self.circumstances());
         compared
+    }
+
+    /// Which variant has which role of the author's, where their names do not say it.
+    fn cast(&self) -> Option<String> {
+        let name = |at: &usize| self.record.variants[*at].name.as_str();
+        let roles = self.pairs.iter().filter(|(role, at)| *role != name(at) && self.noun == "variant");
+        let roles: Vec<String> = roles.map(|(role, at)| format!("{} as {role}", name(at))).collect();
+        (!roles.is_empty()).then(|| format!("Compared by their order in the run: {}.", roles.join(", ")))
     }
 
     /// Figures of one side only.
@@ -195,10 +217,13 @@ impl Known<'_> {
         let hosts: Vec<String> =
             record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
         let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
+        let machine: Vec<String> =
+            self.machine.iter().map(|(part, what)| format!("{part} {what}")).collect();
         let rows = [
             ("run", record.id.clone()),
             ("figures", format!("published:{}", self.published.name())),
             ("machine", hosts.join("; ")),
+            ("machine then", if machine.is_empty() { "not stated".into() } else { machine.join("; ") }),
             ("filesystems on", head::backing(&record.plan.device.backing)),
             ("scale", record.plan.scale.name().to_string()),
             ("rounds", self.analysis.grid.rounds.len().to_string()),
@@ -224,9 +249,9 @@ impl Known<'_> {
     }
 }
 
-fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Vec<String> {
+fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>, noun: &str) -> Vec<String> {
     let same = rows.iter().filter(|(_, orders)| orders.same_first()).count();
-    let mut items = vec![format!("The same filesystem leads in {same} of {} tasks.", rows.len())];
+    let mut items = vec![format!("The same {noun} leads in {same} of {} tasks.", rows.len())];
     if let Some((_, orders)) = total {
         let (then, here) = orders.firsts();
         items.push(format!("Over all tasks: first then {then}, first here {here}."));
@@ -240,13 +265,13 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> V
     let open = all().count() - sure.len();
     let named = first_of(&sure, "; ");
     items.push(match sure.len() {
-        0 => "No two filesystems that differ significantly here changed places.".into(),
+        0 => format!("No two {noun}s that differ significantly here changed places."),
         1 => format!("One change of place is significant here: {named}."),
         some => format!("{some} changes of place are significant here: {named}."),
     });
     if open > 0 {
         items.push(format!(
-            "{} more between filesystems that do not differ significantly here: they may be chance.",
+            "{} more between {noun}s that do not differ significantly here: they may be chance.",
             if open == 1 { "One".into() } else { open.to_string() }
         ));
     }

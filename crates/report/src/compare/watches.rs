@@ -59,7 +59,7 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
         .map(|(record, service)| format!("{}: {}", service.name, record.id))
         .collect();
     if services.len() > 1 {
-        cost::answer(&mut compared, &pairs);
+        cost::answer(&mut compared, &pairs, vec![]);
         cost::pair_table(&mut compared.data, &pairs);
     }
     cost::tables(&mut compared.data, &services, &resources);

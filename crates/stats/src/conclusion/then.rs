@@ -83,7 +83,7 @@ impl Figures<'_> {
                 self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
             }
         };
-        Some(judged(&Region::of(pair, None), self.ratio(left, right)))
+        Some(judged(&Region::of(pair, None), self.trust.ratio(left, right)))
     }
 
     fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
@@ -92,7 +92,7 @@ impl Figures<'_> {
             (metric::find(&subject.metric)?.direction == Direction::Lower) == (extreme.end == End::Best);
         let rivals: Vec<(f64, f64)> = rivals
             .iter()
-            .filter_map(|variant| Some(self.ratio(own, self.value(subject, variant)?)))
+            .filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)))
             .map(|(low, high)| if below { (low, high) } else { (-high, -low) })
             .collect();
         let outcome = match () {
@@ -118,15 +118,6 @@ impl Figures<'_> {
         let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
         let value = tasks.by_ref().find_map(has)?;
         tasks.find_map(has).is_none().then_some(value)
-    }
-
-    /// Where ln(left/right) lies, as far as two printed figures tell: each was rounded, and repeated it would
-    /// have come out a little different.
-    fn ratio(&self, left: f64, right: f64) -> (f64, f64) {
-        let (half, tolerance) = (self.trust.resolution / 2.0, self.trust.tolerance.ln_1p());
-        let least = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
-        let most = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
-        (least, most)
     }
 }
 

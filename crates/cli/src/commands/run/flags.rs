@@ -106,9 +106,9 @@ pub struct Args {
     /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds)
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "Work")]
     pub scale: Option<Scale>,
-    /// Directory tree to work on instead of a generated one
+    /// Directory tree to work on instead of a generated one; repeat it to work on several together
     #[arg(long, value_name = "DIR", help_heading = "Work")]
-    pub tree: Option<PathBuf>,
+    pub tree: Vec<PathBuf>,
     /// Workload to run instead of the plan's (list them: `fsarena list workloads`)
     #[arg(long, value_name = "WORKLOAD", help_heading = "Work")]
     pub workload: Option<String>,

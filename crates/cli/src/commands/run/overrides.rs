@@ -8,6 +8,7 @@ use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::Kind;
 use fsarena_guest::kernel::DEBIAN;
+use fsarena_load::source::SEPARATOR;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_run::preflight::guests;
 use fsarena_sys::kernel::Kernel;
@@ -33,7 +34,8 @@ impl Args {
             factors.push((factor::KERNEL.to_string(), levels));
         }
         let (backing, directories) = self.backing()?;
-        let tree = self.tree.as_deref().map(absolute_text).transpose()?;
+        let tree: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
+        let tree = Some(tree.join(SEPARATOR.encode_utf8(&mut [0; 4]))).filter(|tree| !tree.is_empty());
         if !directories.is_empty() {
             factors.push((factor::DIR.into(), directories));
         }

@@ -64,7 +64,7 @@ impl Args {
         });
         let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(PathBuf::from);
         let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
-        let given = [&self.tree, &self.source_dir, &self.modules].into_iter().flatten().cloned();
+        let given = [&self.source_dir, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
         let mut paths = given.chain(places).chain(kernels).chain(settings);
         paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
     }

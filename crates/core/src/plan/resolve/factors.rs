@@ -30,7 +30,7 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Dir)) {
             // Directories are used as they are: fsarena makes no filesystem there.
             factors.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
-        } else if file.variants.is_empty() {
+        } else if !self.takes_named(file) {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
             if factors.get(factor::FS) == Some(&self.words.available) {

@@ -6,15 +6,32 @@ use super::super::{Backing, Plan};
 use super::{Pairs, Resolver};
 use crate::cell::Variant;
 use crate::factor;
+use crate::matrix;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Resolver<'_> {
     pub(super) fn variants(&self, file: &PlanFile) -> Result<Vec<Variant>, PlanError> {
-        if matches!(self.over.backing, Some(Backing::Dir)) {
+        if matches!(self.over.backing, Some(Backing::Dir)) || !self.takes_named(file) {
             return Ok(vec![]);
         }
         let variants = file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
-        self.wanted(variants.collect::<Result<_, _>>()?)
+        let variants = self.wanted(variants.collect::<Result<_, _>>()?)?;
+        let varied = self.over.factors.iter().filter(|(id, _)| id != factor::FS).collect();
+        let varied = factor::in_order(varied, |(id, _)| id);
+        Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, id, levels)))
+    }
+
+    /// Whether the variants that a plan names are those of the run: `--fs` replaces variants that differ in something
+    /// else than their filesystems, and takes a choice of the others.
+    pub(super) fn takes_named(&self, file: &PlanFile) -> bool {
+        let mut seen = BTreeSet::new();
+        let fs = |pairs: &Pairs| {
+            let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
+            level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
+        };
+        let distinct = file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
+        let asked = self.over.factors.iter().any(|(id, _)| id == factor::FS);
+        !file.variants.is_empty() && (distinct || !asked)
     }
 
     /// `--fs` takes a choice of the variants that a plan names.
@@ -76,11 +93,11 @@ impl Resolver<'_> {
     }
 
     pub(super) fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
-        if let Some(fault) = crate::matrix::fault(plan) {
+        if let Some(fault) = matrix::fault(plan) {
             return Err(PlanError::flag(self.origin, fault));
         }
         let mut seen = BTreeSet::new();
-        let variants = crate::matrix::expand(plan);
+        let variants = matrix::expand(plan);
         match variants.iter().find(|variant| !seen.insert(&variant.name)) {
             Some(variant) => {
                 Err(PlanError::flag(self.origin, format!("two variants are both called `{}`", variant.name)))

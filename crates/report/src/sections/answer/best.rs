@@ -1,6 +1,7 @@
 //! The best level of what varies beside the filesystem, for each filesystem.
 
 use fsarena_core::factor;
+use fsarena_core::matrix;
 use fsarena_core::metric::label;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
@@ -21,7 +22,7 @@ pub fn of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         // Said once where it is so of all.
         let all_open = bests.iter().all(|best| !best.decided);
         let one = |best: &Best| {
-            let level = if best.level.is_empty() { "plain" } else { &best.level };
+            let level = if best.level.is_empty() { matrix::PLAIN } else { &best.level };
             format!("{} {level}{}", best.variant.name, if best.decided || all_open { "" } else { OPEN })
         };
         let named: Vec<String> = bests.iter().map(one).collect();
