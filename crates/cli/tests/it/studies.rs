@@ -35,7 +35,8 @@ fn the_slow_cpu_is_a_variant_and_the_conclusions_are_about_the_fast_one() {
         return;
     }
     let place = Place::new();
-    let asked = dry(&place, &["gus3", "--fs", "ext2,ext4", "--options", "default", "--factor", "cpu_speed=,50%"]);
+    let asked =
+        dry(&place, &["gus3", "--fs", "ext2,ext4", "--options", "default", "--factor", "cpu_speed=,50%"]);
     // Each filesystem under each of four schedulers, at both speeds.
     assert!(asked.contains("# 16 variants: ext2/none/plain, ext2/none/50%"), "{asked}");
     // One of its stages, without the idle wait.
@@ -121,7 +122,10 @@ fn two_published_sets_say_whether_the_order_changed() {
     let lead = "The order over all 21 tasks changed from piszcz-I to piszcz-II: first xfs, then jfs; another \
                 filesystem leads in 13 of the tasks.";
     assert_eq!(answer[0], lead);
-    assert!(answer.iter().any(|line| line.starts_with("xfs: 1.24 times the total; lower in 4 of 21")), "{answer:#?}");
+    assert!(
+        answer.iter().any(|line| line.starts_with("xfs: 1.24 times the total; lower in 4 of 21")),
+        "{answer:#?}"
+    );
     assert_eq!(*answer.last().unwrap(), "Not compared, only in piszcz-II: reiser4.");
     assert_eq!(compared["tasks"].as_array().unwrap().len(), 21);
     let (text, _) = place.expect(0, &args);

@@ -224,7 +224,10 @@ mod tests {
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
         let answer = page.json["answer"].to_string();
-        assert!(answer.starts_with("[\"xfs is lower than all 3 others by iowait per request: 0.419 "), "{answer}");
+        assert!(
+            answer.starts_with("[\"xfs is lower than all 3 others by iowait per request: 0.419 "),
+            "{answer}"
+        );
         assert!(
             answer.contains("Of all 18 figures") && answer.contains("jfs over xfs, 3 figures"),
             "{answer}"

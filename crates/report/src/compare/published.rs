@@ -217,8 +217,7 @@ impl Known<'_> {
         let hosts: Vec<String> =
             record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
         let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
-        let machine: Vec<String> =
-            self.machine.iter().map(|(part, what)| format!("{part} {what}")).collect();
+        let machine: Vec<String> = self.machine.iter().map(|(part, what)| format!("{part} {what}")).collect();
         let rows = [
             ("run", record.id.clone()),
             ("figures", format!("published:{}", self.published.name())),

@@ -39,7 +39,8 @@ pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<Compar
     if tasks.is_empty() {
         return Err(nothing("task"));
     }
-    let trust = study::find(&b.study).map(conclusion::of).transpose()?.map_or(Trust::default(), |of| of.trust);
+    let trust =
+        study::find(&b.study).map(conclusion::of).transpose()?.map_or(Trust::default(), |of| of.trust);
     Sets { sets: [a, b], names, tasks, metric, trust }.compared()
 }
 
@@ -144,7 +145,9 @@ impl Sets<'_> {
         let [a, b] = [machine(self.sets[0])?, machine(self.sets[1])?];
         let mut table = Table::words(vec!["machine".into(), self.sets[0].name(), self.sets[1].name()]);
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);
-        let row = |part: &String| vec![part.as_str().into(), stated(a.get(part)).into(), stated(b.get(part)).into()];
+        let row = |part: &String| {
+            vec![part.as_str().into(), stated(a.get(part)).into(), stated(b.get(part)).into()]
+        };
         table.rows.extend(a.keys().map(row));
         Ok(table)
     }
