@@ -67,6 +67,11 @@ pub fn set_up(
 /// The first that cannot be had, with what would be possible.
 pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
     for variant in variants {
+        let dir = variant.level(factor::DIR);
+        if plan.device.backing != Backing::Dir && !dir.is_empty() {
+            let message = format!("variant {}: `dir` needs --on dir:{dir}", variant.name);
+            return Err(Fatal::Plan(message));
+        }
         for axis in AXES {
             if plan.device.backing == Backing::Dir
                 && !axis.of_directories

@@ -145,6 +145,8 @@ fn one_directory_is_one_variant() {
         expect(&place, 2, &["run", "plan.toml", "--on", "dir:home", "--on", other, "--dry-run"], &words);
     }
     expect(&place, 0, &["run", "plan.toml", "--on", "dir:home", "--on", "dir:shims", "--dry-run"], &[]);
+    // A directory that a run on images would not use.
+    expect(&place, 2, &["run", "--factor", "dir=home", "--dry-run"], &["`dir` needs --on dir:home"]);
 }
 
 #[test]
