@@ -192,9 +192,22 @@ pub struct DevicePlan {
     pub discard: bool,
     /// The filesystem of the second device ("source disk").
     pub other_fs: String,
-    /// The directory used as the source disk, where variants are directories.
+    /// The directory for the source disk: for its image, or used as it is where variants are directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
+    /// The block device that the user named for erasing, to be the source disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_device: Option<OtherDevice>,
+}
+
+/// A block device that becomes the source disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OtherDevice {
+    /// Its stable name under `/dev/disk/by-id/`.
+    pub path: PathBuf,
+    /// The filesystem signature that the user gives up, in this run alone.
+    #[serde(skip)]
+    pub signature: Option<String>,
 }
 
 /// Rounds at most where claims or a budget decide how many there are: the last look of the sequential test.
@@ -265,6 +278,7 @@ pub(crate) mod tests {
                 discard: false,
                 other_fs: "ext4".into(),
                 other_dir: None,
+                other_device: None,
             },
             stop: StopPlan { rounds: 8, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },

@@ -47,13 +47,16 @@ impl BackingDevices {
         for dir in places.needed(check).into_iter().chain([mounts, target.clone(), other.clone()]) {
             directories.insert(0, MadeDir::make(journal, &dir)?);
         }
-        let other = SourceDisk::make(plan, check, journal, &places.of_other(), &other, tell)?;
+        let images = places.of_other().unwrap_or_default();
+        let other = SourceDisk::make(kernel, plan, check, journal, &images, &other, tell)?;
         let mut devices = BTreeMap::new();
         for wanted in &check.devices {
             let device = device(kernel, plan, wanted, journal, &places, tell)?;
             describe_device(&device, plan, wanted, tell)?;
             devices.insert(*wanted, device);
         }
+        let shared = devices.values().find_map(|device| other.shares(device));
+        shared.filter(|_| check.copies).map_or(Ok(()), |note| tell(Event::Note(note)))?;
         Ok(BackingDevices { other, devices, target, directories })
     }
 
@@ -118,11 +121,15 @@ impl Places<'_> {
         Path::new(RAM).join(format!("fsarena-{}", self.id()))
     }
 
-    /// Where the source disk's image lies: in memory if the run as a whole does.
-    fn of_other(&self) -> PathBuf {
-        match self.plan.device.backing {
-            Backing::Ram | Backing::Zram => self.in_memory(),
-            _ => self.on_disk(),
+    /// Where the source disk's image lies: where the user says, or in memory if the run as a whole does. None if it is a
+    /// device.
+    fn of_other(&self) -> Option<PathBuf> {
+        let device = &self.plan.device;
+        match (&device.other_device, &device.other_dir, &device.backing) {
+            (Some(_), ..) => None,
+            (None, Some(dir), _) => Some(dir.join(format!("fsarena-{}", self.id()))),
+            (None, None, Backing::Ram | Backing::Zram) => Some(self.in_memory()),
+            (None, None, _) => Some(self.on_disk()),
         }
     }
 
@@ -136,7 +143,7 @@ impl Places<'_> {
             On::Made(Made::Zram) | On::Erased => None,
             On::Made(made) => Some(self.of(made)),
         };
-        check.devices.iter().filter_map(of_device).chain([self.of_other()]).collect()
+        check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
     }
 }
 

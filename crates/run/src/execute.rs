@@ -128,18 +128,27 @@ impl Request {
     }
 
     /// The rest of an interrupted run. The permission to overwrite a filesystem signature holds for one run only, so this
-    /// one may overwrite only the signature that `signature` names.
+    /// one may overwrite only those that `signature` and, on the source disk, `other` name.
     ///
     /// # Errors
-    /// Where its plan cannot be read, or `signature` is set and the run does not erase a device.
-    pub fn resume(run: RunDir, signature: Option<String>) -> Result<Request, RunError> {
+    /// Where its plan cannot be read, or a signature is set and the run does not erase that device.
+    pub fn resume(run: RunDir, signature: Option<String>, other: Option<String>) -> Result<Request, RunError> {
         let mut plan = run.plan().map_err(RunError::before)?;
-        match (&mut plan.device.backing, signature) {
-            (Backing::Erase { signature, .. }, given_up) => *signature = given_up,
-            (_, None) => {}
-            (_, Some(_)) => {
-                let message = "--erase-signature: this run erases no device, so leave it out";
-                return Err(RunError::before(Fatal::Plan(message.into())));
+        let ours = match &mut plan.device.backing {
+            Backing::Erase { signature, .. } => Some(signature),
+            _ => None,
+        };
+        let others = plan.device.other_device.as_mut().map(|other| &mut other.signature);
+        for (flag, place, given_up) in
+            [("--erase-signature", ours, signature), ("--other-signature", others, other)]
+        {
+            match (place, given_up) {
+                (Some(place), given_up) => *place = given_up,
+                (None, None) => {}
+                (None, Some(_)) => {
+                    let message = format!("{flag}: this run erases no such device, so leave it out");
+                    return Err(RunError::before(Fatal::Plan(message)));
+                }
             }
         }
         Ok(Request::new(plan, Keep::Resumed(run)))

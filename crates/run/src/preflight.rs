@@ -20,7 +20,7 @@ use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
-use room::{erased, image_size, images, needed, other_size};
+use room::{erased, image_size, images, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -38,6 +38,8 @@ pub struct Check {
     pub devices: BTreeSet<Wanted>,
     /// Size of the source disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
+    /// Whether the work copies from the source disk or to it.
+    pub copies: bool,
     /// Programs that the run executes.
     pub programs: Vec<String>,
     /// What every report of these workloads must say.
@@ -113,7 +115,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
             devices = layout::wanted(plan, variants, size_bytes)?;
             programs.extend(of_journals(variants, true)?);
             kernels.mounted = defs;
-            images(kernel, &backing, runs, &devices, other_bytes)?;
+            images(kernel, &plan.device, runs, &devices, other_bytes)?;
         }
         backing => {
             let defs = mountable(kernel, plan, variants)?;
@@ -128,12 +130,14 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
             };
             devices = layout::wanted(plan, variants, size_bytes)?;
             programs.extend(of_journals(variants, false)?);
-            images(kernel, backing, runs, &devices, other_bytes)?;
+            other_device(kernel, plan, other_bytes)?;
+            images(kernel, &plan.device, runs, &devices, other_bytes)?;
         }
     }
     all_installed(&programs)?;
     let programs = programs.into_iter().collect();
-    Ok(Check { size_bytes, devices, other_bytes, programs, remarks, tasks, kernels, backing })
+    let copies = room.other_bytes > 0;
+    Ok(Check { size_bytes, devices, other_bytes, copies, programs, remarks, tasks, kernels, backing })
 }
 
 /// The plan with what only a trial on this machine can decide.

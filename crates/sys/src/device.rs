@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::kernel::Kernel;
 use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -161,6 +162,18 @@ impl BlockDevice {
     pub fn parent(&self) -> Option<BlockDevice> {
         self.attribute("partition")?;
         self.related("../dev", PathBuf::new())
+    }
+
+    /// The names of the physical disks below it, or its own where nothing below it is known.
+    pub fn disks(&self) -> BTreeSet<String> {
+        let mut below = self.slaves();
+        below.extend(self.parent());
+        let image = self.attribute("loop/backing_file");
+        below.extend(image.and_then(|image| behind(&self.kernel, Path::new(&image))));
+        match below.is_empty() {
+            true => [self.name.clone()].into(),
+            false => below.iter().flat_map(BlockDevice::disks).collect(),
+        }
     }
 
     /// The kernel's I/O counters of it.

@@ -79,6 +79,7 @@ impl Watch {
                 discard: false,
                 other_fs: "ext4".into(),
                 other_dir: None,
+                other_device: None,
             },
             stop: StopPlan::default(),
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },

@@ -47,7 +47,10 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
     handle_signals()?;
     args.check_outputs()?;
     let request = match &args.resume {
-        Some(name) => Request::resume(RunDir::find(&args.runs.runs, name)?, args.erase_signature.clone())?,
+        Some(name) => {
+            let run = RunDir::find(&args.runs.runs, name)?;
+            Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?
+        }
         None => Request::new(load(&args)?, Keep::New(args.runs.runs.clone())),
     };
     let stage = request.plan.stage.is_some().then(|| request.plan.clone());

@@ -27,6 +27,7 @@ mod kill;
 mod large;
 mod load;
 mod order;
+mod other;
 mod plans;
 mod recover;
 mod resume;

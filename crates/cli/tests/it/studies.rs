@@ -147,3 +147,29 @@ fn figures_outside_the_work_have_their_kind_and_are_in_no_total() {
     let (text, _) = place.expect(0, &["show", "published:piszcz-II"]);
     assert!(text.contains("2.62 s (stated)") && text.contains("TOTAL of 21 tasks"), "{text}");
 }
+
+#[test]
+fn the_paper_scale_of_wilton_is_his() {
+    let place = Place::new();
+    let args = "wilton --scale paper --on dir:home --set cache_bytes=1048576";
+    let plan = dry(&place, &args.split_whitespace().collect::<Vec<_>>());
+    assert!(plan.contains("rates = [14, 30, 60]") && plan.contains("rounds = 10"), "{plan}");
+    if !root() {
+        return;
+    }
+    let args = ["wilton", "--fs", "ext3,ext4", "--set", "cache_bytes=1048576"];
+    let paper = dry(&place, &[&args[..], &["--scale", "paper"]].concat());
+    assert_eq!(paper.matches("memory = \"512MiB\"").count(), 2, "{paper}");
+    let own = dry(&place, &[&args[..], &["--scale", "paper", "--factor", "memory=,1GiB"]].concat());
+    assert!(own.contains("ext3/plain, ext3/1GiB, ext4/plain, ext4/1GiB"), "{own}");
+    assert!(!dry(&place, &args).contains("memory = "));
+    // Conclusions name the middle rate of either scale, and one of the two is enough.
+    let shown = json(&place, &["show", "wilton"]);
+    let claims = shown["plan"]["conclusion"][0]["claims"].to_string();
+    assert!(claims.contains("iowait_per_request[rate=30|400]"), "{claims}");
+    let run = "run wilton --quiet --on ram --scale tiny --fs ext3,ext4 --set rates=30 --rounds 1 --claim";
+    let claim = "iowait_per_request[rate=30|400]: ext3 < ext4";
+    place.expect(4, &[&run.split_whitespace().collect::<Vec<_>>()[..], &[claim]].concat());
+    let shown = json(&place, &["show", "published:wilton"]);
+    assert_eq!(shown["conclusions"][0]["then"]["outcome"], "held");
+}

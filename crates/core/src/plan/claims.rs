@@ -139,10 +139,12 @@ impl Quantity {
         self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
     }
 
-    /// Whether this task is meant: it has the name, where one is given, and all of the parameters.
+    /// Whether this task is meant: it has the name, where one is given, and all of the parameters. `30|400` is either value.
     pub fn fits(&self, task: &TaskId) -> bool {
         self.task.as_ref().is_none_or(|name| *name == task.name)
-            && self.params.iter().all(|(key, value)| task.params.get(key) == Some(value))
+            && self.params.iter().all(|(key, values)| {
+                task.params.get(key).is_some_and(|own| values.split('|').any(|value| value == own))
+            })
     }
 
     /// The same with the parameters of the quantity on the left that it does not name itself.

@@ -121,6 +121,9 @@ pub struct ScaleFile {
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
+    /// Levels of factors at this scale.
+    #[serde(default)]
+    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
     /// Settings of the workloads that differ at this scale.
     #[serde(default)]
     pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,

@@ -9,7 +9,7 @@ pub(crate) use stop::percentage;
 
 use super::error::PlanError;
 use super::file::{PlanFile, Written};
-use super::{Backing, DevicePlan, IdlePlan, Plan, claims};
+use super::{Backing, DevicePlan, IdlePlan, OtherDevice, Plan, claims};
 use crate::cell::TaskInfo;
 use crate::factor::{self, FactorDef};
 use crate::scale::Scale;
@@ -64,8 +64,10 @@ pub struct Overrides {
     pub backing: Option<Backing>,
     /// `--size`.
     pub size: Option<ByteSize>,
-    /// `--source-dir`.
+    /// `--other` with a directory.
     pub other_dir: Option<PathBuf>,
+    /// `--other` with a block device.
+    pub other_device: Option<OtherDevice>,
     /// The seed taken where neither plan nor command line gives one.
     pub fresh_seed: u64,
 }
@@ -139,6 +141,7 @@ impl Resolver<'_> {
             discard: file.device.discard.unwrap_or(false),
             other_fs,
             other_dir: self.over.other_dir.clone(),
+            other_device: self.over.other_device.clone(),
         })
     }
 

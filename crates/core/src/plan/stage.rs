@@ -36,9 +36,11 @@ impl PlanFile {
             let whole = file.scales.entry(*scale).or_default();
             whole.rounds = own.rounds.clone().or(whole.rounds.take());
             whole.budget = own.budget.clone().or(whole.budget.take());
-            for (id, value) in &own.set {
-                whole.set.remove(id);
-                whole.set.insert(id.clone(), value.clone());
+            for (whole, own) in [(&mut whole.set, &own.set), (&mut whole.factors, &own.factors)] {
+                for (id, value) in own {
+                    whole.remove(id);
+                    whole.insert(id.clone(), value.clone());
+                }
             }
         }
         file

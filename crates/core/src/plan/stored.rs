@@ -11,6 +11,7 @@ use super::{Backing, Plan};
 use crate::setting::Value;
 use bytesize::ByteSize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -124,20 +125,24 @@ impl Overrides {
     /// Where a device was erased for it: that is for the command line to say, each time.
     pub fn where_it_ran(&mut self, file: &PlanFile) -> Result<(), PlanError> {
         let Some(plan) = &file.stored else { return Ok(()) };
-        if self.other_dir.is_none() {
+        let again = |path: &Path, flag: &str| {
+            let message = format!(
+                "the run of this plan erased {}; to erase a device again, name it: {flag} DEVICE",
+                path.display()
+            );
+            Err(PlanError::flag(flag, message))
+        };
+        if self.other_dir.is_none() && self.other_device.is_none() {
+            if let Some(other) = &plan.device.other_device {
+                return again(&other.path, "--other");
+            }
             self.other_dir.clone_from(&plan.device.other_dir);
         }
         if self.backing.is_some() {
             return Ok(());
         }
         self.backing = Some(match plan.device.backing.clone() {
-            Backing::Erase { path, .. } => {
-                let message = format!(
-                    "the run of this plan erased {}; to erase a device again, name it: --erase DEVICE",
-                    path.display()
-                );
-                return Err(PlanError::flag("--erase", message));
-            }
+            Backing::Erase { path, .. } => return again(&path, "--erase"),
             // What runs the guest's instructions is found out anew.
             Backing::Guest(guest) => Backing::Guest(super::GuestPlan { accelerator: None, ..guest }),
             backing => backing,

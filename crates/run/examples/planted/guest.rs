@@ -98,6 +98,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
             discard: false,
             other_fs: "ext4".into(),
             other_dir: None,
+            other_device: None,
         },
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         idle: IdlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },

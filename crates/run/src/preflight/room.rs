@@ -2,15 +2,17 @@
 
 use crate::executor::Fatal;
 use crate::layout::{On, Wanted};
+use crate::source_disk::named;
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, DevicePlan, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::state_dir;
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
@@ -42,6 +44,26 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
     Ok(size)
 }
 
+/// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.
+pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<(), Fatal> {
+    let Some(other) = &plan.device.other_device else { return Ok(()) };
+    let device = named(kernel, other)?;
+    let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
+    if matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path)) {
+        let message = format!("{} is both --erase and --other; name another device", other.path.display());
+        return Err(Fatal::Plan(message));
+    }
+    match device.size_bytes() {
+        size if size >= needed => Ok(()),
+        size => Err(Fatal::Missing(format!(
+            "{} has {} and the source disk needs {} for this work; take a smaller --scale",
+            other.path.display(),
+            ByteSize(size),
+            ByteSize(needed)
+        ))),
+    }
+}
+
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
 pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
     match plan.device.size {
@@ -59,7 +81,7 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
 /// compressed in memory has room there uncompressed.
 pub fn images(
     kernel: &Kernel,
-    backing: &Backing,
+    device: &DevicePlan,
     runs: &Path,
     devices: &BTreeSet<Wanted>,
     other: u64,
@@ -68,14 +90,19 @@ pub fn images(
         let bytes = devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|wanted| wanted.bytes);
         bytes.fold(0, u64::saturating_add)
     };
-    let other_in_memory = matches!(backing, Backing::Ram | Backing::Zram);
-    let (beside, below) = if other_in_memory { (other, 0) } else { (0, other) };
-    let on_disk = match backing {
+    let (apart, beside, below) = match (&device.other_device, &device.other_dir, &device.backing) {
+        (Some(_), ..) => (0, 0, 0),
+        (None, Some(_), _) => (other, 0, 0),
+        (None, None, Backing::Ram | Backing::Zram) => (0, other, 0),
+        (None, None, _) => (0, 0, other),
+    };
+    let on_disk = match &device.backing {
         Backing::Loop { path: Some(dir) } => dir.as_path(),
         _ => existing(runs),
     };
     let zram = sum(BackingDevice::Zram);
     for (dir, needed) in [
+        (device.other_dir.as_deref().unwrap_or(on_disk), apart),
         (on_disk, sum(BackingDevice::Loop).saturating_add(below)),
         (Path::new(RAM), sum(BackingDevice::Ram).saturating_add(beside)),
     ] {

@@ -37,6 +37,7 @@ fn plan() -> Plan {
             discard: false,
             other_fs: "ext4".into(),
             other_dir: None,
+            other_device: None,
         },
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         idle: IdlePlan { timeout_s: 1.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 5.0 },

@@ -37,7 +37,7 @@ const FIXED: [&str; 29] = [
     "seed",
     "size",
     "erase",
-    "source_dir",
+    "other",
     "kernel",
     "modules",
     "guest_memory",
@@ -156,9 +156,15 @@ pub struct Args {
     /// Signature on the device that fsarena may erase (`ext4`), or `unknown` for data without one
     #[arg(long, value_name = "TYPE", requires = "erased", help_heading = "Devices")]
     pub erase_signature: Option<String>,
-    /// Directory on another disk to copy from and to, with `--on dir:PATH`
-    #[arg(long, alias = "other", value_name = "DIR", help_heading = "Devices")]
-    pub source_dir: Option<PathBuf>,
+    /// Where the source disk lies, to copy from and to: a directory on another disk, or a block device to ERASE
+    ///
+    /// In a directory, fsarena makes the image of the source disk; with `--on dir:PATH` it uses the directory as it is.
+    /// fsarena accepts a device by the rules of --erase: by its name in /dev/disk/by-id, unused and blank.
+    #[arg(long, alias = "source-dir", value_name = "DIR|DEVICE", help_heading = "Devices")]
+    pub other: Option<PathBuf>,
+    /// Signature on the device of --other that fsarena may erase, as with --erase-signature
+    #[arg(long, value_name = "TYPE", help_heading = "Devices")]
+    pub other_signature: Option<String>,
 
     /// Resume an interrupted run
     #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, group = "erased", help_heading = "Run")]

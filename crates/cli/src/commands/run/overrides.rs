@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
 use fsarena_core::setting::Kind;
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::source::SEPARATOR;
@@ -34,6 +34,7 @@ impl Args {
             factors.push((factor::KERNEL.to_string(), levels));
         }
         let (backing, directories) = self.backing()?;
+        let other = self.other.as_deref().map(absolute).transpose()?;
         let tree: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
         let tree = Some(tree.join(SEPARATOR.encode_utf8(&mut [0; 4]))).filter(|tree| !tree.is_empty());
         if !directories.is_empty() {
@@ -57,9 +58,18 @@ impl Args {
             settings,
             backing,
             size: self.size,
-            other_dir: self.source_dir.as_deref().map(absolute).transpose()?,
+            other_dir: other.clone().filter(|_| !self.other_is_device()),
+            other_device: other.filter(|_| self.other_is_device()).map(|path| OtherDevice {
+                path,
+                signature: self.other_signature.clone(),
+            }),
             fresh_seed: fresh_seed(&Kernel::host()),
         })
+    }
+
+    /// Whether the source disk is to be a device. The guard judges all that is there, except a directory.
+    pub(super) fn other_is_device(&self) -> bool {
+        self.other.as_ref().is_some_and(|path| path.exists() && !path.is_dir())
     }
 
     fn guest(&self, emulator: Emulator) -> Result<Backing, Failure> {

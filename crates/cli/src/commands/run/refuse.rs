@@ -37,12 +37,16 @@ impl Args {
             ("--fresh-guests", self.fresh_guests),
         ];
         let of_erase = [("--erase-signature", self.erase_signature.is_some())];
-        let of_directories = [("--source-dir", self.source_dir.is_some())];
+        let of_images = [("--other", self.other.is_some())];
+        let other_device = self.other_is_device();
+        let of_devices = [("--other-signature", self.other_signature.is_some())];
         let cases = [
             (directories, &of_filesystems[..], DIRECTORIES),
             (!guest, &of_guests, "requires a guest: --on qemu, --on uml or --on exact"),
             (self.erase.is_none(), &of_erase, "requires --erase DEVICE"),
-            (!directories, &of_directories, "requires directories: --on dir:PATH"),
+            (guest, &of_images, "the source disk of a guest is an image beside that of the guest; leave it out"),
+            (directories && other_device, &of_images, "requires a directory, as the variants are"),
+            (!other_device, &of_devices, "requires --other DEVICE"),
         ];
         for (applies, flags, why) in cases {
             if let Some((flag, _)) = flags.iter().find(|(_, given)| applies && *given) {
@@ -64,7 +68,7 @@ impl Args {
         });
         let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(PathBuf::from);
         let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
-        let given = [&self.source_dir, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
+        let given = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
         let mut paths = given.chain(places).chain(kernels).chain(settings);
         paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
     }

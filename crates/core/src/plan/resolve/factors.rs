@@ -16,7 +16,7 @@ impl Resolver<'_> {
     /// The factors with their levels, and the filesystems that lack an option set.
     pub(super) fn factors(&self, file: &PlanFile) -> Result<(Levels, Vec<String>), PlanError> {
         let (mut factors, mut left_out) = (BTreeMap::new(), vec![]);
-        for (key, value) in &file.factors {
+        for (key, value) in file.factors.iter().chain(self.at_scale(file)) {
             let id = self.factor_name(key)?;
             let levels = self.level_list(value)?;
             factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
@@ -38,6 +38,15 @@ impl Resolver<'_> {
             }
         }
         Ok((factors, left_out))
+    }
+
+    /// The levels that differ at the scale of the run.
+    pub(super) fn at_scale<'f>(
+        &self,
+        file: &'f PlanFile,
+    ) -> impl Iterator<Item = (&'f Spanned<String>, &'f Spanned<toml::Value>)> {
+        let scale = self.over.scale.or(file.scale).unwrap_or_default();
+        file.scales.get(&scale).into_iter().flat_map(|at_scale| &at_scale.factors)
     }
 
     /// Without `--fs`, drops the filesystems that lack one of the option sets.

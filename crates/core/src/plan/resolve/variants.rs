@@ -16,9 +16,13 @@ impl Resolver<'_> {
         }
         let variants = file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
         let variants = self.wanted(variants.collect::<Result<_, _>>()?)?;
-        let varied = self.over.factors.iter().filter(|(id, _)| id != factor::FS).collect();
-        let varied = factor::in_order(varied, |(id, _)| id);
-        Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, id, levels)))
+        let mut varied = BTreeMap::new();
+        for (key, value) in self.at_scale(file) {
+            varied.insert(key.get_ref().clone(), self.level_list(value)?);
+        }
+        varied.extend(self.over.factors.iter().filter(|(id, _)| id != factor::FS).cloned());
+        let varied = factor::in_order(varied.into_iter().collect(), |(id, _)| id);
+        Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels)))
     }
 
     /// Whether the variants that a plan names are those of the run: `--fs` replaces variants that differ in something
