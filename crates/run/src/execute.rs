@@ -132,7 +132,11 @@ impl Request {
     ///
     /// # Errors
     /// Where its plan cannot be read, or a signature is set and the run does not erase that device.
-    pub fn resume(run: RunDir, signature: Option<String>, other: Option<String>) -> Result<Request, RunError> {
+    pub fn resume(
+        run: RunDir,
+        signature: Option<String>,
+        other: Option<String>,
+    ) -> Result<Request, RunError> {
         let mut plan = run.plan().map_err(RunError::before)?;
         let ours = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),

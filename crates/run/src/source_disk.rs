@@ -7,8 +7,8 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
 use fsarena_core::plan::{OtherDevice, Plan};
-use fsarena_fs::lifecycle;
 use fsarena_fs::Error;
+use fsarena_fs::lifecycle;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::LoopOptions;
@@ -34,7 +34,8 @@ pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice, Fata
     Ok(found.map_err(|error| match error {
         // The guard names the flags of the devices under test.
         Error::Refused { what, why, fix } => {
-            let fix = fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
+            let fix =
+                fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
             Error::Refused { what, why, fix }
         }
         error => error,

@@ -59,10 +59,9 @@ impl Args {
             backing,
             size: self.size,
             other_dir: other.clone().filter(|_| !self.other_is_device()),
-            other_device: other.filter(|_| self.other_is_device()).map(|path| OtherDevice {
-                path,
-                signature: self.other_signature.clone(),
-            }),
+            other_device: other
+                .filter(|_| self.other_is_device())
+                .map(|path| OtherDevice { path, signature: self.other_signature.clone() }),
             fresh_seed: fresh_seed(&Kernel::host()),
         })
     }

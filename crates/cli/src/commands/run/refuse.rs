@@ -44,7 +44,11 @@ impl Args {
             (directories, &of_filesystems[..], DIRECTORIES),
             (!guest, &of_guests, "requires a guest: --on qemu, --on uml or --on exact"),
             (self.erase.is_none(), &of_erase, "requires --erase DEVICE"),
-            (guest, &of_images, "the source disk of a guest is an image beside that of the guest; leave it out"),
+            (
+                guest,
+                &of_images,
+                "the source disk of a guest is an image beside that of the guest; leave it out",
+            ),
             (directories && other_device, &of_images, "requires a directory, as the variants are"),
             (!other_device, &of_devices, "requires --other DEVICE"),
         ];
