@@ -47,6 +47,12 @@ impl Held {
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
         assert!(!throttled(&self.device).is_empty());
         assert!(!groups_of(&self.run).is_empty());
+        if !Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
+            // Half of one CPU in each period of 10 ms.
+            let quota = |group: &PathBuf| read(group.join("cpu.cfs_quota_us")) + &read(group.join("cpu.max"));
+            let quota: String = groups_of(&self.run).iter().map(quota).collect();
+            assert!(quota.contains("5000"), "{quota:?}");
+        }
     }
 }
 
