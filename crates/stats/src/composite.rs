@@ -1,6 +1,7 @@
 //! Many tasks as one number a round.
 
 use crate::comparison::{Comparison, compare};
+use crate::regret::{self, Regrets};
 use fsarena_core::sample::Direction;
 
 /// A composite of all its tasks, compared like a single one.
@@ -10,6 +11,8 @@ pub struct Composite {
     pub comparison: Comparison,
     /// For each variant, the rounds left out because they have some of its tasks but not every one.
     pub left_out: Vec<usize>,
+    /// What choosing each variant can cost.
+    pub regrets: Regrets,
 }
 
 /// The sum over tasks, for each variant and round: `tasks[task][variant][round]`. The author's composite.
@@ -56,6 +59,7 @@ fn composite(tasks: &[&Vec<Vec<f64>>], direction: Direction, values: Vec<Vec<f64
     Composite {
         left_out: values.iter().enumerate().map(left_out).collect(),
         comparison: compare(&values, direction),
+        regrets: regret::of(&values, direction),
     }
 }
 

@@ -21,6 +21,7 @@ pub mod rank;
 pub mod ranksets;
 pub mod ratio;
 pub mod recompute;
+pub mod regret;
 pub mod scaling;
 mod select;
 pub mod sequential;

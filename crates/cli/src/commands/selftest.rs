@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
 /// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
-/// a false difference, miss a true one, or call different variants equivalent? With a fixed order instead of a random
+/// a false difference, miss a true one, call different variants equivalent, or bound a regret too low? With a fixed order instead of a random
 /// one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
@@ -138,7 +138,7 @@ impl Line {
         use fsarena_stats::simulate::noise::Order;
         let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         let (rule, promise) = match check.order {
-            Order::Random => (check.rule.name().to_string(), "at most"),
+            Order::Random => (check.rule.name(), "at most"),
             Order::Fixed => (format!("{}, FIXED ORDER", check.rule.name()), "more than"),
         };
         Line {
@@ -178,7 +178,7 @@ fn words(report: &Report) -> String {
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
         _ => "So few runs do not tell whether every promise is kept: allow more with --simulations.",
     };
-    format!("{runs} simulated runs of up to 400 rounds for each line. {end}")
+    format!("{runs} simulated runs of up to 400 rounds for each line, for regrets as many as take as long. {end}")
 }
 
 fn as_json(report: &Report) -> Value {

@@ -1,0 +1,136 @@
+//! What choosing a variant can cost: multiple comparisons with the best (Hsu 1981, "Simultaneous confidence intervals for
+//! all distances from the best"), with bounds that may be looked at again and again.
+//!
+//! U_ij bounds ln(cost of i/cost of j) from above, at level 0.05/(K − 1) by [`table::bound`]. With b the best variant, every
+//! U_ib holds with 95%: so does the regret of every variant at once, whichever is then chosen.
+
+use crate::pairs::log_ratios;
+use crate::table::{self, FIRST_LOOK};
+use crate::walsh::Walsh;
+use fsarena_core::sample::Direction;
+
+/// The regret of every variant on one quantity.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Regrets {
+    /// `bounds[i][j]`: U_ij. NaN where either has too few values to compare, infinite where they share no round.
+    bounds: Vec<Vec<f64>>,
+    /// Rounds of the pair that has fewest.
+    pub rounds: usize,
+    /// Too few rounds for the level: the bounds are the extremes that were seen.
+    pub provisional: bool,
+}
+
+/// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with less than
+/// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals.
+pub fn of(values: &[Vec<f64>], direction: Direction) -> Regrets {
+    let counts: Vec<usize> =
+        values.iter().map(|rounds| rounds.iter().filter(|value| **value > 0.0).count()).collect();
+    let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0)).max(1);
+    let rivals = counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+    let live = || (0..values.len()).filter(|variant| counts[*variant] >= enough);
+    let pairs: Vec<(usize, usize, Option<Walsh>)> = live()
+        .flat_map(|i| live().filter(move |j| *j > i).map(move |j| (i, j)))
+        .map(|(i, j)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d)))
+        .collect();
+    let rounds = pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
+    let provisional = table::bound(rounds, rivals).is_none();
+    let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
+    for (i, j, pair) in pairs {
+        let (low, high) = match &pair {
+            None => (f64::NEG_INFINITY, f64::INFINITY),
+            Some(pair) => match table::bound(pair.values(), rivals).filter(|_| !provisional) {
+                Some(c) => pair.interval(c),
+                None => pair.extremes(),
+            },
+        };
+        let (ij, ji) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
+        (bounds[i][j], bounds[j][i]) = (ij, ji);
+    }
+    Regrets { bounds, rounds, provisional }
+}
+
+impl Regrets {
+    /// The most that ln(cost of the variant/cost of another) can be, 0 where all others cost more. None where nothing bounds
+    /// it.
+    pub fn of(&self, variant: usize) -> Option<f64> {
+        let bounds = self.bounds.get(variant)?.iter().copied().filter(|bound| !bound.is_nan());
+        bounds.reduce(f64::max).filter(|most| most.is_finite()).map(|most| most.max(0.0))
+    }
+
+    /// The variant with the least regret; of equals the first in `order`.
+    pub fn choose(&self, order: &[usize]) -> Option<usize> {
+        let known = order.iter().filter_map(|variant| Some((self.of(*variant)?, *variant)));
+        known.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, variant)| variant)
+    }
+
+    /// The variants, in order of number, that differ from this one by less than `margin`, a logarithm, either way.
+    pub fn equal(&self, choice: usize, margin: f64) -> Vec<usize> {
+        let within = |i: usize, j: usize| self.bounds[i][j] < margin;
+        let equal = |other: &usize| !self.provisional && within(choice, *other) && within(*other, choice);
+        (0..self.bounds.len()).filter(equal).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::noise::{Noise, Order, differences};
+    use crate::simulate::{parallel, stream};
+
+    fn steady(factors: &[f64], rounds: usize) -> Vec<Vec<f64>> {
+        factors.iter().map(|factor| vec![*factor; rounds]).collect()
+    }
+
+    #[test]
+    fn the_regret_is_the_distance_to_the_best() {
+        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), Direction::Lower);
+        assert!(!regrets.provisional && regrets.rounds == 8);
+        assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
+        assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
+        assert_eq!(regrets.equal(0, 0.01), [2]);
+        assert_eq!(of(&steady(&[1.0, 1.1], 8), Direction::Higher).choose(&[0, 1]), Some(1));
+        assert!(of(&steady(&[1.0; 4], 9), Direction::Lower).provisional, "three rivals require ten rounds");
+    }
+
+    #[test]
+    fn the_range_of_ten_rounds_by_hand() {
+        // n = 10, one rival: c = 3. The Walsh averages of 0.01…0.10 end 0.095, 0.095 (8.5 + …): w_(52) of 55 is 0.09.
+        let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
+        let regrets = of(&values, Direction::Lower);
+        assert_eq!(regrets.of(0), Some(0.0));
+        assert!((regrets.of(1).unwrap() - 0.09).abs() < 1e-12, "{regrets:?}");
+    }
+
+    #[test]
+    fn nothing_to_compare_bounds_nothing() {
+        let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
+        let regrets = of(&early, Direction::Lower);
+        assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
+        let apart = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
+        assert_eq!(of(&apart, Direction::Lower).choose(&[0, 1]), None);
+        for values in [vec![], steady(&[1.0], 9), steady(&[0.0, 0.0], 9)] {
+            assert_eq!(of(&values, Direction::Lower).choose(&[0, 1][..values.len()]), None);
+        }
+    }
+
+    #[test]
+    fn regrets_hold_for_all_variants_at_every_look() {
+        // Five variants 0, ½, … 2% apart, the noise of each larger than that of the one before.
+        let truth = |variant: usize| 0.005 * variant as f64;
+        let exceeded = |run: u64| {
+            let mut rng = stream(3, run);
+            let series = |variant: usize| {
+                let noise = differences(Noise::Spikes, Order::Random, 30, &mut rng);
+                noise.iter().map(|d| (truth(variant) + d * (1.0 + 0.5 * variant as f64)).exp()).collect()
+            };
+            let values: Vec<Vec<f64>> = (0..5).map(series).collect();
+            [10, 12, 15, 19, 24, 30].iter().any(|n| {
+                let seen: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
+                let regrets = of(&seen, Direction::Lower);
+                (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
+            })
+        };
+        let wrong = parallel(100, exceeded).into_iter().filter(|wrong| *wrong).count();
+        assert!(wrong <= 12, "{wrong} of 100: P(more than 12) is under 1 in 500 at 5%");
+    }
+}
