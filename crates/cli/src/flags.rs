@@ -42,6 +42,9 @@ pub struct View {
     /// Weight of a task in the ranking, by its name or number: `untar=3`; repeatable
     #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "Report")]
     pub weight: Vec<(String, f64)>,
+    /// Variant in use today: the report adds what staying on it costs
+    #[arg(long, value_name = "VARIANT", help_heading = "Report")]
+    pub current: Option<String>,
 }
 
 /// Reads a percentage, `1%` or `1`, as a fraction.

@@ -1,5 +1,4 @@
-//! All variants over all tasks, as the user weighs them: ranks, what hangs on one task, and what may be
-//! recommended.
+//! All variants over all tasks, as the user weighs them: ranks, and what hangs on one task.
 
 use crate::error::Error;
 use crate::report::Report;

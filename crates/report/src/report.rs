@@ -5,10 +5,12 @@ use crate::document::terminal::Screen;
 use crate::error::Error;
 use crate::ranking::{Ranking, check_weights};
 use crate::sections::answer::sentences;
+use crate::sections::decision::Decision;
 use crate::sections::pair::{self, Row};
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -26,6 +28,8 @@ pub struct Report {
     pub analyses: Vec<Analysis>,
     /// The difference that matters, as a fraction.
     pub margin: f64,
+    /// The variant in use today, where the reader names it.
+    pub current: Option<usize>,
     /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
     pub weights: Vec<(String, f64)>,
     /// What the machine can resolve by its own self-test, in words.
@@ -56,6 +60,8 @@ pub struct Asked {
     pub weights: Vec<(String, f64)>,
     /// The difference that matters, as a fraction, if it is not the plan's.
     pub margin: Option<f64>,
+    /// The variant in use today.
+    pub current: Option<String>,
     /// Claims to judge besides the plan's.
     pub claims: Vec<Claim>,
 }
@@ -79,6 +85,11 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 /// rank variants.
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
+    let current = asked.current.as_ref().map(|name| {
+        let mut names = record.variants.iter().map(|variant| variant.name.as_str());
+        names.clone().position(|known| known == name).ok_or_else(|| unknown("variant", name, &mut names))
+    });
+    let current = current.transpose()?;
     let ranks = record.plan.device.backing.ranks();
     if !ranks && !asked.claims.is_empty() {
         return Err(Error::RanksNothing(record.id));
@@ -106,6 +117,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         margin: record.plan.stop.margin(),
         plan: toml::to_string_pretty(&record.plan)?,
         record,
+        current,
         analyses,
         weights: asked.weights,
         resolution: None,
@@ -143,10 +155,11 @@ impl Report {
         let counts =
             OUTCOMES.iter().map(|outcome| (of(outcome), outcome.name())).filter(|(count, _)| *count > 0);
         let claims: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+        let headline = Decision::of(self).map(|decision| decision.headline());
         let names: Vec<&str> = self.record.variants.iter().map(|variant| variant.name.as_str()).collect();
-        let sentences = self.analyses.first().map_or(vec![], |analysis| sentences(&names, analysis));
+        let first = || sentences(&names, self.analyses.first()?).into_iter().next();
         let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
-        claims.into_iter().chain(sentences.into_iter().next()).collect::<Vec<_>>().join(" ")
+        claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
     }
 
     /// How the claims end a program.

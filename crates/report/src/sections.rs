@@ -6,6 +6,7 @@ mod circumstances;
 pub mod claims;
 pub mod conclusions;
 mod decide;
+pub mod decision;
 pub mod head;
 pub mod normalised;
 pub mod notes;
@@ -13,7 +14,6 @@ pub mod pair;
 mod pictures;
 pub mod ranking;
 pub mod reached;
-pub mod recommendation;
 mod samples;
 mod scaling;
 pub mod tasks;
@@ -46,11 +46,11 @@ pub enum Detail {
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
     head::SECTION,
+    decision::SECTION,
     pair::SECTION,
     answer::SECTION,
     anomalies::SECTION,
     scaling::SECTION,
-    recommendation::SECTION,
     claims::SECTION,
     conclusions::SECTION,
     pictures::SECTION,

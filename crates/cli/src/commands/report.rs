@@ -56,7 +56,13 @@ pub struct Options {
 impl Options {
     /// What standard output can show.
     pub fn for_stdout(metrics: Vec<String>, view: View) -> Options {
-        let asked = Asked { metrics, weights: view.weight, margin: view.margin, claims: vec![] };
+        let asked = Asked {
+            metrics,
+            weights: view.weight,
+            margin: view.margin,
+            current: view.current,
+            claims: vec![],
+        };
         Options { asked, screen: terminal::screen() }
     }
 }

@@ -178,7 +178,9 @@ fn words(report: &Report) -> String {
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
         _ => "So few runs do not tell whether every promise is kept: allow more with --simulations.",
     };
-    format!("{runs} simulated runs of up to 400 rounds for each line, for regrets as many as take as long. {end}")
+    format!(
+        "{runs} simulated runs of up to 400 rounds for each line, for regrets as many as take as long. {end}"
+    )
 }
 
 fn as_json(report: &Report) -> Value {

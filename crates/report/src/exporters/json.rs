@@ -4,6 +4,7 @@ use super::csv::column_name;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
+use crate::sections::decision::Decision;
 use crate::sections::{answer, conclusions, pair, ranking, reached};
 use crate::time_series::{self, TimeSeries};
 use fsarena_core::record::RunRecord;
@@ -37,6 +38,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "variants": record.variants,
         "cells": record.cells,
         "resolution": report.resolution,
+        "decision": Decision::of(report).map(|decision| decision.json()),
         "pair": pair::json(report),
         "ranking": ranking::json(report),
         "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),

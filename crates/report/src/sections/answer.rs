@@ -200,7 +200,7 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
 }
 
 /// The first of many: the tables have all.
-fn few(mut all: Vec<String>) -> Vec<String> {
+pub fn few(mut all: Vec<String>) -> Vec<String> {
     const MOST: usize = 6;
     if all.len() > MOST {
         let rest = all.len() - (MOST - 1);

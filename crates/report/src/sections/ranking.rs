@@ -1,6 +1,5 @@
 //! The ranking of all variants.
 
-use super::recommendation::{recommendation, weighing};
 use super::{Detail, Section};
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table, row};
@@ -71,6 +70,16 @@ fn legend(ranking: &Ranking) -> String {
     )
 }
 
+/// `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
+fn weighing(ranking: &Ranking) -> String {
+    if ranking.even() {
+        return "equal weight for every task".into();
+    }
+    let special = ranking.weights.iter().filter(|(_, weight)| *weight != 1.0);
+    let special: Vec<String> = special.map(|(task, weight)| format!("{task} with weight {weight}")).collect();
+    format!("{} and every other task with weight 1", special.join(", "))
+}
+
 /// For programs; null where nothing is ranked.
 pub fn json(report: &Report) -> Value {
     let Some(ranking) = report.ranking() else { return Value::Null };
@@ -90,6 +99,5 @@ pub fn json(report: &Report) -> Value {
         "weights": ranking.weights.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "rounds": ranking.rounds,
         "variants": ranking.variants.iter().map(variant).collect::<Vec<_>>(),
-        "recommendation": recommendation(report, ranking),
     })
 }

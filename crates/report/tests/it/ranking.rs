@@ -1,4 +1,4 @@
-//! Ranks, weights, and recommendations that are refused where the data cannot carry them.
+//! Ranks, weights, and the variant that the headline names.
 
 use crate::fixture::{self, run};
 use fsarena_core::record::RunRecord;
@@ -30,43 +30,88 @@ fn slower(mut record: RunRecord, task: &str, variant: usize, factor: f64) -> Run
     record
 }
 
-fn words(ranking: &Value) -> &str {
-    ranking["recommendation"].as_str().unwrap()
+/// The decision, and the report in text.
+fn decided(record: RunRecord, asked: Asked) -> (Value, String) {
+    let report = report::of(record, asked).unwrap();
+    let mut text = Vec::new();
+    exporters::find("md").unwrap().export(&report, &mut text).unwrap();
+    (exported(&report)["decision"].take(), String::from_utf8(text).unwrap())
+}
+
+fn headline(record: RunRecord) -> String {
+    decided(record, Asked::default()).0["headline"].as_str().unwrap().into()
 }
 
 #[test]
-fn the_variant_that_leads_whatever_is_left_out_is_recommended() {
+fn the_headline_names_the_variant_and_what_it_can_cost() {
     // Each variant takes a tenth longer than the one before, in all tasks but one.
-    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[]);
+    let variants = ["ext4", "xfs", "btrfs"];
+    let ranking = ranking(run(&variants, 24), &[]);
     assert_eq!(ranking["variants"][0]["variant"], "ext4");
     assert_eq!(ranking["variants"][0]["ranks"], json!({"first": 1, "last": 1}));
     assert_eq!(ranking["variants"][0]["probability_best"], 1.0);
     let without = &ranking["variants"][1]["without_one_task"];
     assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
-    assert!(words(&ranking).starts_with("Recommended by elapsed"), "{}", words(&ranking));
+    let (decision, text) = decided(run(&variants, 24), Asked::default());
+    let headline = "Use ext4. With 95% confidence no other choice is faster in total or by geometric mean.";
+    let mut expected = json!({"choose": "ext4", "equal": [], "regret": 0.0, "regret_by_geometric_mean": 0.0});
+    expected["metric"] = "elapsed".into();
+    expected["rounds"] = 24.into();
+    expected["provisional"] = false.into();
+    expected["headline"] = headline.into();
+    assert_eq!(decision, expected);
+    assert!(text.contains(headline), "{text}");
 }
 
 #[test]
-fn few_rounds_recommend_nothing() {
-    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 7), &[]);
-    assert_eq!(words(&ranking), "No recommendation: 7 complete rounds, and a verdict requires 8.");
-    assert_eq!(ranking["variants"][0]["ranks"], Value::Null);
+fn few_rounds_give_what_was_seen() {
+    // Three variants require 8 rounds, five require 10.
+    let seen = "Use ext4 for now. In each of the 7 rounds so far no other choice was faster in total";
+    assert!(headline(run(&["ext4", "xfs", "btrfs"], 7)).starts_with(seen));
+    assert!(headline(run(&["ext4", "xfs", "btrfs"], 8)).contains("With 95% confidence"));
+    assert!(headline(run(&["a", "b", "c", "d", "e"], 9)).contains("In each of the 9 rounds so far"));
+    assert!(headline(run(&["a", "b", "c", "d", "e"], 10)).contains("With 95% confidence"));
+    assert!(headline(run(&["a", "b"], 1)).contains("In the one round so far no other choice was"));
 }
 
 #[test]
-fn variants_that_are_alike_do_not_differ_significantly() {
-    // Only the task in which all are alike has weight.
-    let ranking = ranking(run(&["ext4", "xfs", "btrfs"], 24), &[("touch", 0.0), ("untar", 0.0)]);
-    assert!(words(&ranking).contains("no significant difference"), "{}", words(&ranking));
+fn equal_variants_are_both_named() {
+    // As fast as the first in all three tasks.
+    let record =
+        slower(slower(run(&["ext4", "xfs", "btrfs"], 24), "untar", 1, 1.0 / 1.1), "touch", 1, 1.0 / 1.1);
+    let said = headline(record);
+    assert!(
+        said.contains(" or ") && said.contains("either costs at most") && !said.contains("btrfs"),
+        "{said}"
+    );
 }
 
 #[test]
-fn what_hangs_on_one_task_is_not_recommended() {
+fn staying_on_the_current_variant_has_its_cost() {
+    let asked = |name: &str| Asked { current: Some(name.into()), ..Asked::default() };
+    let (_, text) = decided(run(&["ext4", "xfs", "btrfs"], 24), asked("xfs"));
+    assert!(text.contains("Staying on xfs costs 9."), "{text}");
+    let (_, text) = decided(run(&["ext4", "xfs"], 24), asked("ext4"));
+    assert!(text.contains("ext4 is the current variant: stay on it."), "{text}");
+    let error = report::of(run(&["ext4", "xfs"], 8), asked("xsf")).unwrap_err().to_string();
+    assert!(error.contains("Unknown variant `xsf`") && error.contains("xfs"), "{error}");
+}
+
+#[test]
+fn a_choice_that_hangs_on_one_task_is_told_with_what_it_loses() {
     // xfs gains in one task more than it loses in the two others.
     let record = slower(slower(run(&["ext4", "xfs", "btrfs"], 24), "untar", 0, 3.0), "untar", 2, 3.0);
-    let ranking = ranking(record, &[]);
-    assert_eq!(ranking["variants"][0]["variant"], "xfs");
-    assert!(words(&ranking).contains("because of a single task"), "{}", words(&ranking));
+    let (decision, text) = decided(record, Asked::default());
+    assert_eq!(decision["choose"], "xfs");
+    assert!(text.contains("A single task decides that"), "{text}");
+    assert!(text.contains("xfs loses 1 of 3 tasks: touch (ext4 is "), "{text}");
+}
+
+#[test]
+fn nothing_to_choose_from_has_no_decision() {
+    for record in [run(&["xfs"], 9), run(&["ext4", "xfs"], 0)] {
+        assert_eq!(decided(record, Asked::default()).0, Value::Null);
+    }
 }
 
 #[test]

@@ -80,7 +80,8 @@ impl Rule {
         (1..variants).any(|rival| {
             let size = if unequal { 1.0 + 2.0 * rival as f64 / (variants - 1) as f64 } else { 1.0 };
             let of_rival = differences(noise, order, ROUNDS, rng);
-            let to_best: Vec<f64> = of_rival.iter().zip(&d).map(|(rival, best)| size * rival - best).collect();
+            let to_best: Vec<f64> =
+                of_rival.iter().zip(&d).map(|(rival, best)| size * rival - best).collect();
             at_some_look(&to_best, |walsh, look| {
                 bound(look.n, variants - 1).is_some_and(|c| lies_below(walsh, c, 0.0))
             })

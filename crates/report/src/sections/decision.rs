@@ -1,0 +1,237 @@
+//! The headline: which variant to use, and what that choice can cost at most.
+
+use super::answer::few;
+use super::{Detail, Section, either};
+use crate::document::{Chapter, Document};
+use crate::number::{beside, percent, plural};
+use crate::report::Report;
+use fsarena_core::metric::label;
+use fsarena_core::record::MetricInfo;
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::analyse::{Analysis, Overall, composites};
+use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::ratio::Ratio;
+use serde_json::{Value, json};
+
+/// The headline.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
+fn parts(report: &Report, _: Detail) -> Document {
+    let mut document = Document::default();
+    if let Some(decision) = Decision::of(report) {
+        document.text(decision.headline());
+        let further = [decision.staying(), decision.by_mean(), decision.one_task(), decision.losses()];
+        document.list(further.into_iter().flatten().collect());
+    }
+    document
+}
+
+/// The choice by the primary metric.
+pub struct Decision<'a> {
+    report: &'a Report,
+    analysis: &'a Analysis,
+    overall: &'a Overall,
+    choice: usize,
+    /// The choice and the variants equal to it within the margin.
+    equal: Vec<usize>,
+}
+
+impl Decision<'_> {
+    /// The decision of a run that compares variants; none where nothing bounds what a choice costs.
+    pub fn of(report: &Report) -> Option<Decision<'_>> {
+        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral && report.ranks();
+        let analysis = report.analyses.first().filter(better)?;
+        let overall = analysis.overall.as_ref()?;
+        let main = overall.main();
+        let choice = main.regrets.choose(&main.comparison.order)?;
+        let mut equal = main.regrets.equal(choice, report.margin.ln_1p());
+        equal.insert(0, choice);
+        Some(Decision { report, analysis, overall, choice, equal })
+    }
+
+    /// `Use xfs. With 95% confidence no other choice is more than 0.4% faster in total (1.1% by geometric mean).`
+    pub fn headline(&self) -> String {
+        let regrets = &self.overall.main().regrets;
+        let names: Vec<String> = self.equal.iter().map(|variant| self.name(*variant).to_string()).collect();
+        if names.len() > 1 {
+            let most = self.regret().map_or(String::new(), |most| rounded_up(most.exp_m1()));
+            let all = if names.len() == 2 { "either costs" } else { "each of them costs" };
+            return format!(
+                "Use {}: with 95% confidence {all} at most {most} more than the best{}.",
+                either(&names),
+                self.measure()
+            );
+        }
+        let (is, when) = match (regrets.provisional, regrets.rounds) {
+            (false, _) => ("is", "With 95% confidence no".to_string()),
+            (true, 1) => ("was", "In the one round so far no".into()),
+            (true, rounds) => ("was", format!("In each of the {} so far no", plural(rounds, "round"))),
+        };
+        let use_it = if regrets.provisional { "Use {} for now" } else { "Use {}" }.replace("{}", &names[0]);
+        let regret = self.regret().unwrap_or_default();
+        let than = if regret > 0.0 { format!("more than {} ", self.gain(regret)) } else { String::new() };
+        let by_mean = match self.mean_regret().map(|mean| (mean > 0.0, self.gain(mean))) {
+            None => String::new(),
+            Some((false, _)) if regret > 0.0 => " (none by geometric mean)".into(),
+            Some((false, _)) => " or by geometric mean".into(),
+            Some((true, mean)) if regret > 0.0 => format!(" ({mean} by geometric mean)"),
+            Some((true, mean)) => format!(" (at most {mean} by geometric mean)"),
+        };
+        let better = better(&self.analysis.metric);
+        format!("{use_it}. {when} other choice {is} {than}{better}{}{by_mean}.", self.measure())
+    }
+
+    /// `Staying on ext4 costs 3% [−0.4, 7].`
+    fn staying(&self) -> Option<String> {
+        let current = self.report.current?;
+        if self.equal.contains(&current) {
+            return Some(format!("{} is the current variant: stay on it.", self.name(current)));
+        }
+        let (metric, values) = composites(&self.report.record, &self.analysis.metric.id).ok()?;
+        let (choice, current) = (&values[self.choice], &values[current]);
+        let d = match metric.direction {
+            Direction::Higher => log_ratios(current, choice).d,
+            _ => log_ratios(choice, current).d,
+        };
+        let cost = Ratio::of(d)?;
+        let more = |ratio: f64| beside(100.0 * (ratio - 1.0), &[0.0]);
+        let about = if cost.provisional { ", the range of the rounds so far" } else { "" };
+        Some(format!(
+            "Staying on {} costs {}% [{}, {}]{about}.",
+            self.name(self.report.current?),
+            more(cost.value),
+            more(cost.low),
+            more(cost.high)
+        ))
+    }
+
+    /// The choice by the geometric mean, where that is another.
+    fn by_mean(&self) -> Option<String> {
+        let mean = &self.overall.geometric;
+        let choice =
+            mean.regrets.choose(&mean.comparison.order).filter(|choice| !self.equal.contains(choice))?;
+        self.overall.total.as_ref().filter(|_| !mean.regrets.provisional)?;
+        Some(format!(
+            "With equal weight for every task (geometric mean) the choice is {}.",
+            self.name(choice)
+        ))
+    }
+
+    /// Whether a single task makes the ranking's first what it is.
+    fn one_task(&self) -> Option<String> {
+        let ranking = self.report.ranking().filter(|ranking| ranking.rounds > 1)?;
+        let (first, other) = (ranking.variants.first()?.variant, ranking.overtaken_by()?);
+        let choice = first == self.choice;
+        choice.then(|| format!("A single task decides that: without it, {} is ahead.", self.name(other)))
+    }
+
+    /// The tasks in which another variant is significantly better: `ext4 loses 2 of 21 tasks: untar (xfs is 12% faster)`.
+    fn losses(&self) -> Option<String> {
+        let metric = &self.analysis.metric;
+        let lost: Vec<String> = (self.analysis.tasks())
+            .filter_map(|task| {
+                let result = &task.comparison.variants[self.choice];
+                let ratio = result.ratio.filter(Ratio::separated)?.value;
+                let behind = if metric.direction == Direction::Higher { -ratio.ln() } else { ratio.ln() };
+                let (best, by) = (self.name(task.comparison.best()?), percent(gain(metric, behind)));
+                Some(format!("{} ({best} is {by} {})", task.task.id, comparative(metric)))
+            })
+            .collect();
+        let tasks = plural(self.analysis.tasks().count(), "task");
+        let name = self.name(self.choice);
+        (!lost.is_empty())
+            .then(|| format!("{name} loses {} of {tasks}: {}.", lost.len(), few(lost).join(", ")))
+    }
+
+    /// For programs: regrets are the cost over the cheapest choice, less one.
+    pub fn json(&self) -> Value {
+        let regrets = &self.overall.main().regrets;
+        json!({
+            "choose": self.name(self.choice),
+            "equal": self.equal[1..].iter().map(|variant| self.name(*variant)).collect::<Vec<_>>(),
+            "regret": self.regret().map(f64::exp_m1),
+            "regret_by_geometric_mean": self.mean_regret().map(f64::exp_m1),
+            "metric": self.analysis.metric.id,
+            "rounds": regrets.rounds,
+            "provisional": regrets.provisional,
+            "headline": self.headline(),
+        })
+    }
+
+    fn name(&self, variant: usize) -> &str {
+        &self.report.record.variants[variant].name
+    }
+
+    /// The largest regret of the equal choices.
+    fn regret(&self) -> Option<f64> {
+        let regrets = &self.overall.main().regrets;
+        self.equal.iter().filter_map(|variant| regrets.of(*variant)).reduce(f64::max)
+    }
+
+    /// The regret of the choice by geometric mean, where the headline is about the total.
+    fn mean_regret(&self) -> Option<f64> {
+        let (total, mean) = (self.overall.total.as_ref()?, &self.overall.geometric.regrets);
+        let alike = self.overall.tasks > 1 && mean.provisional == total.regrets.provisional;
+        mean.of(self.choice).filter(|_| alike)
+    }
+
+    /// Over what: nothing where there is one task.
+    fn measure(&self) -> &str {
+        match (self.overall.tasks, &self.overall.total) {
+            (1, _) => "",
+            (_, Some(_)) => " in total",
+            (_, None) => " by geometric mean",
+        }
+    }
+
+    fn gain(&self, regret: f64) -> String {
+        rounded_up(gain(&self.analysis.metric, regret))
+    }
+}
+
+/// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.
+fn gain(metric: &MetricInfo, log: f64) -> f64 {
+    match comparative(metric) {
+        "faster" | "higher" => log.exp_m1(),
+        _ => -(-log).exp_m1(),
+    }
+}
+
+fn comparative(metric: &MetricInfo) -> &'static str {
+    let time = matches!(metric.id.as_str(), "elapsed" | "elapsed_ns" | "durable" | "durable_ns");
+    match metric.direction {
+        Direction::Higher => "higher",
+        _ if time && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds) => "faster",
+        _ if metric.id.contains("per_request") => "cheaper",
+        _ => "lower",
+    }
+}
+
+/// `faster`, `higher in iops`.
+fn better(metric: &MetricInfo) -> String {
+    match comparative(metric) {
+        "faster" if metric.id.starts_with("durable") => "faster (synced)".into(),
+        "faster" => "faster".into(),
+        word => format!("{word} in {}", label(&metric.id)),
+    }
+}
+
+/// A bound in per cent, to two digits, never rounded below itself.
+fn rounded_up(fraction: f64) -> String {
+    if fraction <= 0.0 {
+        return "0%".into();
+    }
+    let digit = 10f64.powf(fraction.log10().floor() - 1.0);
+    percent((fraction / digit - 1e-9).ceil() * digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_rounded_up() {
+        let said = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(rounded_up);
+        assert_eq!(said, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
+    }
+}
