@@ -10,6 +10,7 @@ use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::{Analysis, Overall, composites};
 use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
 
@@ -20,7 +21,13 @@ fn parts(report: &Report, _: Detail) -> Document {
     let mut document = Document::default();
     if let Some(decision) = Decision::of(report) {
         document.text(decision.headline());
-        let further = [decision.staying(), decision.by_mean(), decision.one_task(), decision.losses()];
+        let further = [
+            decision.staying(),
+            decision.by_mean(),
+            decision.one_task(),
+            decision.losses(),
+            decision.to_settle(),
+        ];
         document.list(further.into_iter().flatten().collect());
     }
     document
@@ -141,6 +148,38 @@ impl Decision<'_> {
         let name = self.name(self.choice);
         (!lost.is_empty())
             .then(|| format!("{name} loses {} of {tasks}: {}.", lost.len(), few(lost).join(", ")))
+    }
+
+    /// What it takes to tell the choice from those that it does not differ from significantly: rounds, and the time that they
+    /// take at the pace so far.
+    fn to_settle(&self) -> Option<String> {
+        let comparison = &self.overall.main().comparison;
+        let open =
+            |variant: &usize| !self.equal.contains(variant) && !comparison.separated[self.choice][*variant];
+        let open: Vec<usize> = comparison.order.iter().copied().filter(open).collect();
+        let record = &self.report.record;
+        let (_, values) = composites(record, &self.analysis.metric.id).ok()?;
+        let sigma = |rival: &usize| spread(&log_ratios(&values[self.choice], &values[*rival]).d);
+        let sigma = open.iter().filter_map(sigma).filter(|sigma| *sigma > 0.0).reduce(f64::max)?;
+        let so_far = self.analysis.grid.rounds.len();
+        let names: Vec<String> = open.iter().map(|variant| self.name(*variant).to_string()).collect();
+        let needed = match rounds_for(sigma, self.report.margin) {
+            None => "over 400 rounds".to_string(),
+            // With that many rounds done, the difference is probably below the margin.
+            Some(rounds) if rounds <= so_far => return None,
+            Some(rounds) => {
+                let spent = record.cells.iter().flat_map(|cell| &cell.spent);
+                let spent: u64 = spent.filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
+                let more = spent as f64 / so_far as f64 * (rounds - so_far) as f64 / 60e9;
+                format!("{}, about {} min more", plural(rounds, "round"), more.ceil())
+            }
+        };
+        Some(format!(
+            "Inconclusive whether {} differs from {}: to find {} takes {needed}.",
+            self.name(self.choice),
+            if names.len() > 6 { few(names).join(", ") } else { either(&names) },
+            percent(self.report.margin),
+        ))
     }
 
     /// For programs: regrets are the cost over the cheapest choice, less one.

@@ -108,6 +108,13 @@ fn a_choice_that_hangs_on_one_task_is_told_with_what_it_loses() {
 }
 
 #[test]
+fn what_is_inconclusive_has_the_rounds_that_would_settle_it() {
+    let (_, text) = decided(run(&["ext4", "xfs"], 5), Asked { margin: Some(0.01), ..Asked::default() });
+    assert!(text.contains("Inconclusive whether ext4 differs from xfs: to find 1% takes "), "{text}");
+    assert!(text.contains(" min more."), "{text}");
+}
+
+#[test]
 fn nothing_to_choose_from_has_no_decision() {
     for record in [run(&["xfs"], 9), run(&["ext4", "xfs"], 0)] {
         assert_eq!(decided(record, Asked::default()).0, Value::Null);
