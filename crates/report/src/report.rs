@@ -7,6 +7,7 @@ use crate::ranking::{Ranking, check_weights};
 use crate::sections::answer::sentences;
 use crate::sections::decision::Decision;
 use crate::sections::pair::{self, Row};
+use fsarena_core::cell::Variant;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
@@ -78,6 +79,17 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     Ok(check(&conclusions, &study.published()?, record))
 }
 
+/// The variant in use today.
+///
+/// # Errors
+/// Fails if these variants lack it.
+pub fn current(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    let mut names = variants.iter().map(|variant| variant.name.as_str());
+    let at = names.clone().position(|known| known == name);
+    Ok(Some(at.ok_or_else(|| unknown("variant", name, &mut names))?))
+}
+
 /// The report of a run: everything that any format shows of it.
 ///
 /// # Errors
@@ -85,11 +97,7 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 /// rank variants.
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
-    let current = asked.current.as_ref().map(|name| {
-        let mut names = record.variants.iter().map(|variant| variant.name.as_str());
-        names.clone().position(|known| known == name).ok_or_else(|| unknown("variant", name, &mut names))
-    });
-    let current = current.transpose()?;
+    let current = current(&record.variants, asked.current.as_deref())?;
     let ranks = record.plan.device.backing.ranks();
     if !ranks && !asked.claims.is_empty() {
         return Err(Error::RanksNothing(record.id));

@@ -215,3 +215,10 @@ fn the_plan_of_a_run_is_a_plan() {
     assert!(plans.len() == 2 && plans[0] == plans[1], "{plans:?}");
     place.assert_clean();
 }
+
+#[test]
+fn an_unknown_current_variant_is_refused_before_the_run() {
+    let place = Place::new();
+    let (_, error) = place.expect(2, &["run", "piszcz", "--dry-run", "--on", "ram", "--current", "xsf"]);
+    assert!(error.contains("Unknown variant `xsf`"), "{error}");
+}

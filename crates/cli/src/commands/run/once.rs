@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::factor;
 use fsarena_core::plan::Plan;
+use fsarena_core::{factor, matrix};
 use fsarena_report::ranking::check_weights;
 use fsarena_run::executor::Fatal;
 use fsarena_run::{Request, check, execute};
@@ -17,6 +17,7 @@ use fsarena_store::RunDir;
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
 pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
     check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
+    fsarena_report::report::current(&matrix::expand(&request.plan), args.view.current.as_deref())?;
     if args.dry_run {
         let (variants, check) = check(&request)?;
         return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
