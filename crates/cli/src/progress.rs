@@ -1,7 +1,7 @@
 //! The display of a run in progress on standard error. It draws the view that the live page shows.
 
 mod bars;
-mod lines;
+pub mod lines;
 pub mod screen;
 mod ticker;
 
@@ -79,7 +79,7 @@ impl Consumer for Progress {
         let question = question.map_or(String::new(), |question| format!(": {question}"));
         Progress::say(self, &format!("{}{question}", plan.title));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        Progress::say(self, &format!("{place}{}", check.describe()));
+        Progress::say(self, &format!("{place}{}; {}", lines::expected(&plan.stop), check.describe()));
     }
 
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal> {

@@ -146,15 +146,19 @@ impl RunState {
         between(self.begun_at.unwrap_or(self.told_at), self.told_at)
     }
 
-    /// The time left: the rounds to come at the pace of this part's rounds, but no longer than the budget. None where no
-    /// round tells the pace, and where nothing is left.
+    /// The time left: the rounds to come at the pace of this part's rounds, but no longer than the budget. None where
+    /// neither a budget nor a round tells it, and where nothing is left.
     pub fn left(&self) -> Option<Duration> {
-        let begun_at = self.begun_at.filter(|_| self.done_here > 0 && self.ended.is_none())?;
+        let begun_at = self.begun_at.filter(|_| self.ended.is_none())?;
+        let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
+        let budget = budget.map(|budget| budget.saturating_sub(self.elapsed()));
+        if self.done_here == 0 {
+            return budget.filter(|left| !left.is_zero());
+        }
         let pace = between(begun_at, self.paced_at) / self.done_here;
         let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.done));
         let left = to_come.saturating_sub(between(self.paced_at, self.told_at));
-        let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
-        let left = budget.map_or(left, |budget| left.min(budget.saturating_sub(self.elapsed())));
+        let left = budget.map_or(left, |budget| left.min(budget));
         Some(left).filter(|left| !left.is_zero())
     }
 

@@ -68,7 +68,8 @@ impl<'a> View<'a> {
             begun_at_s: state.begun_at,
             told_at_s: state.told_at,
             left_s: state.left().map(|left| left.as_secs_f64()),
-            at_most: state.open_ended(),
+            // Before a round is done only the budget tells.
+            at_most: state.open_ended() || state.done == 0,
             variants: intervals.rows(),
             claims: state.claims.iter().map(Claim::of).collect(),
             timeouts: words.timeouts,

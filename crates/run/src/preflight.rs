@@ -20,7 +20,7 @@ use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
-use room::{erased, image_size, images, needed, other_device, other_size};
+use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -50,6 +50,8 @@ pub struct Check {
     pub kernels: Kernels,
     /// What carries the filesystems.
     backing: Backing,
+    /// Where images on disk lie, as [`room::images_at`] words it; empty where there are none.
+    images_at: String,
 }
 
 impl Check {
@@ -74,7 +76,7 @@ impl Check {
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        format!("{} tasks a cell; {what} of {size}, source disk of {other}", self.tasks)
+        format!("{} tasks a cell; {what} of {size}, source disk of {other}{}", self.tasks, self.images_at)
     }
 }
 
@@ -137,7 +139,22 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
     all_installed(&programs)?;
     let programs = programs.into_iter().collect();
     let copies = room.other_bytes > 0;
-    Ok(Check { size_bytes, devices, other_bytes, copies, programs, remarks, tasks, kernels, backing })
+    let images_at = match backing {
+        Backing::Loop { .. } | Backing::Guest(_) => images_at(kernel, &plan.device, runs),
+        _ => String::new(),
+    };
+    Ok(Check {
+        size_bytes,
+        devices,
+        other_bytes,
+        copies,
+        programs,
+        remarks,
+        tasks,
+        kernels,
+        backing,
+        images_at,
+    })
 }
 
 /// The plan with what only a trial on this machine can decide.

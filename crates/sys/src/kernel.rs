@@ -69,6 +69,14 @@ impl Kernel {
         text.lines().map(|line| entry(line).map_err(unreadable)).collect()
     }
 
+    /// The mount that a path lies on. None where there is no such path.
+    pub fn mount_of(&self, path: &Path) -> Option<MountEntry> {
+        let path = path.canonicalize().ok()?;
+        let over = self.mounts().ok()?.into_iter().filter(|mount| path.starts_with(&mount.target));
+        // Of two mounts on one directory the later one hides the other: the last of the longest.
+        over.max_by_key(|mount| mount.target.as_os_str().len())
+    }
+
     /// The filesystem types this kernel can mount: built in, loaded, or as a module file at hand.
     ///
     /// # Errors

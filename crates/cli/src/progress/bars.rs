@@ -51,7 +51,7 @@ impl Bars {
         if self.round.length().is_none() {
             self.round = self.all.insert(0, ProgressBar::new(0));
             self.ticker.add(self.round.clone());
-            self.round.set_style(style("{prefix} {bar:24} {percent:>3}% {elapsed} {wide_msg}"));
+            self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks {wide_msg}"));
         }
         let prefix = format!("round {}{}", round + 1, lines::planned(view));
         if self.round.prefix() != prefix {

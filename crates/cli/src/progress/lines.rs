@@ -1,6 +1,7 @@
 //! The lines that stay on the screen, no wider than 80 columns where they are tables.
 
 use fsarena_core::event::{Event, NoteKind};
+use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
 use fsarena_report::live::{Claim, Row, View};
 use std::collections::{HashMap, HashSet};
 
@@ -59,6 +60,22 @@ impl Lines {
 pub fn left(view: &View) -> String {
     let about = if view.at_most { "at most" } else { "about" };
     view.left_s.map_or(String::new(), |left| format!(", {about} {} left", duration(left)))
+}
+
+/// `about 2 min 30 s, at most 15 rounds`: when a run ends.
+pub fn expected(stop: &StopPlan) -> String {
+    let rounds = match stop.rounds {
+        MOST_ROUNDS.. => None,
+        1 => Some("1 round".to_string()),
+        rounds => Some(format!("{rounds} rounds")),
+    };
+    let ends = if stop.when_decided { Some("until every claim is decided".to_string()) } else { None };
+    let time = stop.budget_s.map(|budget| format!("about {}", duration(budget)));
+    let rounds = match (&time, &ends) {
+        (None, None) => rounds,
+        _ => rounds.map(|rounds| format!("at most {rounds}")),
+    };
+    [time, rounds, ends].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `/8`: the rounds that are planned, where that is known.
@@ -120,6 +137,17 @@ mod tests {
         let (claim, outcome) = (claim.into(), outcome.into());
         let standing = Standing { claim, outcome, open, rounds: 12, provisional: false, effect };
         super::claim(&Claim::of(&ClaimState { standing, widths: widths.to_vec() }))
+    }
+
+    #[test]
+    fn the_end_of_a_run_in_words() {
+        let of = |rounds, budget_s, when_decided| {
+            expected(&StopPlan { rounds, budget_s, when_decided, margin: None })
+        };
+        assert_eq!(of(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
+        assert_eq!(of(MOST_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
+        assert_eq!(of(12, None, false), "12 rounds");
+        assert_eq!(of(1, None, false), "1 round");
     }
 
     #[test]

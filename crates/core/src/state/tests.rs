@@ -138,6 +138,9 @@ fn a_budget_ends_earlier_than_the_rounds() {
     assert_eq!(left(6, Some(12.0)), Some(2));
     assert_eq!(left(2, None), None);
     assert_eq!(left(u32::MAX, Some(0.0)), None);
+    let mut state = run(&["ext4", "xfs"]);
+    state.apply(1.0, &started(15, Some(150.0)));
+    assert_eq!(state.left(), Some(Duration::from_secs(150)), "before any round is done");
 }
 
 #[test]

@@ -96,10 +96,7 @@ pub fn images(
         (None, None, Backing::Ram | Backing::Zram) => (0, other, 0),
         (None, None, _) => (0, 0, other),
     };
-    let on_disk = match &device.backing {
-        Backing::Loop { path: Some(dir) } => dir.as_path(),
-        _ => existing(runs),
-    };
+    let on_disk = images_dir(device, runs);
     let zram = sum(BackingDevice::Zram);
     for (dir, needed) in [
         (device.other_dir.as_deref().unwrap_or(on_disk), apart),
@@ -137,6 +134,25 @@ fn room(dir: &Path, needed: u64) -> Result<(), Fatal> {
 }
 
 /// The directory, or the nearest above it that exists.
+/// The directory of the images of a run that keeps them on disk.
+fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
+    match &device.backing {
+        Backing::Loop { path: Some(dir) } => dir,
+        _ => existing(runs),
+    }
+}
+
+/// `; images in /data on nvme0n1p2 (ext4)`: the directory of the images, with its device and filesystem.
+pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
+    let dir = images_dir(device, runs);
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let below = kernel.mount_of(&dir).map(|mount| {
+        let source = mount.source.strip_prefix("/dev/").unwrap_or(&mount.source);
+        format!(" on {source} ({})", mount.fs_type)
+    });
+    format!("; images in {}{}", dir.display(), below.unwrap_or_default())
+}
+
 fn existing(dir: &Path) -> &Path {
     let above = dir.ancestors().find(|dir| dir.is_dir());
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))

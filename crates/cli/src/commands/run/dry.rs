@@ -1,6 +1,7 @@
 //! `--dry-run`: nothing is made.
 
 use crate::failure::{Failure, Outcome, printing};
+use crate::progress::lines::expected;
 use fsarena_core::cell::Variant;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
@@ -23,6 +24,6 @@ pub fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
         let meaning = meaning(claim, plan.stop.margin());
         writeln!(out, "# claim: {claim}\n#   {meaning}").map_err(printing)?;
     }
-    writeln!(out, "# {}\n\n{text}", check.describe()).map_err(printing)?;
+    writeln!(out, "# {}; {}\n\n{text}", expected(&plan.stop), check.describe()).map_err(printing)?;
     Ok(ExitCode::Done)
 }
