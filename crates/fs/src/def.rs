@@ -22,6 +22,11 @@ pub struct FsDef {
     pub quiet: &'static [&'static str],
     /// The flag that takes a comma-separated list of features, where mkfs has one.
     pub feature_flag: Option<&'static str>,
+    /// Names of features that its mkfs may know, separated by blanks. Others are allowed too: these are proposed where
+    /// mkfs refuses a name.
+    pub features: &'static str,
+    /// Its mount options, likewise; `NAME=VALUE` where the value is one of a few names.
+    pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
     pub arguments: Grammar,
     /// The flag by which mkfs copies a directory into the filesystem, where it has one.
@@ -61,6 +66,8 @@ pub const BASE: FsDef = FsDef {
     force: &[],
     quiet: &[],
     feature_flag: None,
+    features: "",
+    mount_names: "",
     arguments: &[],
     contents: None,
     options: &[],

@@ -207,9 +207,9 @@ fn refused(argument: &str, why: &str, fix: &str) -> Error {
     Error::Refused { what: argument.into(), why: why.into(), fix: fix.into() }
 }
 
-/// Proposes the nearest name: `; did you mean …?`.
+/// Proposes the nearest name: ` (did you mean …?)`.
 fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
-    nearest(wrong, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"))
+    nearest(wrong, names).map_or(String::new(), |name| format!(" (did you mean `{name}`?)"))
 }
 
 /// A key or an option, and the value behind `=`.

@@ -10,6 +10,7 @@ pub mod filesystems;
 pub mod grammar;
 mod lazy;
 pub mod lifecycle;
+pub mod mistyped;
 pub mod pinned;
 pub mod safety;
 pub mod written;

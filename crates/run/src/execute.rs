@@ -177,6 +177,23 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
     Ok((variants, check.map_err(RunError::before)?))
 }
 
+/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed. The
+/// commands that this took.
+///
+/// # Errors
+/// An option that mkfs or this kernel refuses (exit code 2), or whatever the machine lacks to try them.
+pub fn try_options(
+    request: &Request,
+    variants: &[Variant],
+    check: &Check,
+) -> Result<Vec<CommandRecord>, RunError> {
+    let mut commands = vec![];
+    let mut log = |command| commands.push(command);
+    preflight::trial::options(&request.plan, variants, check.size_bytes, &request.runs(), &mut log)
+        .map_err(RunError::before)?;
+    Ok(commands)
+}
+
 /// Runs a plan to its end. Stores each event, then passes it to the consumers.
 ///
 /// Each cell runs in a separate process, which starts this same program again. `main` must therefore begin with
@@ -252,13 +269,18 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     }
     let role = Role::of_run(request.user.as_deref(), request.profiling).map_err(RunError::before)?;
     let (variants, mut check) = check(&request)?;
+    let tried = match request.keep {
+        // They were tried when the run began.
+        Keep::Resumed(_) => vec![],
+        _ => try_options(&request, &variants, &check)?,
+    };
     check.remarks.extend(request.remarks);
     let plan = preflight::decided(request.plan, &mut check).map_err(RunError::before)?;
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
     let session =
-        Session { kernel, plan, variants, check, agents: Agents { profiling: request.profiling, role } };
+        Session { kernel, plan, variants, check, tried, agents: Agents { profiling: request.profiling, role } };
     match session.measure(run.as_ref(), scratch, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
@@ -290,6 +312,8 @@ struct Session {
     plan: Plan,
     variants: Vec<Variant>,
     check: Check,
+    /// The commands that tried the options.
+    tried: Vec<CommandRecord>,
     agents: Agents,
 }
 
@@ -312,7 +336,11 @@ impl Session {
         let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
         let record = run.map_or_else(begun, fsarena_store::read)?;
         let mut recorder = Recorder::new(record, writer, consumers);
-        asked.into_iter().try_for_each(|command| recorder.tell(&Event::Command(command)))?;
+        self.tried
+            .iter()
+            .cloned()
+            .chain(asked)
+            .try_for_each(|command| recorder.tell(&Event::Command(command)))?;
         // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
         let (dir, journal) = match (run, &scratch) {
             (Some(run), _) => {
@@ -341,7 +369,7 @@ impl Session {
         dir: &Path,
         recorder: &mut Recorder,
     ) -> Result<Box<dyn Executor>, Fatal> {
-        let Session { kernel, plan, variants, check, agents } = self;
+        let Session { kernel, plan, variants, check, agents, .. } = self;
         let tell = &mut |event: Event| recorder.tell(&event);
         Ok(match (&plan.device.backing, agents.profiling) {
             (Backing::Guest(_), Some(Profiling::Locks)) => {

@@ -34,7 +34,7 @@ mod testing;
 pub mod vocabulary;
 pub mod work;
 
-pub use execute::{Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute};
+pub use execute::{Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute, try_options};
 
 /// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
 /// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.

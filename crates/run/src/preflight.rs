@@ -3,6 +3,7 @@
 mod able;
 pub mod guests;
 mod room;
+pub mod trial;
 
 pub use guests::Kernels;
 pub use room::RAM;

@@ -30,10 +30,27 @@ pub struct Image {
 /// # Errors
 /// Where there is too little room, something is there already, or a signal asked to stop.
 pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) -> Result<Image, Error> {
+    let size_bytes = rounded(size_bytes);
+    check_room(&absolute(path)?, size_bytes)?;
+    let image = sparse(journal, path, size_bytes)?;
+    if prefill {
+        image.fill()?;
+    }
+    Ok(image)
+}
+
+/// A size in whole blocks. No disk has room for a size that wraps when it is rounded up.
+fn rounded(size_bytes: u64) -> u64 {
+    size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX)
+}
+
+/// Makes an image of holes at a free path, however little room there is.
+///
+/// # Errors
+/// Where something is there already, or the file cannot be that large.
+pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, Error> {
     let path = absolute(path)?;
-    // No disk has room for a size that wraps when it is rounded up.
-    let size_bytes = size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX);
-    check_room(&path, size_bytes)?;
+    let size_bytes = rounded(size_bytes);
     let mut armed = journal.note(Undo::RemoveFile { path: path.clone(), identity: None })?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let file: File = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
@@ -47,7 +64,7 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
     armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) })?;
     let image = Image { path, size_bytes, armed: Some(armed) };
-    image.fill(file, prefill)?;
+    file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
 }
 
@@ -114,15 +131,9 @@ impl Image {
         self.armed.take().map_or(Ok(()), Armed::undo)
     }
 
-    fn fill(&self, mut file: File, prefill: bool) -> Result<(), Error> {
-        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::NOSPC | Errno::DQUOT) => self.no_room(),
-            _ => Error::io("writing", &self.path)(error),
-        };
-        file.set_len(self.size_bytes).map_err(failed)?;
-        if !prefill {
-            return Ok(());
-        }
+    fn fill(&self) -> Result<(), Error> {
+        let failed = |error| self.unwritten(error);
+        let mut file = File::options().write(true).open(&self.path).map_err(failed)?;
         let direct = rustix::fs::fcntl_getfl(&file)
             .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT))
             .is_ok();
@@ -139,7 +150,10 @@ impl Image {
         if direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
     }
 
-    fn no_room(&self) -> Error {
+    fn unwritten(&self, error: std::io::Error) -> Error {
+        if !matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::DQUOT)) {
+            return Error::io("writing", &self.path)(error);
+        }
         let dir = self.path.parent().unwrap_or(Path::new("/")).to_path_buf();
         let free = free_bytes(&dir).unwrap_or(0);
         Error::NoRoom { path: self.path.clone(), dir, needed: self.size_bytes, free }

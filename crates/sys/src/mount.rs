@@ -7,6 +7,7 @@ use crate::{Error, argv, process};
 use fsarena_core::event::CommandRecord;
 use rustix::mount::MountFlags;
 use std::ffi::CString;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,35 @@ pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> st
     let (flags, data) = flags_of(options);
     let data = CString::new(data)?;
     Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
+}
+
+/// Why the kernel refuses to mount a device with one option, in the kernel's words, which mount(8) keeps to itself
+/// before util-linux 2.39. None where the kernel does not refuse it, or cannot be asked (before Linux 5.2).
+pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
+    use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
+    let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    let set = |option: &str| match option.split_once('=') {
+        _ if option.is_empty() || FLAGS.iter().any(|(name, _)| *name == option) => Ok(()),
+        Some((key, value)) => fsconfig_set_string(context.as_fd(), key, value),
+        None => fsconfig_set_flag(context.as_fd(), option),
+    };
+    let source = source.to_str()?;
+    let done = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set(option));
+    let error = done.and_then(|()| fsconfig_create(context.as_fd())).err()?;
+    let mut words = String::new();
+    let mut message = [0; 512];
+    while let Ok(length @ 1..) = rustix::io::read(&context, &mut message) {
+        // `e ext4: Unknown parameter 'noatme'`: the first letter is the level.
+        let text = String::from_utf8_lossy(&message[..length]);
+        let text = text.get(2..).unwrap_or_default().trim();
+        words =
+            text.strip_prefix(fs_type).and_then(|text| text.strip_prefix(": ")).unwrap_or(text).to_string();
+    }
+    if words.is_empty() {
+        let text = std::io::Error::from(error).to_string();
+        words = text.split(" (os error").next().unwrap_or(&text).to_string();
+    }
+    Some(words)
 }
 
 /// The flags among mount options, and the rest of them.

@@ -1,7 +1,7 @@
 //! Paths that do not exist, names with a typo, and flags that do not apply: each is a usage error, before anything is made.
 
-use crate::common::stored;
-use crate::common::{Place, root};
+use crate::common::kernel::has;
+use crate::common::{Place, root, stored};
 
 /// Runs every line in a place with one stored run; each ends with exit code 2, prints nothing and says these words.
 #[track_caller]
@@ -131,6 +131,36 @@ fn flags_that_do_not_apply_are_refused() {
         ("load --meta create --shared-cursor", "cannot be used with"),
         ("doctor --install --format json", "cannot be used with"),
     ]);
+}
+
+/// mkfs and the kernel are asked about the options that the user wrote before anything is measured.
+#[test]
+fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
+    if !root() {
+        return;
+    }
+    let refusals = [
+        ("ext4 --mkfs ^has_jounal", "Did you mean `has_journal`?"),
+        ("ext4 --mkfs 'bigallok' --on qemu", "Did you mean `bigalloc`?"),
+        ("ext4 --mkfs -b65536", "cannot mount ext4 made with `-b65536`"),
+        ("ext4 --mount nodelalloc,noatme", "mount option `noatme`"),
+        ("ext4 --mount noatme", "Did you mean `noatime`?"),
+        ("ext4 --mount data=writebak --dry-run", "Did you mean `data=writeback`?"),
+        ("ext4 --factor journal=external --mount commit=x", "mount option `commit=x`"),
+        ("btrfs --factor raid=raid1 --mkfs no-hole", "Did you mean `no-holes`?"),
+    ];
+    // A guest's filesystem is made by the mkfs of this machine.
+    let guests = has(&["qemu-system-x86_64"]);
+    let refusals = refusals.into_iter().filter(|(args, _)| guests || !args.contains("qemu"));
+    let lines = refusals.map(|(args, words)| (format!("run plan.toml --fs {args}"), words));
+    let lines: Vec<(String, &str)> = lines.collect();
+    refused(&lines.iter().map(|(line, words)| (line.as_str(), *words)).collect::<Vec<_>>());
+    let place = Place::new();
+    for good in ["ext4 --mkfs ^has_journal --mount noatime", "btrfs --factor raid=raid1 --mkfs -draid1"] {
+        let args = format!("run plan.toml --dry-run --fs {good}");
+        place.expect(0, &args.split_whitespace().collect::<Vec<_>>());
+    }
+    place.assert_clean();
 }
 
 /// Sizes with suffixes, and the modes of fio and of sysbench, in every command that takes them.

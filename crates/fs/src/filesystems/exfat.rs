@@ -32,6 +32,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
+                  keep_last_dots sys_tz time_offset uid umask zero_size_dir",
     arguments: &[
         (Takes::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
         (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size"),

@@ -23,6 +23,23 @@ pub(super) const MKE2FS: Grammar = &[
     (Takes::Path, "-d -l -M -z"),
 ];
 
+/// Features of ext2, ext3 and ext4: ext4(5) of e2fsprogs 1.47.
+pub(super) const FEATURES: &str = "64bit bigalloc casefold dir_index dir_nlink ea_inode encrypt ext_attr extent extra_isize fast_commit \
+                            filetype flex_bg has_journal huge_file inline_data large_dir large_file metadata_csum \
+                            metadata_csum_seed meta_bg mmp orphan_file project quota resize_inode sparse_super \
+                            sparse_super2 stable_inodes uninit_bg verity";
+
+/// Mount options of ext2, ext3 and ext4, for which kernels have one driver: `Documentation/admin-guide/ext4.rst`.
+pub(super) const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf commit dax dax=always dax=inode dax=never data \
+                               data=journal data=ordered data=writeback data_err data_err=abort data_err=ignore debug \
+                               delalloc dioread_lock dioread_nolock discard errors errors=continue errors=panic \
+                               errors=remount-ro grpid grpquota i_version inlinecrypt inode_readahead_blks \
+                               init_itable journal_async_commit journal_checksum journal_ioprio jqfmt max_batch_time \
+                               max_dir_size_kb min_batch_time minixdf no_prefetch_block_bitmaps noacl \
+                               noauto_da_alloc nobarrier noblock_validity nodelalloc nodiscard nogrpid \
+                               noinit_itable nojournal_checksum noload noquota norecovery nouser_xattr prjquota quota \
+                               resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
+
 /// ext2.
 pub const DEF: FsDef = FsDef {
     id: "ext2",
@@ -59,6 +76,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    features: FEATURES,
+    mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
     contents: Some("-d"),
     packages: &["e2fsprogs"],

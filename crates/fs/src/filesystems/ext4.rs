@@ -4,7 +4,7 @@ use crate::def::{
     BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
     TUNED_2011, Traits, UNIX,
 };
-use crate::filesystems::ext2::MKE2FS;
+use crate::filesystems::ext2::{FEATURES, MKE2FS, MOUNT_NAMES};
 
 /// ext4.
 pub const DEF: FsDef = FsDef {
@@ -85,6 +85,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    features: FEATURES,
+    mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
     contents: Some("-d"),
     packages: &["e2fsprogs"],

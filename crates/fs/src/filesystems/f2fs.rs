@@ -54,6 +54,21 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    features: "casefold compression encrypt extra_attr flexible_inline_xattr inode_checksum inode_crtime lost_found \
+               project_quota quota ro sb_checksum verity",
+    mount_names: "acl active_logs age_extent_cache alloc_mode alloc_mode=default alloc_mode=reuse atgc background_gc \
+                  background_gc=off background_gc=on background_gc=sync barrier checkpoint checkpoint=disable \
+                  checkpoint=enable checkpoint_merge compress_algorithm compress_algorithm=lz4 compress_algorithm=lzo \
+                  compress_algorithm=lzo-rle compress_algorithm=zstd compress_cache compress_chksum compress_extension \
+                  compress_log_size compress_mode compress_mode=fs compress_mode=user data_flush discard discard_unit \
+                  discard_unit=block discard_unit=section discard_unit=segment disable_ext_identify \
+                  disable_roll_forward errors errors=continue errors=panic errors=remount-ro extent_cache fastboot \
+                  fault_injection fault_type flush_merge fsync_mode fsync_mode=nobarrier fsync_mode=posix \
+                  fsync_mode=strict gc_merge inline_data inline_dentry inline_xattr inline_xattr_size inlinecrypt \
+                  io_bits memory memory=low memory=normal mode mode=adaptive mode=lfs noacl nobarrier \
+                  nocheckpoint_merge nodiscard noextent_cache noflush_merge nogc_merge noheap no_heap noinline_data \
+                  noinline_dentry noinline_xattr nolazytime norecovery nouser_xattr quota read_extent_cache \
+                  reserve_root resgid resuid user_xattr whint_mode",
     arguments: &[
         (Takes::Nothing, "-f -i -m -q -r"),
         (Takes::Value, "-a -C -d -e -E -g -l -o -O -R -s -t -T -U -w -z"),

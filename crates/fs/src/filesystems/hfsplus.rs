@@ -39,6 +39,7 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "barrier creator decompose force gid nls nobarrier nodecompose part session type uid umask",
     arguments: &[
         (Takes::Nothing, "-s -P -w"),
         (Takes::Value, "-b -c -i -n -v -G -M -U"),

@@ -48,6 +48,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "discard errors errors=continue errors=panic errors=remount-ro gid grpquota iocharset integrity \
+                  nodiscard nointegrity noquota quota resize uid umask usrquota",
     arguments: &[(Takes::Nothing, "-c -O -q"), (Takes::Value, "-L -s"), (Takes::Path, "-j -J")],
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,

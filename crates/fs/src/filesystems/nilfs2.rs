@@ -54,6 +54,9 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    features: "block_count",
+    mount_names: "barrier cp discard errors errors=continue errors=panic errors=remount-ro nobarrier nodiscard \
+                  nogc norecovery order order=relaxed order=strict pp",
     arguments: &[(Takes::Nothing, "-c -f -K -q -v"), (Takes::Value, "-b -B -L -m -O")],
     packages: &["nilfs-tools"],
     min_bytes: 512 * MIB,

@@ -47,6 +47,8 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Debian has it from 6.12 on: --kernel debian:6.12",
+    mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \
+                  prealloc showmeta sparse sys_immutable uid umask windows_names",
     arguments: &[
         (
             Takes::Nothing,

@@ -32,6 +32,10 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR",
+    mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \
+                  flush.relocate_threshold flush.scan_maxnodes mtflush.scan_nodes no_write_barrier onerror \
+                  onerror=panic onerror=remount-ro optimal_io_size readahead.flags tmgr.atom_max_age \
+                  tree.cbk_cache_slots txmod txmod=hybrid txmod=journal txmod=wa",
     arguments: &[
         (Takes::Nothing, "-y --yes -f --force -s --lost-found -d --discard"),
         (Takes::Value, "-b --block-size -L --label -U --uuid -o --override"),

@@ -63,6 +63,10 @@ pub const DEF: FsDef = FsDef {
         },
     ],
     kernels: "Linux has it up to 6.12: --kernel debian:6.1",
+    mount_names: "acl alloc attrs barrier barrier=flush barrier=none block-allocator commit conv data data=journal \
+                  data=ordered data=writeback errors errors=panic errors=ro expose_privroot grpquota hash hash=detect \
+                  hash=r5 hash=rupasov hash=tea jqfmt noacl noattrs nolog notail nouser_xattr replayonly resize tails \
+                  tails=off tails=on tails=small user_xattr usrquota",
     arguments: &[
         (Takes::Nothing, "-f --force -q --quiet -d --debug"),
         (Takes::Value, "-b --block-size -h --hash --format -u --uuid -l --label"),

@@ -40,6 +40,8 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "adinicb anchor bs dmode gid iocharset lastblock longad mode noadinicb noshortad nostrict novrs \
+                  session shortad uid umask undelete unhide utf8",
     arguments: &[
         (Takes::Nothing, "--closed --noefe --vat --u8 --u16 --utf8 --locale"),
         (

@@ -39,6 +39,10 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "allow_utime check check=normal check=relaxed check=strict codepage debug discard dmask errors \
+                  errors=continue errors=panic errors=remount-ro fat flush fmask gid iocharset nfs nfs=nostale_ro \
+                  nfs=stale_rw nonumtail quiet rodir shortname shortname=lower shortname=mixed shortname=win95 \
+                  shortname=winnt showexec sys_immutable time_offset tz tz=UTC uid umask uni_xlate usefree utf8",
     arguments: &[
         (Takes::Nothing, "-a -A -c -I -v --invariant"),
         (Takes::Value, "-b -D -f -F -h -i -M -n -r -R -s -S --codepage --offset --variant"),

@@ -62,6 +62,10 @@ pub const DEF: FsDef = FsDef {
             ..PLAIN
         },
     ],
+    mount_names: "allocsize attr2 dax dax=always dax=inode dax=never discard filestreams gqnoenforce gquota grpid \
+                  grpquota ikeep inode32 inode64 largeio logbsize logbufs max_atomic_write max_open_zones noalign \
+                  noattr2 nodiscard nogrpid noikeep nolargeio nolifetime norecovery noquota nouuid pqnoenforce pquota \
+                  prjquota qnoenforce quota sunit swalloc swidth sysvgroups uqnoenforce uquota usrquota wsync",
     arguments: &[
         (Takes::Nothing, "-f -K -q"),
         (Takes::Value, "-L"),

@@ -133,9 +133,8 @@ fn room(dir: &Path, needed: u64) -> Result<(), Fatal> {
     )))
 }
 
-/// The directory, or the nearest above it that exists.
 /// The directory of the images of a run that keeps them on disk.
-fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
+pub fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
     match &device.backing {
         Backing::Loop { path: Some(dir) } => dir,
         _ => existing(runs),
@@ -153,6 +152,7 @@ pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
     format!("; images in {}{}", dir.display(), below.unwrap_or_default())
 }
 
+/// The directory, or the nearest above it that exists.
 fn existing(dir: &Path) -> &Path {
     let above = dir.ancestors().find(|dir| dir.is_dir());
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))

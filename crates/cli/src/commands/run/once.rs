@@ -6,12 +6,12 @@ use crate::commands::report;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::plan::Plan;
 use fsarena_core::{factor, matrix};
 use fsarena_report::ranking::check_weights;
 use fsarena_run::executor::Fatal;
-use fsarena_run::{Request, check, execute};
+use fsarena_run::{Request, check, execute, try_options};
 use fsarena_store::RunDir;
 
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
@@ -20,6 +20,11 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     fsarena_report::report::current(&matrix::expand(&request.plan), args.view.current.as_deref())?;
     if args.dry_run {
         let (variants, check) = check(&request)?;
+        match try_options(&request, &variants, &check) {
+            Err(error) if error.exit_code() == ExitCode::Usage => return Err(error.into()),
+            Err(error) => eprintln!("the options of mkfs and mount could not be tried: {error}"),
+            Ok(_) => {}
+        }
         return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
     }
     request.user = args.user.clone();

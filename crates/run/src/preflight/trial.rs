@@ -1,0 +1,193 @@
+//! Tries the options of mkfs and mount that the user wrote, on scratch images: only mkfs and the kernel know all of
+//! them, and a typo must be found before anything is measured.
+
+use super::is_raw;
+use super::room::{RAM, images_dir};
+use crate::executor::Fatal;
+use crate::layout::{Layout, Role, Wanted};
+use crate::scratch::Scratch;
+use fsarena_core::cell::Variant;
+use fsarena_core::event::CommandRecord;
+use fsarena_core::factor;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_fs::def::FsDef;
+use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_fs::{Error, filesystems, mistyped};
+use fsarena_sys::loopdev::{self, LoopOptions};
+use fsarena_sys::undo::MadeDir;
+use fsarena_sys::{argv, image, mount};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Takes the commands that a trial runs.
+pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
+
+/// Scratch images in place of an erased device are at most this large.
+const LARGEST: u64 = 16 << 30;
+/// The factors whose levels decide what is tried.
+const DECISIVE: [&str; 6] =
+    [factor::FS, factor::OPTIONS, factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
+
+/// Makes and mounts each filesystem with options that the user wrote, once, on sparse images as large as the run's and in
+/// the same place. For a guest only mkfs is tried: its kernel is another.
+///
+/// # Errors
+/// An option that mkfs or this kernel refuses, with its reason and the nearest name; or whatever the machine lacks.
+pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: Log) -> Result<(), Fatal> {
+    let guest = matches!(plan.device.backing, Backing::Guest(_));
+    let written = |variant: &&Variant| {
+        let said = |id| !variant.level(id).is_empty();
+        !is_raw(variant) && (said(factor::MKFS) || said(factor::MOUNT) && !guest)
+    };
+    let mut seen = BTreeSet::new();
+    let distinct = |variant: &&Variant| seen.insert(DECISIVE.map(|id| variant.level(id).to_string()));
+    let variants: Vec<&Variant> = variants.iter().filter(written).filter(distinct).collect();
+    if variants.is_empty() || plan.device.backing == Backing::Dir {
+        return Ok(());
+    }
+    let place = match &plan.device.backing {
+        Backing::Ram | Backing::Zram => Path::new(RAM),
+        _ => images_dir(&plan.device, runs),
+    };
+    let scratch = Scratch::make(place, "fsarena-trial")?;
+    for variant in variants {
+        let def = filesystems::find(variant.level(factor::FS))?;
+        Trial { plan, variant, def, guest, scratch: &scratch }.run(bytes, log)?;
+    }
+    scratch.clear()
+}
+
+/// The trial of one variant's options.
+struct Trial<'a> {
+    plan: &'a Plan,
+    variant: &'a Variant,
+    def: &'static FsDef,
+    guest: bool,
+    scratch: &'a Scratch,
+}
+
+impl Trial<'_> {
+    fn run(&self, bytes: u64, log: Log) -> Result<(), Fatal> {
+        let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
+        let bytes = if erases { bytes.min(LARGEST) } else { bytes };
+        let mut layout = Layout::of(self.plan, self.variant, bytes)?;
+        if self.guest {
+            // mkfs makes one image, which is spread over the members of an array afterwards.
+            layout.members = vec![Wanted { role: Role::Whole, bytes, ..layout.members[0] }];
+        }
+        let members =
+            layout.members.iter().map(|wanted| self.device(wanted, log)).collect::<Result<Vec<_>, _>>()?;
+        let journal = layout.journal.as_ref().map(|wanted| self.device(wanted, log)).transpose()?;
+        let devices = Devices { members: members.iter().collect(), journal: journal.as_ref() };
+        match self.refusal(&devices, log)? {
+            // The device itself may support more than an image does; misspelt names it does not.
+            Some((_, None)) if erases => {}
+            Some((why, near)) => {
+                let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
+                return Err(Fatal::Plan(format!("variant {}: {why}{near}", self.variant.name)));
+            }
+            None => {}
+        }
+        Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
+    }
+
+    /// A scratch device: a sparse image, behind a loop device where it is mounted here.
+    fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice, Fatal> {
+        let journal = &self.scratch.journal;
+        let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
+        if self.guest {
+            return Ok(ScratchDevice::from_image(image));
+        }
+        let options = LoopOptions { direct_io: false, discard: self.plan.device.discard };
+        let device = loopdev::attach(journal, image.path(), options, log)?;
+        Ok(ScratchDevice::from_loop(device, image)?)
+    }
+
+    /// Why mkfs or the kernel refuses the options, with the name that was probably meant.
+    fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>, Fatal> {
+        let (def, written) = (self.def, self.variant.level(factor::MKFS));
+        let options = lifecycle::options(def, self.variant)?;
+        if let Err(error) = lifecycle::format(devices.clone(), def, &options, log) {
+            let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
+            // What an option set asks for is not the user's typo: that variant fails when its turn comes.
+            return Ok(Some((why, mistyped::feature(def, written))).filter(|_| !written.is_empty()));
+        }
+        if self.guest {
+            return Ok(None);
+        }
+        let target = MadeDir::make(&self.scratch.journal, &self.scratch.dir().join("mnt"))?;
+        let mounted =
+            lifecycle::mount(devices.clone(), &self.scratch.journal, def, &options, target.path(), log);
+        let refusal = match mounted {
+            Ok(mounted) => mounted.unmount(log).map(|()| None)?,
+            Err(error) => Some(self.blame(devices.first(), reason(error)?)),
+        };
+        target.remove()?;
+        Ok(refusal)
+    }
+
+    /// Finds the option for which the kernel does not mount the filesystem; `said` is the reason that mount(8) gives.
+    fn blame(&self, device: &Path, said: String) -> Refusal {
+        let (id, mkfs, mount) =
+            (self.def.id, self.variant.level(factor::MKFS), self.variant.level(factor::MOUNT));
+        let ask = |option: &str| mount::refusal(device, self.def.kernel_type, option);
+        let plain = ask("");
+        let mut words = mount.split(',').map(str::trim).filter(|_| plain.is_none());
+        match words.find_map(|option| Some((option, ask(option)?))) {
+            Some((option, why)) => (
+                format!("this kernel refuses the mount option `{option}` of {id}: {why}"),
+                mistyped::mount_option(self.def, option),
+            ),
+            None if mount.is_empty() || plain.is_some() && !mkfs.is_empty() => {
+                let why = plain.unwrap_or(said);
+                (format!("this kernel cannot mount {id} made with `{mkfs}`: {why}"), None)
+            }
+            None => {
+                let near =
+                    mount.split(',').find_map(|option| mistyped::mount_option(self.def, option.trim()));
+                (format!("{id} cannot be mounted with `{mount}`: {said}"), near)
+            }
+        }
+    }
+}
+
+/// A reason, and the name that was probably meant.
+type Refusal = (String, Option<&'static str>);
+
+/// The line of a failed command's words that says why. Any other error stays one.
+fn reason(error: Error) -> Result<String, Fatal> {
+    match error {
+        Error::System(fsarena_sys::Error::Command(argv::Error::Failed { said, .. })) => {
+            let says_why = |line: &&str| {
+                let line = line.to_lowercase();
+                ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"]
+                    .iter()
+                    .any(|word| line.contains(word))
+            };
+            let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+            let line = lines().find(says_why).or(lines().next()).unwrap_or_default();
+            Ok(line.trim_end_matches('.').into())
+        }
+        error => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_line_that_says_why() {
+        let failed = |said: &str| {
+            let failed =
+                argv::Error::Failed { command: "mkfs".into(), ended: "exit 1".into(), said: said.into() };
+            reason(failed.into()).unwrap()
+        };
+        let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";
+        assert_eq!(failed(mke2fs), "Invalid filesystem option set: ^has_jounal");
+        assert_eq!(failed("too small\nUsage: mkfs"), "too small");
+        let missing = argv::Error::NotFound { program: "mkfs.jfs".into() };
+        assert!(reason(missing.into()).is_err());
+    }
+}
