@@ -279,8 +279,14 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
     let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
-    let session =
-        Session { kernel, plan, variants, check, tried, agents: Agents { profiling: request.profiling, role } };
+    let session = Session {
+        kernel,
+        plan,
+        variants,
+        check,
+        tried,
+        agents: Agents { profiling: request.profiling, role },
+    };
     match session.measure(run.as_ref(), scratch, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),

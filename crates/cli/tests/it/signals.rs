@@ -54,6 +54,31 @@ fn at(place: &Place, mut gate: Gate, args: &[&str]) -> (Running, Release) {
     (run, Box::new(move || gate.open()))
 }
 
+/// The user's options are tried before the run: no run begins.
+#[test]
+fn while_options_are_tried() {
+    if !root() {
+        return;
+    }
+    let gates = [
+        (When::After, "losetup", "*fsarena-trial*", &[][..]),
+        (When::Before, "mkfs.ext2", "*/dev/loop*", &["--dry-run"]),
+        (When::After, "mount", "*fsarena-trial*", &[]),
+        (When::After, "umount", "*fsarena-trial*", &[]),
+    ];
+    for ((when, program, pattern, more), signal) in gates.into_iter().zip(SIGNALS.into_iter().cycle()) {
+        let place = Place::new();
+        let args = [&["--mkfs=-m 1", "--mount", "noatime"], more].concat();
+        let (mut run, release) = at(&place, Gate::new(&place, when, program, pattern, 0), &args);
+        run.signal(signal);
+        release();
+        run.ended_by(signal);
+        place.assert_clean();
+        assert_eq!(place.run_file(""), None, "a run began: {}", run.said());
+        assert!(!run.said().contains("could not be tried"), "{}", run.said());
+    }
+}
+
 #[test]
 fn while_an_image_is_made() {
     every_signal(0, |place| {

@@ -133,7 +133,7 @@ fn flags_that_do_not_apply_are_refused() {
     ]);
 }
 
-/// mkfs and the kernel are asked about the options that the user wrote before anything is measured.
+/// Before it measures anything, fsarena tries the options that the user wrote with mkfs and the kernel.
 #[test]
 fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
     if !root() {
@@ -147,6 +147,9 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
         ("ext4 --mount noatme", "Did you mean `noatime`?"),
         ("ext4 --mount data=writebak --dry-run", "Did you mean `data=writeback`?"),
         ("ext4 --factor journal=external --mount commit=x", "mount option `commit=x`"),
+        ("xfs --mkfs=-mreflnk=1", "did you mean `reflink`?"),
+        ("ext4 --mount data=writbeck", "Did you mean `data=writeback`?"),
+        ("ext4,ext2 --mount noatime,noatme", "mount option `noatme`"),
         ("btrfs --factor raid=raid1 --mkfs no-hole", "Did you mean `no-holes`?"),
     ];
     // A guest's filesystem is made by the mkfs of this machine.
@@ -155,7 +158,12 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
     let lines = refusals.map(|(args, words)| (format!("run plan.toml --fs {args}"), words));
     let lines: Vec<(String, &str)> = lines.collect();
     refused(&lines.iter().map(|(line, words)| (line.as_str(), *words)).collect::<Vec<_>>());
+    refused(&[("ab plan.toml --a fs=ext4 --b fs=ext4,mount=noatme", "Did you mean `noatime`?")]);
     let place = Place::new();
+    place.edit_plan("[factors]", "[factors]\nmount = [\"\", \"noatme\"]");
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4"]);
+    assert!(said.contains("Did you mean `noatime`?") && !place.runs().exists(), "{said}");
+    place.edit_plan("noatme", "noatime");
     for good in ["ext4 --mkfs ^has_journal --mount noatime", "btrfs --factor raid=raid1 --mkfs -draid1"] {
         let args = format!("run plan.toml --dry-run --fs {good}");
         place.expect(0, &args.split_whitespace().collect::<Vec<_>>());

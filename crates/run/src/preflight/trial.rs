@@ -16,14 +16,14 @@ use fsarena_fs::safety::ScratchDevice;
 use fsarena_fs::{Error, filesystems, mistyped};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::undo::MadeDir;
-use fsarena_sys::{argv, image, mount};
+use fsarena_sys::{argv, cancel, image, mount};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Takes the commands that a trial runs.
 pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
-/// Scratch images in place of an erased device are at most this large.
+/// Scratch images that stand for an erased device are at most this large.
 const LARGEST: u64 = 16 << 30;
 /// The factors whose levels decide what is tried.
 const DECISIVE: [&str; 6] =
@@ -55,7 +55,9 @@ pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: 
         let def = filesystems::find(variant.level(factor::FS))?;
         Trial { plan, variant, def, guest, scratch: &scratch }.run(bytes, log)?;
     }
-    scratch.clear()
+    scratch.clear()?;
+    // While the scratch images were there, a signal was only noted.
+    Ok(cancel::check()?)
 }
 
 /// The trial of one variant's options.

@@ -13,6 +13,7 @@ use fsarena_report::ranking::check_weights;
 use fsarena_run::executor::Fatal;
 use fsarena_run::{Request, check, execute, try_options};
 use fsarena_store::RunDir;
+use fsarena_sys::cancel;
 
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
 pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
@@ -21,7 +22,9 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     if args.dry_run {
         let (variants, check) = check(&request)?;
         match try_options(&request, &variants, &check) {
-            Err(error) if error.exit_code() == ExitCode::Usage => return Err(error.into()),
+            Err(error) if error.exit_code() == ExitCode::Usage || cancel::requested().is_some() => {
+                return Err(error.into());
+            }
             Err(error) => eprintln!("the options of mkfs and mount could not be tried: {error}"),
             Ok(_) => {}
         }
