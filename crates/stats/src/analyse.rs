@@ -35,6 +35,8 @@ pub struct TaskAnalysis {
     pub task: TaskInfo,
     /// How the variants compare on it.
     pub comparison: Comparison,
+    /// Whether its figures are shown but rank no variant: [`crate::trust`].
+    pub set_aside: bool,
 }
 
 /// All composite tasks together.
@@ -61,12 +63,23 @@ pub type Error = Unknown;
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
-    let grid = grid::grid(record, &rows, &dropped);
-    let with_data: Vec<_> =
-        record.tasks.iter().zip(&grid.values).filter(|(_, values)| has_data(values)).collect();
+    let grid = grid::grid(record, &rows, &dropped).trusted(record);
+    let with_data: Vec<_> = record
+        .tasks
+        .iter()
+        .zip(&grid.values)
+        .enumerate()
+        .filter(|(_, (_, values))| has_data(values))
+        .collect();
     let tasks = parallel(with_data.len(), |at| {
-        let (task, values) = with_data[at as usize];
-        TaskAnalysis { task: task.clone(), comparison: compare(values, info.direction) }
+        let (index, (task, values)) = with_data[at as usize];
+        let comparison = compare(values, info.direction);
+        let set_aside = grid.set_aside.contains(&index);
+        TaskAnalysis {
+            task: task.clone(),
+            comparison: if set_aside { comparison.unranked() } else { comparison },
+            set_aside,
+        }
     });
     let mut overall = overall(record, &grid, &info);
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
@@ -95,7 +108,8 @@ pub struct TaskMedians {
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<TaskMedians>, Error> {
-    let (_, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
+    let (_, mut grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
+    grid.set_aside.clear(); // shown, whatever may rank
     let of = |(task, values): (&TaskInfo, &Vec<Vec<f64>>)| TaskMedians {
         task: task.clone(),
         variants: values.iter().map(|variant| median(variant)).collect(),
@@ -129,7 +143,7 @@ pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<V
 }
 
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
-    let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()), info)?;
+    let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()).trusted(record), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 

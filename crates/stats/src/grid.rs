@@ -1,5 +1,6 @@
 //! From the rows of a record to one value for each task, variant and round.
 
+use crate::trust::cache_served;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -12,22 +13,34 @@ pub struct Grid {
     pub rounds: Vec<u32>,
     /// `values[task][variant][column]`; NaN where there is none.
     pub values: Vec<Vec<Vec<f64>>>,
+    /// The tasks that rank no variant, because a figure of theirs did not measure what it claims.
+    pub set_aside: BTreeSet<usize>,
 }
 
 impl Grid {
     /// A metric or reading without the rounds that were dropped as a whole. None where nothing is called so.
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, &dropped(record))))
+        Some((info, grid(record, &rows, &dropped(record)).trusted(record)))
     }
 
-    /// The tasks of the composite that have data, with their values by variant and round.
+    /// The same with the tasks set aside that a page cache served although they asked for direct I/O: for all variants, so
+    /// that every sum has the same tasks.
+    pub fn trusted(mut self, record: &RunRecord) -> Grid {
+        self.set_aside = cache_served(record).into_iter().map(|(task, _)| task).collect();
+        self
+    }
+
+    /// The tasks of the composite that have data and may rank, with their values by variant and round.
     pub fn tasks<'a>(
         &'a self,
         record: &'a RunRecord,
     ) -> impl Iterator<Item = (&'a TaskInfo, &'a Vec<Vec<f64>>)> {
-        let tasks = record.tasks.iter().zip(&self.values);
-        tasks.filter(|(task, values)| task.in_composite && has_data(values))
+        let tasks = record.tasks.iter().zip(&self.values).enumerate();
+        let kept = tasks.filter(|(at, (task, values))| {
+            task.in_composite && has_data(values) && !self.set_aside.contains(at)
+        });
+        kept.map(|(_, of)| of)
     }
 }
 
@@ -41,7 +54,7 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
     each_placed(record, rows, &rounds, |place, value| {
         means.add(&mut values[place.task][place.variant][place.column], place, value);
     });
-    Grid { rounds, values }
+    Grid { rounds, values, set_aside: BTreeSet::new() }
 }
 
 /// What [`grid`] holds, for each variant one column behind the other, with every task in it: the order in which rows come,

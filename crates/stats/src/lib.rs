@@ -30,6 +30,7 @@ pub mod sign;
 pub mod simulate;
 pub mod simultaneous;
 pub mod table;
+pub mod trust;
 pub mod verdict;
 pub mod walsh;
 pub mod weights;

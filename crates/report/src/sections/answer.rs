@@ -15,6 +15,7 @@ use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::trust::cache_served;
 
 /// The answer in plain words.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -36,10 +37,22 @@ fn parts(report: &Report, detail: Detail) -> Document {
         let sentences = sentences(&names, analysis);
         document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
     }
+    document.list(left_out(&report.record));
     if detail >= Detail::Full {
         document.text(legend(report));
     }
     document
+}
+
+/// The tasks that rank no variant, and why.
+fn left_out(record: &RunRecord) -> Vec<String> {
+    let sentence = |(task, variant): (usize, usize)| {
+        format!(
+            "{} at {} served direct I/O from the page cache: the task is left out of the ranking for all variants.",
+            record.variants[variant].name, record.tasks[task].id
+        )
+    };
+    few(cache_served(record).into_iter().map(sentence).collect())
 }
 
 /// How to read the answers of a report.
@@ -78,7 +91,11 @@ fn named(record: &RunRecord) -> String {
 
 /// The sentences of the answer.
 pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    let with_data = analysis.tasks.iter().map(|task| task.comparison.order.len()).max().unwrap_or(0);
+    let with_data = |task: &TaskAnalysis| {
+        let variants = &task.comparison.variants;
+        variants.iter().filter(|variant| variant.median.is_some()).count()
+    };
+    let with_data = analysis.tasks.iter().map(with_data).max().unwrap_or(0);
     if with_data < 2 {
         return vec!["Only one variant has data. A comparison requires two.".into()];
     }
@@ -279,7 +296,7 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open: Vec<&TaskAnalysis> =
-        analysis.tasks().filter(|task| task.comparison.winner().is_none()).collect();
+        analysis.tasks().filter(|task| task.comparison.winner().is_none() && !task.set_aside).collect();
     if open.is_empty() {
         return None;
     }

@@ -1,6 +1,7 @@
 //! The quantity of a claim, as values by variant and round.
 
 use crate::grid::{Grid, grid, has_data};
+use crate::trust::cache_served;
 use fsarena_core::claim::Quantity;
 use fsarena_core::names::unknown;
 use fsarena_core::plan::COMPOSITE;
@@ -46,6 +47,16 @@ impl<'a> Quantities<'a> {
             .filter(|(at, task)| quantity.fits(&task.id) && has_data(&grid.values[*at]))
             .map(|(at, task)| (at, task.id.to_string()))
             .collect();
+        let served = cache_served(record);
+        if let [(at, id)] = &fitting[..]
+            && let Some((_, variant)) = served.iter().find(|(task, _)| task == at)
+            && metric.id != "device_share"
+        {
+            return Err(format!(
+                "{} at {id} served direct I/O from the page cache, so no verdict rests on it",
+                record.variants[*variant].name
+            ));
+        }
         match &fitting[..] {
             [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
             [] if quantity.task.is_none() => Err(no_task(&metric.id)),
@@ -69,7 +80,7 @@ impl<'a> Quantities<'a> {
         if !self.grids.contains_key(metric) {
             let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
             let (info, rows) = self.record.metric(metric).ok_or_else(unknown)?;
-            let grid = grid(self.record, &rows, self.leave_out);
+            let grid = grid(self.record, &rows, self.leave_out).trusted(self.record);
             self.grids.insert(metric.to_string(), (info, grid));
         }
         Ok(&self.grids[metric])

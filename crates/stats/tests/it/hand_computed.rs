@@ -1,6 +1,6 @@
 //! A whole run whose analysis was computed by hand.
 
-use fsarena_core::cell::{TaskId, TaskInfo, Variant};
+use fsarena_core::cell::{TaskId, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
@@ -8,8 +8,10 @@ use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleT
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::scale::Scale;
 use fsarena_core::series::SeriesTable;
+use fsarena_core::setting::{Settings, Value};
 use fsarena_stats::analyse::analyse;
 use fsarena_stats::grid;
+use fsarena_stats::trust::cache_served;
 use std::collections::BTreeSet;
 
 const ROUNDS: u32 = 8;
@@ -218,4 +220,34 @@ fn by_round_is_the_grid_in_another_order() {
             assert_eq!(format!("{values:?}"), format!("{other:?}"), "task {task}, variant {variant}");
         }
     }
+}
+
+/// Where "untar" asks for direct I/O and the page cache serves btrfs, "tar" alone ranks, for every variant.
+#[test]
+fn a_task_that_a_cache_served_under_direct_io_ranks_no_variant() {
+    let mut record = record();
+    let direct = |direct| WorkloadPlan {
+        name: record.cells[0].workload.clone(),
+        settings: Settings([("direct".to_string(), Value::Bool(direct))].into()),
+    };
+    let (yes, no) = (direct(true), direct(false));
+    let reading = |id: &str| MetricInfo { id: id.into(), ..record.readings[0].clone() };
+    let readings = ["written_bytes", "device_write_bytes"].map(reading);
+    let served = |row: usize| {
+        record.samples.task[row] == 1 && record.cells[record.samples.cell[row] as usize].variant == 2
+    };
+    let device = (0..record.samples.len()).map(|row| if served(row) { 0.0 } else { 100.0 }).collect();
+    let rows = record.samples.len();
+    record.readings.extend(readings);
+    record.samples.values.extend([vec![100.0; rows], device]);
+
+    record.plan.workloads = vec![no];
+    assert_eq!(analyse(&record, "elapsed").unwrap().overall.unwrap().tasks, 2);
+    record.plan.workloads = vec![yes];
+    assert_eq!(cache_served(&record), [(1, 2)]);
+    let analysis = analyse(&record, "elapsed").unwrap();
+    assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
+    let untar = analysis.tasks().next().unwrap();
+    assert!(untar.set_aside && untar.comparison.order.is_empty());
+    assert!(untar.comparison.variants.iter().all(|variant| variant.median.is_some()), "shown all the same");
 }
