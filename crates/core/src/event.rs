@@ -36,6 +36,8 @@ pub enum Cause {
     Refused,
     /// A program, a kernel feature, room or memory is missing.
     Missing,
+    /// The guest that ran it died: its emulator ended, or its kernel panicked.
+    Died,
     /// A process of fsarena ended without an answer: a bug.
     Internal,
 }
@@ -54,7 +56,7 @@ impl Cause {
     /// The exit code where nothing could be measured for this cause.
     pub fn exit_code(self) -> ExitCode {
         match self {
-            Cause::Work => ExitCode::Inconclusive,
+            Cause::Work | Cause::Died => ExitCode::Inconclusive,
             Cause::Usage => ExitCode::Usage,
             Cause::Refused => ExitCode::Refused,
             Cause::Missing => ExitCode::Missing,

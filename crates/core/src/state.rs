@@ -114,7 +114,12 @@ impl RunState {
             Event::RoundStarted { round, order } if *round < LATEST_ROUND => {
                 (self.round, self.order, self.tasks) = (Some(*round), order.clone(), 0);
             }
-            Event::CellStarted { cell } => self.cell = Some(CellState::new(at, cell.clone())),
+            Event::CellStarted { cell } => {
+                // A cell that begins again leaves the tasks of its first attempt behind.
+                let again = self.cell.take().filter(|open| open.cell.id() == cell.id());
+                self.tasks -= again.map_or(0, |open| open.samples.len() as u32).min(self.tasks);
+                self.cell = Some(CellState::new(at, cell.clone()));
+            }
             Event::Cell { cell, what } => {
                 self.tasks += u32::from(matches!(what, CellEvent::Sample(_)));
                 if let Some(open) = self.cell.as_mut().filter(|open| open.cell.id() == *cell) {

@@ -21,7 +21,7 @@ pub fn kernel(bytes: &[u8]) {
         Ok(seen) => {
             let name = &seen.release;
             assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
-            let unpacked = vmlinux::uncompressed(path, bytes, &seen, &[&cache]);
+            let unpacked = vmlinux::unpacked(path, bytes, &seen, &[&cache]);
             let _ = unpacked.map_err(|error| sensible(&error, bytes));
             let _ = std::fs::remove_dir_all(&cache);
         }

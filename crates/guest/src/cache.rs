@@ -6,7 +6,11 @@ use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+
+/// Damage found in the cache, until a report takes it: fsarena looks for kernels before there is a run to tell.
+static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 /// Root's directory for kernels.
 pub const SHARED: &str = "/var/cache/fsarena";
@@ -26,6 +30,17 @@ pub fn dir() -> PathBuf {
     variable("XDG_CACHE_HOME")
         .or_else(home)
         .map_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")), |dir| dir.join("fsarena"))
+}
+
+/// Notes that an entry does not match its digest, and what fsarena does about that.
+pub fn was_damaged(entry: &Path, remedy: &str) {
+    let line = format!("{}: this file of the cache was damaged; fsarena {remedy}", entry.display());
+    DAMAGE.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+}
+
+/// Takes what was noted of damage since the last call: a line for each entry.
+pub fn damage() -> Vec<String> {
+    std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The beginning of this boot's id: another boot may be of another machine.

@@ -9,6 +9,9 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
 /// The versions of QEMU whose plugin interface this is.
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
 
+/// The file of a guest with the counts of its steps.
+pub const COUNTS: &str = "counts";
+
 /// A moment of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {

@@ -210,10 +210,9 @@ pub(crate) fn option(head: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::Modules;
 
     fn words(emulator: Emulator, test: &str) -> String {
-        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), modules: Modules::default() };
+        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), ..GuestKernel::default() };
         let machine = Machine {
             emulator,
             accelerator: Accelerator::Tcg,

@@ -11,8 +11,8 @@ use std::io::{Error, Result};
 
 /// Ends a guest's whole group, this process included.
 extern "C" fn end_group(_: c_int) {
-    // SAFETY: a plain system call. Process 0 stands for the group of the caller.
-    unsafe { libc::kill(0, libc::SIGKILL) };
+    // Where it fails there is nothing more to try.
+    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
 }
 
 /// Begins a session, and splits this process in two: the one that returns goes on to be the guest, the other keeps
@@ -46,10 +46,8 @@ pub fn split(parent: u32) -> Result<()> {
 }
 
 /// Waits for the guest and ends with its exit code; with 128 and the signal's number, as shells do, where one ended it.
-///
-/// # Safety
-/// Only in a process that was forked for it: it closes every file.
-unsafe fn keep(guest: libc::pid_t) -> ! {
+/// Only for a process that was forked for it: it closes every file.
+fn keep(guest: libc::pid_t) -> ! {
     // SAFETY: plain system calls, in a process that was forked for this function.
     unsafe {
         // What it inherited would be held open: the undo journal's lock, the pipes of the guest.

@@ -1,6 +1,7 @@
 //! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
 
 use crate::debian::{self, by_version, is_version};
+use crate::elf::{self, Kind};
 use crate::modules::Modules;
 use crate::{Error, cache, vmlinux};
 use fsarena_core::event::CommandRecord;
@@ -15,10 +16,12 @@ pub const DEBIAN: &str = "debian";
 pub const UML: &str = "linux.uml";
 
 /// A kernel that a guest can boot.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct GuestKernel {
     /// The file that the emulator boots.
     pub image: PathBuf,
+    /// Where its code can be searched: the image, or the kernel unpacked from an image that is booted whole.
+    pub code: PathBuf,
     /// The output of `uname -r` in the guest; empty where the file does not contain it.
     pub release: String,
     /// Its modules.
@@ -50,16 +53,11 @@ impl GuestKernel {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
-        let Ok(bytes) = input::read(&self.image, vmlinux::LARGEST) else { return true };
-        vmlinux::is_compressed(&bytes) || contains(&bytes, &[filesystem.as_bytes(), b"\0"].concat())
+        let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST) else { return true };
+        let wanted = [filesystem.as_bytes(), b"\0"].concat();
+        // A kernel is large, and this is many times as fast as `windows`.
+        vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &wanted).is_some()
     }
-}
-
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    // SAFETY: both are slices with their lengths. A kernel is large, and this is many times as fast as `windows`.
-    let found =
-        unsafe { libc::memmem(bytes.as_ptr().cast(), bytes.len(), wanted.as_ptr().cast(), wanted.len()) };
-    !found.is_null()
 }
 
 impl Places {
@@ -139,8 +137,26 @@ pub fn find(
         Some(dir) => Modules::open(&dir)?,
         None => beside(&image, &seen.release, places)?,
     };
-    let image = vmlinux::uncompressed(&image, &bytes, &seen, &[&places.cache, &places.shared])?;
-    Ok(GuestKernel { image, release: seen.release, modules })
+    let (image, code) = match vmlinux::unpacked(&image, &bytes, &seen, &[&places.cache, &places.shared])? {
+        Some(vmlinux) if vmlinux.kind == Kind::Bootable => (vmlinux.path.clone(), vmlinux.path),
+        // QEMU boots it only inside its bzImage.
+        Some(vmlinux) => (image, vmlinux.path),
+        None if bytes.starts_with(elf::MAGIC) => (boots(&image, elf::kind(&bytes))?, image),
+        None => (image.clone(), image),
+    };
+    Ok(GuestKernel { image, code, release: seen.release, modules })
+}
+
+/// The ELF file itself, if QEMU can boot it.
+fn boots(image: &Path, kind: Kind) -> Result<PathBuf, Error> {
+    let why = match kind {
+        Kind::Bootable => return Ok(image.into()),
+        Kind::WithoutEntry => {
+            "is a kernel without CONFIG_PVH, which QEMU boots only as a bzImage: --kernel PATH/bzImage"
+        }
+        Kind::Program => "is a program, not a kernel for QEMU; a User Mode Linux runs with --on uml",
+    };
+    Err(Error::unfit(image, why))
 }
 
 /// An installed kernel of that version, else a fetched one, else one that is fetched now; and its modules.
@@ -198,14 +214,18 @@ fn user_mode(level: &str, places: &Places, log: &mut dyn FnMut(CommandRecord)) -
         "" => program::find(&path, UML).ok_or_else(|| {
             Error::Missing(format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu"))
         })?,
-        level => PathBuf::from(level),
+        level if level.contains('/') => PathBuf::from(level),
+        level => program::find(&path, level).unwrap_or_else(|| PathBuf::from(".").join(level)),
     };
+    image.metadata().map_err(|error| {
+        Error::unfit(&image, format!("{error}; with --on uml, --kernel takes the path of a User Mode Linux"))
+    })?;
     let unfit = |error: fsarena_sys::argv::Error| {
         Error::unfit(&image, format!("does not say that it is a User Mode Linux: {error}"))
     };
     let release = Argv::new(&image).arg("--version").expect(log).map_err(unfit)?.stdout.trim().to_string();
     let modules = beside(&image, &release, places)?;
-    Ok(GuestKernel { image, release, modules })
+    Ok(GuestKernel { code: image.clone(), image, release, modules })
 }
 
 /// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
@@ -285,6 +305,13 @@ mod tests {
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
         assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());
         assert!(find(Emulator::Uml, path.to_str().unwrap(), &places, &mut |_| {}).is_err());
+        let error = find(Emulator::Uml, "/nowhere/linux", &places, &mut |_| {}).unwrap_err().to_string();
+        assert!(
+            error.starts_with("/nowhere/linux: No such file") && error.contains("User Mode Linux"),
+            "{error}"
+        );
+        let error = find(Emulator::Exact, "/proc/self/exe", &places, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("is a program, not a kernel"), "{error}");
     }
 
     #[test]
@@ -292,7 +319,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("vmlinux");
         std::fs::write(&image, b"\x7fELF..\0reiser4\0jfs_commit\0").unwrap();
-        let kernel = GuestKernel { image, release: String::new(), modules: Modules::default() };
+        let kernel = GuestKernel { code: image, ..GuestKernel::default() };
         assert!(kernel.has("reiser4") && !kernel.has("jfs") && !kernel.has("reiser"));
     }
 

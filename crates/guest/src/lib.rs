@@ -9,6 +9,8 @@ pub mod console;
 pub mod counter;
 pub mod cpio;
 pub mod debian;
+mod digest;
+mod elf;
 pub mod emulator;
 mod error;
 pub mod exact;

@@ -85,12 +85,13 @@ fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
 /// Nothing where the program is static.
 pub(crate) fn libraries() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> i32 {
-        // SAFETY: the linker passes a valid entry, and `names` is the vector of the call below.
-        let (name, names) = unsafe { ((*info).dlpi_name, &mut *names.cast::<Vec<String>>()) };
-        if !name.is_null() {
-            // SAFETY: the linker's names end with NUL and live as long as this process.
-            names.push(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
-        }
+        // SAFETY: the linker passes a valid entry, whose name is null or ends with NUL and lives as long as this process;
+        // `names` is the vector of the call below.
+        let (name, names) = unsafe {
+            let name = (*info).dlpi_name;
+            ((!name.is_null()).then(|| CStr::from_ptr(name)), &mut *names.cast::<Vec<String>>())
+        };
+        names.extend(name.map(|name| name.to_string_lossy().into_owned()));
         0
     }
     let mut names: Vec<String> = vec![];

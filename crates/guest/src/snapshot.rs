@@ -6,6 +6,7 @@
 //! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
 
 use crate::cache;
+use crate::digest::{self, Digester};
 use crate::emulator::{Machine, QEMU};
 use crate::launch::Launch;
 use crate::packing::{SELF, libraries};
@@ -49,6 +50,8 @@ const PIPE: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     dir: PathBuf,
+    /// Its file with the state.
+    state: PathBuf,
 }
 
 /// Where a machine is, or will be, kept: by all that its state depends on. That is this boot of this host, too: the
@@ -76,10 +79,10 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
 
 /// The machine that is kept there.
 pub fn find(place: &Path) -> Option<Snapshot> {
-    let is_whole = [STATE, CONSOLE].iter().all(|name| place.join(name).is_file());
-    is_whole.then(|| {
+    let state = digest::named(place, STATE).pop()?;
+    place.join(CONSOLE).is_file().then(|| {
         cache::used(place);
-        Snapshot { dir: place.into() }
+        Snapshot { dir: place.into(), state }
     })
 }
 
@@ -119,7 +122,9 @@ impl Draft {
     /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = Monitor::greet(self.monitor)?;
-        save(&mut monitor, &self.dir.join(STATE))?;
+        let unnamed = self.dir.join(STATE);
+        let name = digest::name(STATE, &save(&mut monitor, &unnamed)?);
+        std::fs::rename(&unnamed, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.ask("quit", json!({}));
         std::fs::copy(console, self.dir.join(CONSOLE))?;
@@ -131,12 +136,12 @@ impl Draft {
         if let Some(cache) = self.place.parent() {
             cache::keep_newest(cache, NAME, KEPT, IDLE);
         }
-        Ok(Snapshot { dir: self.place })
+        find(&self.place).ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
-/// Makes QEMU write its machine's state to a file.
-fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
+/// Makes QEMU write its machine's state to a file. Returns its digest.
+fn save(monitor: &mut Monitor, to: &Path) -> Result<String> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.hand_over("state", theirs.as_fd())?;
@@ -145,12 +150,12 @@ fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
     monitor.ask("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.ask("migrate", json!({ "uri": "fd:state" }))?;
     let begun = Instant::now();
-    take_down(ours, &file, begun)?;
+    let digest = take_down(ours, &file, begun)?;
     loop {
         let now = monitor.ask("query-migrate", json!({}))?;
         match now["status"].as_str() {
             // Sync now, so that writeback does not disturb the first cell.
-            Some("completed") => return file.sync_data(),
+            Some("completed") => return file.sync_data().map(|()| digest),
             Some("failed" | "cancelled") | None => {
                 let why = now["error-desc"].as_str().unwrap_or("no reason is given");
                 return Err(Error::other(format!("QEMU did not write the machine's state: {why}")));
@@ -163,14 +168,17 @@ fn save(monitor: &mut Monitor, to: &Path) -> Result<()> {
     }
 }
 
-/// Copies QEMU's output to the file until end of file.
-fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<()> {
+/// Copies QEMU's output to the file until end of file. Returns its digest.
+fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<String> {
     from.set_read_timeout(Some(LOOK))?;
-    let mut part = vec![0; PIPE];
+    let (mut part, mut digester) = (vec![0; PIPE], Digester::default());
     loop {
         match from.read(&mut part) {
-            Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&part[..count])?,
+            Ok(0) => return Ok(digester.end()),
+            Ok(count) => {
+                digester.add(&part[..count]);
+                to.write_all(&part[..count])?;
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
@@ -195,13 +203,18 @@ impl Snapshot {
         &self.dir
     }
 
+    /// Whether its state is as it was written. That takes a moment.
+    pub fn is_whole(&self) -> bool {
+        File::open(&self.state).is_ok_and(|file| digest::fits(&self.state, file))
+    }
+
     /// What starts a guest with it: the machine's own command line and where the state comes from. The console goes on
     /// where the kept one's ended.
     ///
     /// # Errors
     /// Where it is gone, or the guest's directory cannot be written.
     pub fn launch(&self, machine: &Machine) -> Result<Launch> {
-        let mut state = File::open(self.dir.join(STATE))?;
+        let mut state = File::open(&self.state)?;
         std::fs::copy(self.dir.join(CONSOLE), machine.console())?;
         let (reader, mut writer) = std::io::pipe()?;
         // A smaller pipe does as well.
@@ -228,7 +241,6 @@ impl Snapshot {
 mod tests {
     use super::*;
     use crate::kernel::GuestKernel;
-    use crate::modules::Modules;
     use fsarena_core::plan::{Accelerator, Emulator};
 
     #[test]
@@ -236,7 +248,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
-        let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), modules: Modules::default() };
+        let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), ..GuestKernel::default() };
         let at = |test: &[&str], config: &str, memory_mib| {
             let test: Vec<PathBuf> = test.iter().map(PathBuf::from).collect();
             let machine = Machine {
@@ -272,10 +284,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("booted-x");
         std::fs::create_dir(&place).unwrap();
-        std::fs::write(place.join(STATE), "").unwrap();
-        assert!(find(&place).is_none());
         std::fs::write(place.join(CONSOLE), "").unwrap();
-        find(&place).unwrap().discard();
+        std::fs::write(place.join(STATE), "abc").unwrap();
+        assert!(find(&place).is_none());
+        let state = place.join(digest::name(STATE, &digest::of(&b"abc"[..]).unwrap()));
+        std::fs::rename(place.join(STATE), &state).unwrap();
+        let found = find(&place).unwrap();
+        assert!(found.is_whole());
+        std::fs::write(state, "abd").unwrap();
+        assert!(!found.is_whole());
+        found.discard();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

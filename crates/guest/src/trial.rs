@@ -133,14 +133,13 @@ fn argv(kernel: &GuestKernel, initramfs: &Path) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::Modules;
 
     #[test]
     fn a_trial_is_remembered_for_this_kernel_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
-        let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), modules: Modules::default() };
+        let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), ..GuestKernel::default() };
         let before = remembered(&kernel, dir.path());
         assert_eq!(before, remembered(&kernel, dir.path()));
         std::fs::write(&before, r#"{"failed":"it hung"}"#).unwrap();

@@ -2,7 +2,8 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::{Error, cache, unpack};
+use crate::elf::{self, Kind};
+use crate::{Error, cache, digest, unpack};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +22,6 @@ pub const LARGEST: u64 = 1 << 30;
 const NAME: &str = "vmlinux-";
 const KEPT: usize = 12;
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const ELF: &[u8] = b"\x7fELF";
 /// The most that uname(2) gives of a release, in bytes.
 const LONGEST_RELEASE: usize = 64;
 /// Stands before the release in every kernel.
@@ -41,7 +41,7 @@ pub struct Inspected {
 /// # Errors
 /// Where it is neither a bzImage nor an ELF file, or ends too early.
 pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
-    if bytes.starts_with(ELF) {
+    if bytes.starts_with(elf::MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
@@ -65,39 +65,65 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
 pub fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(ELF)
+    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(elf::MAGIC)
 }
 
-/// The uncompressed kernel, from one of the caches or put into the first. The file itself where it is compressed in a way
+/// A kernel that was unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Its file in the cache.
+    pub path: PathBuf,
+    /// How QEMU can boot it.
+    pub kind: Kind,
+}
+
+/// The uncompressed kernel, from one of the caches or put into the first. None where it is not compressed, or in a way
 /// that is not read here: then the guest unpacks it by itself.
 ///
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
-pub fn uncompressed(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<PathBuf, Error> {
-    let [first, ..] = caches else { return Ok(path.into()) };
-    let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(path.into()) };
+pub fn unpacked(
+    path: &Path,
+    bytes: &[u8],
+    seen: &Inspected,
+    caches: &[&Path],
+) -> Result<Option<Unpacked>, Error> {
+    let [first, ..] = caches else { return Ok(None) };
+    let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
-    let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else {
-        return Ok(path.into());
-    };
+    let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
     let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
-    if let Some(known) = caches.iter().map(|dir| dir.join(&name)).find(|place| place.is_file()) {
-        return Ok(known);
+    for path in caches.iter().flat_map(|dir| digest::named(dir, &name)) {
+        match std::fs::read(&path) {
+            Ok(vmlinux) if digest::fits(&path, &vmlinux[..]) => {
+                return Ok(Some(Unpacked { path, kind: elf::kind(&vmlinux) }));
+            }
+            _ => {
+                cache::remove(&path);
+                cache::was_damaged(&path, "unpacks the kernel again");
+            }
+        }
     }
-    let place = first.join(&name);
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
-    if !vmlinux.starts_with(ELF) {
+    if !vmlinux.starts_with(elf::MAGIC) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
-    std::fs::create_dir_all(first).map_err(Error::io("making", first))?;
-    let mut file = tempfile::NamedTempFile::new_in(first).map_err(Error::io("writing in", first))?;
-    std::io::Write::write_all(&mut file, &vmlinux).map_err(Error::io("writing in", first))?;
-    // What root has unpacked serves everybody.
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(everybody).map_err(Error::io("writing in", first))?;
-    file.persist(&place).map_err(|error| Error::io("writing", &place)(error.error))?;
+    let place = keep(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
     cache::keep_newest(first, NAME, KEPT, AGE);
+    Ok(Some(Unpacked { path: place, kind: elf::kind(&vmlinux) }))
+}
+
+/// Writes an entry of the cache: until it is whole and on the disk it has another name.
+fn keep(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let place = dir.join(digest::name(name, &digest::of(vmlinux)?));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    std::io::Write::write_all(&mut file, vmlinux)?;
+    // What root has unpacked serves everybody.
+    file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    file.as_file().sync_all()?;
+    file.persist(&place)?;
     Ok(place)
 }
 
@@ -178,9 +204,16 @@ mod tests {
         for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
             let bytes = bzimage(&payload);
             let seen = inspect(Path::new("k"), &bytes).unwrap();
-            let unpacked = || uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap();
-            assert!(std::fs::read(unpacked()).unwrap().starts_with(b"\x7fELF by "));
-            assert_eq!(unpacked(), unpacked());
+            let unpacked = || unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap().unwrap();
+            let first = unpacked();
+            assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
+            assert_eq!(unpacked(), first);
+            // The same length, and cut short.
+            for damage in [&b"\x7fELF by hand"[..], b""] {
+                std::fs::write(&first.path, damage).unwrap();
+                assert_eq!(unpacked(), first);
+                assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
+            }
         }
         assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 2);
     }
@@ -190,10 +223,10 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let bytes = bzimage(&[unpack::XZ, b"nonsense"].concat());
         let seen = inspect(Path::new("k"), &bytes).unwrap();
-        let error = uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
+        let error = unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");
         let bytes = bzimage(b"lz4");
         let seen = inspect(Path::new("k"), &bytes).unwrap();
-        assert_eq!(uncompressed(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), Path::new("k"));
+        assert_eq!(unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
+mod asking;
 mod booted;
 mod booting;
 mod caveat;
@@ -12,25 +13,29 @@ mod readings;
 use crate::executor::{Executor, Fatal, Tell, logged};
 use crate::failed::Failed;
 use crate::layout::Layout;
-use crate::preflight::Check;
+use crate::preflight::{Check, guests};
 use crate::protocol::Profiling;
 use crate::work::workload;
 use booted::Booted;
+use booting::{Starting, ThisCell};
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_guest::counter::{Counter, counts};
-use fsarena_guest::emulator::QEMU;
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_guest::cache;
+use fsarena_guest::config::GuestConfig;
+use fsarena_guest::counter::{COUNTS, Counter, counts};
+use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::image;
 use fsarena_sys::undo::Journal;
 use images::Images;
-use packed::Packer;
+use packed::{Asked, Packer};
 use pristine::Pristine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,9 +43,6 @@ use std::time::Duration;
 
 /// Under this an image that has to grow cannot.
 const SCARCE: u64 = 1 << 20;
-/// The file of a guest with the instructions of its tasks.
-const COUNTS: &str = "counts";
-
 /// A filesystem that a cell can begin with.
 struct Formatted {
     facts: VariantFacts,
@@ -153,6 +155,62 @@ impl Guests {
         Ok(Formatted { facts, image })
     }
 
+    /// Starts a guest for the cell and hears it to its end.
+    fn boot(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        emit: &mut dyn FnMut(CellEvent),
+    ) -> Result<Outcome, Fatal> {
+        emit(CellEvent::Phase { name: "booting".into() });
+        let dir = self.dir(cell);
+        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
+        let level = cell.variant.level(factor::KERNEL);
+        let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
+        let options = &formatted.facts.options;
+        let stack = guests::stack(&cell.variant, &layout, options.raid)?;
+        let test = self.images.backing_devices(&formatted.image, &layout, stack.array)?;
+        let further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let machine = Machine {
+            emulator: self.guest.emulator,
+            accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
+            kernel: &self.kernels[level],
+            initramfs: None,
+            config: None,
+            test: &test,
+            journal: self.images.journal(&layout).map(ScratchDevice::path),
+            other: self.images.other(),
+            memory_mib: self.guest.memory.as_u64() >> 20,
+            dir: &dir,
+        };
+        let asked =
+            Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
+        let modules = self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect();
+        let config = GuestConfig {
+            modules,
+            events: machine.events(),
+            disks: machine.disks(),
+            stack,
+            request: asking::request(
+                &self.plan,
+                self.guest.emulator,
+                self.profiling,
+                cell,
+                &formatted.facts,
+            )?,
+            ..GuestConfig::default()
+        };
+        let cell = ThisCell { machine: &machine, config: &config, asked };
+        let Guests { guest, journal, packer, booted, counter, .. } = self;
+        let mut starting = Starting { guest, journal, packer, counter: counter.as_ref() };
+        let end = match booted.as_mut() {
+            None => starting.anew(&cell, emit)?,
+            Some(booted) => starting.with(booted, &cell, emit)?,
+        };
+        self.boots.extend(end.boot);
+        Ok(self.with_room(end.outcome))
+    }
+
     /// Where what a guest leaves is kept.
     fn dir(&self, cell: &Cell) -> PathBuf {
         self.kept.join(format!("{:03}-{}", cell.round + 1, cell.id()))
@@ -217,6 +275,13 @@ impl Executor for Guests {
             }
             event => emit(event),
         })?;
+        if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
+            // What the first that died has left stays beside what the next leaves.
+            let dir = self.dir(cell);
+            let mut died = dir.clone().into_os_string();
+            died.push("-died");
+            let _ = std::fs::rename(&dir, died);
+        }
         formatted.facts.effective = effective;
         if !known && outcome == Outcome::Done {
             self.facts.insert(name, formatted.facts);
@@ -228,6 +293,7 @@ impl Executor for Guests {
         let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         let mut notes = fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone);
+        notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.booted.iter().flat_map(Booted::notes));
         notes.extend(self.started());
         notes

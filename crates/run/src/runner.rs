@@ -6,7 +6,7 @@ use crate::forecast::forecast;
 use crate::recorder::Recorder;
 use crate::stopping::{Next, Stopping};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Departure, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use fsarena_core::state::RunState;
@@ -175,8 +175,29 @@ impl Runner<'_, '_, '_> {
         self.state().has_measured(&cell.id()) || self.state().departures().contains_key(&cell.variant.name)
     }
 
-    /// Runs one cell. False where a signal ended it.
+    /// Runs one cell, and once more if its guest died. False where a signal ended it.
     fn cell(&mut self, cell: Cell) -> Result<bool, Fatal> {
+        let mut outcome = self.attempt(&cell)?;
+        if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
+            let text =
+                format!("its guest died in round {}, and fsarena ran the cell again: {why}", cell.round + 1);
+            self.tell(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
+            outcome = self.attempt(&cell)?;
+        }
+        self.tell(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
+        match outcome {
+            Outcome::Done => Ok(true),
+            Outcome::Interrupted => Ok(false),
+            Outcome::Failed { why, .. } => {
+                let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
+                self.tell(Event::Note(Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name)))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Begins a cell and runs it to its outcome. Whatever an earlier attempt measured is forgotten.
+    fn attempt(&mut self, cell: &Cell) -> Result<Outcome, Fatal> {
         let id = cell.id();
         self.tell(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;
@@ -194,19 +215,7 @@ impl Runner<'_, '_, '_> {
                 broken = recorder.tell(&Event::Cell { cell: id.clone(), what }).err();
             }
         };
-        let outcome = self.executor.run(&cell, &mut emit)?;
-        if let Some(error) = broken {
-            return Err(error);
-        }
-        self.tell(Event::CellFinished { cell: id, outcome: outcome.clone() })?;
-        match outcome {
-            Outcome::Done => Ok(true),
-            Outcome::Interrupted => Ok(false),
-            Outcome::Failed { why, .. } => {
-                let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
-                self.tell(Event::Note(Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name)))?;
-                Ok(true)
-            }
-        }
+        let outcome = self.executor.run(cell, &mut emit)?;
+        broken.map_or(Ok(outcome), Err)
     }
 }

@@ -114,6 +114,103 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     assert!(said.contains("has no jfs"), "{said}");
 }
 
+/// The first guest of the cell is killed in its work, with a sample told; the second does it all.
+#[test]
+fn a_guest_that_dies_once_is_followed_by_a_fresh_one() {
+    if !root() || !has(&["mkfs.reiser4"]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let own = nobody.home.join("linux");
+    let script = format!(
+        "tell() {{ printf '%s\\n' \"$1\" >> \"$DIR/events.jsonl\"; }}\ntell '{}'\n\
+         [ -e once ] || {{ touch once; sleep 0.1; kill -9 $$; }}\ntell '{}'",
+        SAID[0], SAID[1]
+    );
+    kernel::user_mode(&own, "reiser4", &script);
+    let args = ["--on", "uml", "--kernel", text(&own), "--fs", "reiser4"];
+    let (answer, _) = seen(&nobody, 0, &args);
+    let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(answer.contains("Completed all tasks: reiser4."), "{answer}");
+    assert!(answer.contains("its guest died in round 1, and fsarena ran the cell again"), "{answer}");
+    let (csv, _) = nobody.expect(0, &["report", "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 2, "{csv}");
+    let run = std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let mut guests: Vec<_> = std::fs::read_dir(run.join("guests"))
+        .unwrap()
+        .map(|guest| guest.unwrap().file_name().into_string().unwrap())
+        .collect();
+    guests.sort();
+    let [last, first] = &guests[..] else { panic!("{guests:?}") };
+    assert_eq!(*first, format!("{last}-died"));
+    assert!(!run.join("images").exists());
+}
+
+#[test]
+fn an_unpacked_kernel_that_was_damaged_is_unpacked_again() {
+    if !root() || !has(&[QEMU, "gzip"]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let own = nobody.home.join("bzImage");
+    kernel::that_says(&own, kernel::VOICE, &format!("{}\n{}\n", SAID[0], SAID[1]));
+    kernel::with_built_in(&own, "ext4");
+    kernel::compress(&own);
+    let run = || seen(&nobody, 0, &["--on", "exact", "--kernel", text(&own), "--fs", "ext4"]).0;
+    let cached = || {
+        let entries = std::fs::read_dir(nobody.home.join(".cache/fsarena")).unwrap();
+        let mut found = entries.map(|entry| entry.unwrap().path());
+        let only = found.find(|path| text(path).contains("/vmlinux-6.66.0-")).unwrap();
+        assert!(found.all(|path| !text(&path).contains("/vmlinux-")));
+        only
+    };
+    assert!(!run().contains("was damaged"));
+    let (entry, whole) = (cached(), std::fs::read(cached()).unwrap());
+    for damaged in [&whole[..100], &[&whole[..300], &b"?"[..], &whole[301..]].concat()] {
+        std::fs::write(&entry, damaged).unwrap();
+        let answer = run();
+        assert_eq!(answer.matches("was damaged").count(), 1, "{answer}");
+        assert_eq!((cached(), std::fs::read(cached()).unwrap()), (entry.clone(), whole.clone()));
+    }
+}
+
+/// A kernel of Debian whose unpacked form lacks the note that QEMU enters it by.
+#[test]
+fn a_bzimage_that_qemu_cannot_enter_unpacked_boots_whole() {
+    let Some(cloud) = debian("6.1", "-cloud-amd64").filter(|_| root() && has(&[QEMU, "gzip"])) else {
+        return;
+    };
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let own = nobody.home.join("bzImage");
+    kernel::without_note(&kernel::image(&cloud), &own);
+    let args =
+        ["--on", "qemu", "--fresh-guests", "--kernel", text(&own), "--modules", text(&cloud), "--fs", "ext4"];
+    let (answer, _) = seen(&nobody, 0, &args);
+    assert!(answer.contains("Touch 20 files") && !answer.contains("Failed"), "{answer}");
+}
+
+#[test]
+fn a_file_that_the_emulator_cannot_run_is_told_for_what_it_is() {
+    if !root() || !has(&[QEMU, "linux.uml"]) {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let uml = fsarena_sys::program::find(&std::env::var_os("PATH").unwrap(), "linux.uml").unwrap();
+    for on in ["exact", "qemu"] {
+        let (_, said) = seen(&nobody, 6, &["--on", on, "--kernel", text(&uml), "--fs", "ext4"]);
+        assert!(said.contains("is a program, not a kernel for QEMU") && said.contains("--on uml"), "{said}");
+    }
+    for on in ["uml", "exact", "qemu"] {
+        let (_, said) = seen(&nobody, 2, &["--on", on, "--kernel", "nowhere/linux", "--fs", "ext4"]);
+        assert!(said.contains("No such file or directory: nowhere/linux"), "{said}");
+    }
+    assert!(!nobody.home.join("runs").exists());
+}
+
 /// Memory that is too little is told by a real kernel's own panic; a filesystem that is full fails alone.
 #[test]
 fn a_guest_without_memory_or_room_fails_alone() {

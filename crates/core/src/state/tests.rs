@@ -49,6 +49,19 @@ fn round(state: &mut RunState, number: u32, at: f64) {
 }
 
 #[test]
+fn a_cell_that_begins_again_forgets_its_first_attempt() {
+    let mut state = run(&["ext4"]);
+    let events = cell(&state, 0, 0, 1.0, Outcome::Done);
+    apply(&mut state, 10.0, &events[..6]);
+    assert_eq!(state.tasks, 1);
+    apply(&mut state, 20.0, &events[..1]);
+    assert_eq!(state.tasks, 0);
+    apply(&mut state, 21.0, &events[1..]);
+    assert_eq!((state.tasks, state.record.samples.len(), state.record.notes.len()), (1, 1, 1));
+    assert_eq!((state.record.cells.len(), state.record.cells[0].started_at), (1, 20.0));
+}
+
+#[test]
 fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
     let mut state = run(&["ext4", "xfs"]);
     let failed = Outcome::Failed { why: "mkfs".into(), cause: Cause::Missing };

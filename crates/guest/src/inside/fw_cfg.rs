@@ -42,18 +42,18 @@ impl Ports {
 
     /// Selects what is read next, from its beginning.
     fn select(&self, what: u16) {
-        // SAFETY: the port is open to this thread, and reaches nothing but QEMU.
-        unsafe { ports::write(SELECTOR, what) }
+        ports::write(self, SELECTOR, what);
     }
 
     fn read(&self, count: usize) -> Vec<u8> {
-        // SAFETY: as above.
-        (0..count).map(|_| unsafe { ports::read(DATA) }).collect()
+        (0..count).map(|_| ports::read(self, DATA)).collect()
     }
 }
 
+/// Whoever has [`Ports`] has opened these, and they reach nothing but QEMU.
 #[cfg(target_arch = "x86_64")]
 mod ports {
+    use super::Ports;
     use std::arch::asm;
 
     pub fn open(first: u16, count: u16) -> bool {
@@ -61,14 +61,14 @@ mod ports {
         unsafe { libc::ioperm(first.into(), count.into(), 1) == 0 }
     }
 
-    pub unsafe fn write(port: u16, what: u16) {
-        // SAFETY: the caller has opened the port.
+    pub fn write(_: &Ports, port: u16, what: u16) {
+        // SAFETY: the port is open.
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") what, options(nomem, nostack, preserves_flags)) }
     }
 
-    pub unsafe fn read(port: u16) -> u8 {
+    pub fn read(_: &Ports, port: u16) -> u8 {
         let byte: u8;
-        // SAFETY: the caller has opened the port.
+        // SAFETY: the port is open.
         unsafe { asm!("in al, dx", in("dx") port, out("al") byte, options(nomem, nostack, preserves_flags)) }
         byte
     }
@@ -77,13 +77,15 @@ mod ports {
 /// Other machines have no such ports, and QEMU's x86 runs nothing of theirs.
 #[cfg(not(target_arch = "x86_64"))]
 mod ports {
+    use super::Ports;
+
     pub fn open(_: u16, _: u16) -> bool {
         false
     }
 
-    pub unsafe fn write(_: u16, _: u16) {}
+    pub fn write(_: &Ports, _: u16, _: u16) {}
 
-    pub unsafe fn read(_: u16) -> u8 {
+    pub fn read(_: &Ports, _: u16) -> u8 {
         0
     }
 }

@@ -17,25 +17,10 @@ const LOAD: u64 = 9;
 const RESUME: u64 = 6;
 const SECTOR: u64 = 512;
 
-/// `struct dm_ioctl`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Head {
-    version: [u32; 3],
-    data_size: u32,
-    data_start: u32,
-    target_count: u32,
-    open_count: i32,
-    flags: u32,
-    event_nr: u32,
-    padding: u32,
-    dev: u64,
-    name: [u8; 128],
-    uuid: [u8; 129],
-    data: [u8; 7],
-}
-
-const HEAD: usize = size_of::<Head>();
+/// The size of `struct dm_ioctl` in bytes, and where it has its number of the device, its name.
+const HEAD: usize = 312;
+const DEVICE_AT: usize = 40;
+const NAME_AT: usize = 48;
 
 /// One line of a table: where it begins and how long it is, in sectors, its target, and the target's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +39,8 @@ pub fn make(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
     let control = File::options().read(true).write(true).open(CONTROL)?;
     call(&control, CREATE, &[])?;
     call(&control, LOAD, &table(faults, &disk.to_string_lossy(), sectors)?)?;
-    let head = call(&control, RESUME, &[])?;
-    Ok(PathBuf::from(format!("/dev/dm-{}", head.dev & 0xff)))
+    let device = call(&control, RESUME, &[])?;
+    Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
 }
 
 /// The table of a device that misbehaves.
@@ -81,8 +66,8 @@ fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
     })
 }
 
-/// One request, with the targets of its table.
-fn call(control: &File, request: u64, targets: &[Target]) -> Result<Head> {
+/// One request, with the targets of its table. The number of the device.
+fn call(control: &File, request: u64, targets: &[Target]) -> Result<u64> {
     let mut bytes = request_bytes(targets);
     let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
     // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
@@ -90,8 +75,8 @@ fn call(control: &File, request: u64, targets: &[Target]) -> Result<Head> {
         let error = Error::last_os_error();
         return Err(Error::other(format!("the device mapper refused request {request}: {error}")));
     }
-    // SAFETY: the buffer begins with a head, which is plain data.
-    Ok(unsafe { bytes.as_ptr().cast::<Head>().read_unaligned() })
+    let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
+    Ok(u64::from_ne_bytes(device))
 }
 
 fn request_bytes(targets: &[Target]) -> Vec<u8> {
@@ -107,25 +92,12 @@ fn request_bytes(targets: &[Target]) -> Vec<u8> {
         specs.extend(words);
         specs.resize(begin + next, 0);
     }
-    let mut name = [0; 128];
-    name[..NAME.len()].copy_from_slice(NAME);
-    let head = Head {
-        version: [4, 0, 0],
-        data_size: (HEAD + specs.len()) as u32,
-        data_start: HEAD as u32,
-        target_count: targets.len() as u32,
-        open_count: 0,
-        flags: 0,
-        event_nr: 0,
-        padding: 0,
-        dev: 0,
-        name,
-        uuid: [0; 129],
-        data: [0; 7],
-    };
-    // SAFETY: the head is plain data without padding.
-    let head = unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), HEAD) };
-    [head, &specs].concat()
+    // Version 4.0.0, sizes of all and of the head, number of targets; zeros stand for the rest but the name.
+    let numbers = [4, 0, 0, (HEAD + specs.len()) as u32, HEAD as u32, targets.len() as u32];
+    let mut head = numbers.map(u32::to_ne_bytes).concat();
+    head.resize(HEAD, 0);
+    head[NAME_AT..NAME_AT + NAME.len()].copy_from_slice(NAME);
+    [head, specs].concat()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Guests that begin with a machine that has booted already: found in the cache, or booted now and kept.
 
-use super::booting::{LEAST_MEMORY, file_size, keep_command_line};
 use super::hearing::{CONSOLE, attend};
 use super::packed::{Asked, Packer};
 use crate::executor::Fatal;
@@ -12,11 +11,15 @@ use fsarena_guest::config::GuestConfig;
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
 use fsarena_guest::snapshot::{self, Draft, NO_CONFIG, NOT_READY, READY, Snapshot};
+use fsarena_sys::argv::Argv;
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// What a kernel takes beside its initramfs before it can even complain, in bytes.
+pub const LEAST_MEMORY: u64 = 64 << 20;
 
 /// How a guest begins.
 pub enum Beginning {
@@ -33,6 +36,8 @@ pub struct Booted {
     cache: PathBuf,
     /// The file with the config of the next guest.
     config: PathBuf,
+    /// Machines whose states this run has made, or verified.
+    verified: BTreeSet<PathBuf>,
     /// Machines that are not tried again in this run.
     given_up: BTreeSet<PathBuf>,
     /// What a reader should know of each machine.
@@ -51,8 +56,8 @@ impl Booted {
         let cache = std::path::absolute(cache::dir()).unwrap_or_else(|_| cache::dir());
         // Where it cannot be made, nothing is kept.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache);
-        let (given_up, notes) = (BTreeSet::new(), BTreeMap::new());
-        Booted { cache, config: dir.join("config"), given_up, notes }
+        let (verified, given_up, notes) = Default::default();
+        Booted { cache, config: dir.join("config"), verified, given_up, notes }
     }
 
     /// Where a guest finds its config.
@@ -84,7 +89,7 @@ impl Booted {
         if self.given_up.contains(&place) {
             return Ok(Beginning::Boot);
         }
-        if let Some(found) = snapshot::find(&place) {
+        if let Some(found) = self.whole(&place) {
             self.note(
                 &place,
                 machine,
@@ -109,6 +114,18 @@ impl Booted {
         // It is in a directory that goes with the run.
         let _ = std::fs::remove_file(initramfs.path());
         made
+    }
+
+    /// The machine that is kept there. A damaged one is removed, so that another is made.
+    fn whole(&mut self, place: &Path) -> Option<Snapshot> {
+        let found = snapshot::find(place)?;
+        if !self.verified.contains(place) && !found.is_whole() {
+            cache::was_damaged(place, "boots that machine again");
+            found.discard();
+            return None;
+        }
+        self.verified.insert(place.into());
+        Some(found)
     }
 
     /// Boots a machine and keeps it. One that does not come up boots again, for the cell alone, and that is the cell's own
@@ -161,6 +178,7 @@ impl Booted {
                 let text =
                     format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
                 self.note(place, machine, &text);
+                self.verified.insert(place.into());
                 Beginning::Kept(kept)
             }
             Err(Outcome::Failed { why, .. }) => self.give_up(place, machine, &why),
@@ -195,4 +213,20 @@ impl Booted {
             self.notes.entry(place.into()).or_insert(note);
         }
     }
+}
+
+/// The size of a file in bytes.
+pub fn file_size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |meta| meta.len())
+}
+
+/// Keeps what a guest is started with. Its standard input, where that is not empty, is what the last words say: the
+/// state of a kept machine, or who asks QEMU for it.
+pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<(), Fatal> {
+    let path = dir.join(name);
+    let mut argv = Argv::new(&launch.argv[0]);
+    argv = argv.args(&launch.argv[1..]);
+    let text =
+        serde_json::to_string_pretty(&argv.words()).map_err(|error| Fatal::Agent(error.to_string()))?;
+    Ok(std::fs::write(&path, text + "\n").map_err(fsarena_sys::Error::io("writing", &path))?)
 }

@@ -56,7 +56,7 @@ mod tests {
         let kernel = |release: &str| GuestKernel {
             image: "/k".into(),
             release: release.into(),
-            modules: Default::default(),
+            ..GuestKernel::default()
         };
         let mut kernels = Kernels::default();
         kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));

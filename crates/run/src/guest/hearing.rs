@@ -162,7 +162,7 @@ fn listen<T>(
             }
             Heard::End => {
                 let why = "the guest ended before its work did";
-                return Err(Lost::Failed(Failed::new(Cause::Work, why)));
+                return Err(Lost::Failed(Failed::new(Cause::Died, why)));
             }
         }
     }

@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn a_kernel_without_the_filesystem_is_told_with_what_has_it() {
         let (_dir, modules) = modules(&["ext4"]);
-        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), modules };
+        let kernel =
+            GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
         let def = filesystems::find("reiser4").unwrap();
         let uml = lacks(Emulator::Uml, &kernel, def).to_string();
         assert!(uml.starts_with("the guest kernel 6.1 has no reiser4; take `--on qemu`"), "{uml}");

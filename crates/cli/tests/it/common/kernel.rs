@@ -107,6 +107,40 @@ fn elf(code: &[u8]) -> Vec<u8> {
     file
 }
 
+/// A bzImage in the place of an ELF file, which it has as its payload.
+pub fn compress(path: &Path) {
+    let payload = gzip(path);
+    let mut image = vec![0; 1024];
+    image[0x1F1] = 1;
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x20E..0x210].copy_from_slice(&100u16.to_le_bytes());
+    image[512 + 100..512 + 109].copy_from_slice(b"6.66.0 (x");
+    std::fs::write(path, with_payload(image, &payload)).unwrap();
+}
+
+/// A copy of a bzImage whose header names an ELF file without any note as its payload. It boots as before: nothing that
+/// boots a bzImage looks at that.
+pub fn without_note(bzimage: &Path, to: &Path) {
+    let mut program = elf(&[0xF4]);
+    program[HEAD - 12..HEAD - 8].copy_from_slice(b"GNU\0");
+    std::fs::write(to, program).unwrap();
+    let payload = gzip(to);
+    std::fs::write(to, with_payload(std::fs::read(bzimage).unwrap(), &payload)).unwrap();
+}
+
+fn gzip(path: &Path) -> Vec<u8> {
+    std::process::Command::new("gzip").arg("-c").arg(path).output().unwrap().stdout
+}
+
+/// The setup's header counts from the end of the setup.
+fn with_payload(mut image: Vec<u8>, payload: &[u8]) -> Vec<u8> {
+    let at = image.len() - (usize::from(image[0x1F1]) + 1) * 512;
+    image[0x248..0x24C].copy_from_slice(&(at as u32).to_le_bytes());
+    image[0x24C..0x250].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    image.extend(payload);
+    image
+}
+
 /// A User Mode Linux that does what a script says. Its disks are `$DISK` and `$OTHER`, its directory is `$DIR`, and
 /// `filesystem` is what it has.
 pub fn user_mode(path: &Path, filesystem: &str, script: &str) {

@@ -1,0 +1,75 @@
+//! Digests of what the cache keeps. An entry has its digest in its name, so both come into being at once.
+
+use sha2::{Digest, Sha256};
+use std::io::{Read, Result};
+use std::path::{Path, PathBuf};
+
+/// Bytes of SHA-256 that are kept: enough against any damage.
+const LENGTH: usize = 16;
+const PART: usize = 1 << 20;
+
+/// A digest in the making.
+#[derive(Default)]
+pub(crate) struct Digester(Sha256);
+
+impl Digester {
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    pub(crate) fn end(self) -> String {
+        self.0.finalize()[..LENGTH].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The digest of all that can be read from here.
+pub(crate) fn of(mut from: impl Read) -> Result<String> {
+    let (mut digester, mut part) = (Digester::default(), vec![0; PART]);
+    loop {
+        match from.read(&mut part)? {
+            0 => return Ok(digester.end()),
+            count => digester.add(&part[..count]),
+        }
+    }
+}
+
+/// The name of an entry with this digest.
+pub(crate) fn name(head: &str, digest: &str) -> String {
+    format!("{head}.{digest}")
+}
+
+/// The entries of a directory that [`name`] has named so.
+pub(crate) fn named(dir: &Path, head: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let is = |name: &str| {
+        let end = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('.'));
+        end.is_some_and(|end| end.len() == 2 * LENGTH && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is)).map(|entry| entry.path()).collect()
+}
+
+/// Whether the name of an entry has the digest of these contents.
+pub(crate) fn fits(entry: &Path, contents: impl Read) -> bool {
+    let digest = entry.extension().and_then(|digest| digest.to_str());
+    digest.is_some() && of(contents).ok().as_deref() == digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_the_beginning_of_sha256() {
+        assert_eq!(of(&b"abc"[..]).unwrap(), "ba7816bf8f01cfea414140de5dae2223");
+    }
+
+    #[test]
+    fn an_entry_fits_its_own_contents_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = dir.path().join(name("state", &of(&b"abc"[..]).unwrap()));
+        std::fs::write(&entry, "abc").unwrap();
+        std::fs::write(dir.path().join("state.other"), "").unwrap();
+        assert_eq!(named(dir.path(), "state"), [entry.clone()]);
+        assert!(fits(&entry, &b"abc"[..]) && !fits(&entry, &b"abd"[..]) && !fits(&entry, &b""[..]));
+    }
+}
