@@ -69,7 +69,7 @@ mod tests {
         let entry = dir.path().join(name("state", &of(&b"abc"[..]).unwrap()));
         std::fs::write(&entry, "abc").unwrap();
         std::fs::write(dir.path().join("state.other"), "").unwrap();
-        assert_eq!(named(dir.path(), "state"), [entry.clone()]);
+        assert_eq!(named(dir.path(), "state"), std::slice::from_ref(&entry));
         assert!(fits(&entry, &b"abc"[..]) && !fits(&entry, &b"abd"[..]) && !fits(&entry, &b""[..]));
     }
 }
