@@ -221,6 +221,8 @@ pub struct Traits {
     pub any_name: bool,
     /// The longest name, in bytes.
     pub name_bytes: u64,
+    /// Whether files can be opened with `O_DIRECT`.
+    pub direct_io: bool,
 }
 
 /// What most journaling filesystems of Unix have in common.
@@ -236,6 +238,7 @@ pub const UNIX: Traits = Traits {
     case_sensitive: true,
     any_name: true,
     name_bytes: 255,
+    direct_io: true,
 };
 
 /// A command that prints the features of a made filesystem.

@@ -1,6 +1,6 @@
 //! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
 
-use crate::Error;
+use crate::{Error, intact};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
@@ -41,6 +41,7 @@ pub fn fetch(
     let archive = only_file(room.path())?;
     let unpacked = room.path().join("unpacked");
     Argv::new("dpkg").arg("-x").arg(&archive).arg(&unpacked).expect(log)?;
+    intact::note(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
     match std::fs::rename(&unpacked, &place) {
         // Another fsarena was faster.
         Err(_) if place.join("boot").is_dir() => {}

@@ -3,7 +3,7 @@
 use crate::debian::{self, by_version, is_version};
 use crate::elf::{self, Kind};
 use crate::modules::Modules;
-use crate::{Error, cache, vmlinux};
+use crate::{Error, cache, intact, vmlinux};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::plan::Emulator;
 use fsarena_sys::argv::Argv;
@@ -159,14 +159,23 @@ fn boots(image: &Path, kind: Kind) -> Result<PathBuf, Error> {
     Err(Error::unfit(image, why))
 }
 
-/// An installed kernel of that version, else a fetched one, else one that is fetched now; and its modules.
+/// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now; and its
+/// modules.
 fn packaged(
     version: &str,
     places: &Places,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(PathBuf, Option<PathBuf>), Error> {
-    if let Some(found) = newest(&places.roots(), version) {
-        return Ok(found);
+    let mut roots = places.roots();
+    while let Some(found) = newest(&roots, version) {
+        let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
+        // The machine's own package manager answers for its own kernels.
+        if package == places.root || intact::is_whole(package) {
+            return Ok(found);
+        }
+        cache::was_damaged(package, "fetches that kernel again");
+        cache::remove(package);
+        roots.retain(|root| root != package);
     }
     let place = debian::fetch(version, &places.cache, &places.releases(), log)?;
     newest(std::slice::from_ref(&place), version)
@@ -292,6 +301,28 @@ mod tests {
         let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
         let (image, _) = newest(&places.roots(), "").unwrap();
         assert!(image.ends_with("vmlinuz-6.1.0-9-amd64"));
+    }
+
+    /// No package has the version 0.01.
+    #[test]
+    fn a_fetched_kernel_that_was_damaged_is_fetched_again() {
+        let (_dir, places) = machine(&[]);
+        let package = places.cache.join("linux-image-0.01.0-amd64");
+        let modules = package.join("lib/modules/0.01.0-amd64");
+        std::fs::create_dir_all(package.join("boot")).unwrap();
+        std::fs::create_dir_all(&modules).unwrap();
+        std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
+        std::fs::write(modules.join("ext4.ko"), "module").unwrap();
+        let found = || packaged("0.01", &places, &mut |_| {});
+        assert!(found().is_ok() && found().is_ok());
+        std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
+        let error = found().unwrap_err().to_string();
+        assert!(error.contains("no kernel") && error.contains("0.01") && !package.exists(), "{error}");
+        assert!(
+            cache::damage()
+                .iter()
+                .any(|line| line.contains("linux-image-0.01.0") && line.contains("fetches"))
+        );
     }
 
     #[test]

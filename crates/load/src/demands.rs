@@ -16,6 +16,8 @@ pub struct Demands {
     pub reserved: Option<PathBuf>,
     /// The entry with the longest name.
     pub longest: Option<PathBuf>,
+    /// Files that are opened with `O_DIRECT`.
+    pub direct_io: bool,
 }
 
 /// Characters that Windows forbids in names (Microsoft, "Naming Files, Paths, and Namespaces").
@@ -53,6 +55,7 @@ impl Demands {
             twin_but_for_case: self.twin_but_for_case.or(other.twin_but_for_case),
             reserved: self.reserved.or(other.reserved),
             longest: longer(self.longest, other.longest),
+            direct_io: self.direct_io || other.direct_io,
         }
     }
 }

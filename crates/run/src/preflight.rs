@@ -19,6 +19,7 @@ use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::available::{Availability, find_program, survey};
 use fsarena_fs::def::FsDef;
+use fsarena_load::demands::Demands;
 use fsarena_load::workload::Room;
 use fsarena_sys::kernel::Kernel;
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
@@ -107,7 +108,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();
     match &backing {
-        Backing::Dir => directories(variants, room)?,
+        Backing::Dir => directories(variants, room, &demands)?,
         Backing::Guest(guest) => {
             kernels = guests::kernels(guest, variants.iter().map(|variant| variant.level(factor::KERNEL)))?;
             let defs = guests::mountable(plan, guest.emulator, variants, &kernels)?;
@@ -285,7 +286,7 @@ fn usable(have: &Availability) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
+fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<(), Fatal> {
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
@@ -298,6 +299,7 @@ fn directories(variants: &[Variant], room: Room) -> Result<(), Fatal> {
             let error = std::io::Error::from(error);
             return Err(Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to")));
         }
+        able::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
         if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
             let message = format!("{other} and {dir} are the same directory; name it once");

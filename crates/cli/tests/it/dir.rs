@@ -1,5 +1,6 @@
 //! Directories as they are, benchmarked by a user without privileges.
 
+use crate::common::disk::Disk;
 use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
 use std::collections::BTreeMap;
@@ -44,6 +45,17 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
         names,
         [&["command.log", "events.jsonl", "plan.toml"], &reports[..], &["run.db", "samples.csv"]].concat()
     );
+}
+
+#[test]
+fn a_directory_without_direct_io_is_refused_before_anything_is_measured() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let memory = place.mount(Disk::without_direct_io());
+    let (_, said) = place.expect(2, &["run", "engel", "--on", &format!("dir:{}", memory.display())]);
+    assert!(said.contains("its filesystem has no direct I/O") && said.contains("direct=false"), "{said}");
 }
 
 /// Each of these workloads has a separate tree among its inputs.

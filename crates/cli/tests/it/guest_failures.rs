@@ -97,6 +97,9 @@ fn a_kernel_of_ones_own_gets_the_filesystem_it_has() {
     assert!(answer.contains("Completed all tasks: reiser4."), "{answer}");
     let (_, said) = seen(&nobody, 6, &[&args[..], &["jfs"]].concat());
     assert!(said.contains("6.66.0 has no jfs"), "{said}");
+    let direct = ["run", "engel", "--on", "uml", "--kernel", text(&own), "--fs", "reiser4"];
+    let (_, said) = nobody.expect(2, &direct);
+    assert!(said.contains("Reiser4 has no direct I/O") && said.contains("direct=false"), "{said}");
     // And one that dies of it.
     kernel::user_mode(&own, "reiser4", "echo 'Kernel panic - not syncing: reiser4'; exit 1");
     let (_, said) = seen(&nobody, 4, &[&args[..], &["reiser4"]].concat());

@@ -1,7 +1,8 @@
 //! Reiser4, never in the mainline kernel. Every operation is a transaction.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
+    UNIX,
 };
 use crate::grammar::Takes;
 
@@ -43,7 +44,7 @@ pub const DEF: FsDef = FsDef {
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
-    traits: UNIX,
+    traits: Traits { direct_io: false, ..UNIX },
     describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: &[] }),
     ..BASE
 };

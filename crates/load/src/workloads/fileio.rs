@@ -10,6 +10,7 @@ pub mod settings;
 mod tests;
 
 use super::{fio, sysbench};
+use crate::demands::Demands;
 use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -56,7 +57,8 @@ impl Workload for FileIo {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
+        let demands = Demands { direct_io: Chosen::of(job).direct, ..Demands::default() };
+        Ok(Survey { room: room(job), remarks: remarks(job), demands })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

@@ -7,6 +7,9 @@ use fsarena_fs::available::to_install;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems;
 use fsarena_load::demands::{Demands, name_bytes};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use std::path::Path;
 
 /// Refuses a variant whose filesystem cannot do the work.
 ///
@@ -16,8 +19,9 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
         if let Some(why) = cannot(def, demands) {
+            let or = if why == NO_DIRECT_IO { "" } else { ", or take another tree (--tree)" };
             return Err(Fatal::Plan(format!(
-                "variant {}: {} {why}; leave {} out (--fs), or take another tree (--tree)",
+                "variant {}: {} {why}; leave {} out (--fs){or}",
                 variant.name, def.title, def.id
             )));
         }
@@ -32,7 +36,7 @@ pub fn no_mkfs(def: &FsDef) -> Fatal {
 
 /// Why a filesystem cannot hold a tree. None where it can.
 fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
-    let Demands { link, owned, twin_but_for_case, reserved, longest } = demands;
+    let Demands { link, owned, twin_but_for_case, reserved, longest, direct_io } = demands;
     let traits = def.traits;
     let in_the_way = [
         (traits.unix, link, "has no symbolic links, and the tree has one:"),
@@ -48,14 +52,33 @@ fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
         let entry = entry.as_ref().filter(|_| !able)?;
         Some(format!("{why} {}", entry.display()))
     });
-    found.or_else(|| {
+    let found = found.or_else(|| {
         let longest = longest.as_ref().filter(|path| name_bytes(path) > traits.name_bytes)?;
         let limit = traits.name_bytes;
         Some(format!(
             "has names of at most {limit} bytes, and the tree has a longer one: {}",
             longest.display()
         ))
-    })
+    });
+    found.or_else(|| (*direct_io && !traits.direct_io).then(|| NO_DIRECT_IO.into()))
+}
+
+const NO_DIRECT_IO: &str = "has no direct I/O, which the workload asks for; take `--set direct=false`, which goes through the page cache";
+
+/// Refuses a directory whose filesystem cannot do the work.
+///
+/// # Errors
+/// What it lacks.
+pub fn check_directory(path: &Path, demands: &Demands) -> Result<(), Fatal> {
+    if !demands.direct_io {
+        return Ok(());
+    }
+    // Whatever else is in the way, the work itself meets it: not every filesystem has files without a name.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    match open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::INVAL) => Err(Fatal::Plan(format!("{path:?}: its filesystem {NO_DIRECT_IO}"))),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +101,8 @@ mod tests {
         let twin = Demands { twin_but_for_case: at("tree/F"), ..Demands::default() };
         assert!(why("hfsplus", &twin).contains("case") && why("ext4", &twin).is_empty());
         let long = Demands { longest: at(&"n".repeat(61)), ..Demands::default() };
+        let direct = Demands { direct_io: true, ..Demands::default() };
+        assert!(why("reiser4", &direct).contains("no direct I/O") && why("reiserfs", &direct).is_empty());
         assert!(why("minix", &long).contains("at most 60 bytes") && why("vfat", &long).is_empty());
     }
 

@@ -29,6 +29,11 @@ impl Disk {
         })
     }
 
+    /// Memory without a limit, whose files cannot be opened for direct I/O.
+    pub fn without_direct_io() -> Disk {
+        Disk::new(|_, dir| ran(Command::new("mount").args(["-t", "ramfs", "ramfs"]).arg(dir)))
+    }
+
     fn new(make: impl FnOnce(&Path, &Path)) -> Disk {
         let temp = tempfile::Builder::new().prefix("fsarena-disk-").tempdir().unwrap();
         let dir = temp.path().canonicalize().unwrap().join("mounted");
