@@ -8,7 +8,7 @@ mod profile;
 
 use crate::commands::{report, show};
 use crate::failure::{Failure, Outcome};
-use crate::flags::{Runs, size};
+use crate::flags::{Runs, metric, size};
 use crate::running::handle_signals;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
@@ -23,6 +23,9 @@ use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::io::Write;
 use std::path::Path;
+
+/// Flags that run cells again, or read a run that did.
+const AGAIN: [&str; 4] = ["--confirm", "--fresh", "--explain", "--profile"];
 
 /// The seed of bootstrap intervals for a file, which has no seed as a run has: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
@@ -45,7 +48,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["confirm", "explain"])]
     scaling: bool,
     /// Metric of the curves [default: throughput, or iops without it]
-    #[arg(long, value_name = "METRIC")]
+    #[arg(long, value_name = "METRIC", value_parser = metric)]
     metric: Option<String>,
     /// Maximum throughput of the device, such as 650MB/s [default: of the study, or of the bare device in the run]
     #[arg(long, value_name = "BYTES/s", value_parser = ceiling)]
@@ -85,6 +88,22 @@ pub struct Args {
 }
 
 impl Args {
+    /// Refuses those of these flags that are given: what is analysed makes nothing of them.
+    fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
+        let given = [
+            ("--metric", self.metric.is_some()),
+            ("--ceiling", self.ceiling.is_some()),
+            ("--confirm", self.confirm),
+            ("--fresh", self.fresh.is_some()),
+            ("--explain", self.explain.is_some()),
+            ("--profile", self.profile.is_some()),
+        ];
+        match given.iter().find(|(flag, given)| *given && flags.contains(flag)) {
+            Some((flag, _)) => Err(Failure::new(ExitCode::Usage, format!("{flag}: {} {why}", self.what))),
+            None => Ok(()),
+        }
+    }
+
     fn scene(&self) -> again::Scene<'_> {
         again::Scene { runs: &self.runs.runs, quiet: self.quiet }
     }
@@ -96,6 +115,8 @@ pub fn run(args: Args) -> Outcome {
         return published(&args, name);
     }
     if args.what.ends_with(".csv") {
+        args.refuse(&["--metric", "--ceiling"], "is a file of curves")?;
+        args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
         let path = Path::new(&args.what);
         let bytes = input::read(path, file::MAX_BYTES).map_err(Failure::file(path))?;
         return scaling(&args, &args.what, file::read(&args.what, &bytes)?, FILE_SEED);
@@ -103,6 +124,7 @@ pub fn run(args: Args) -> Outcome {
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let again = args.explain.is_some() || args.profile.is_some() || args.confirm;
     if args.scaling || (curves::by_clients(&record) && !again) {
+        args.refuse(&["--ceiling", "--fresh", "--profile"], "is analysed as curves")?;
         let run = curves::of_run(&record, args.metric.as_deref())?;
         if let Some(words) = run.left_out().filter(|_| !args.quiet) {
             let _ = writeln!(std::io::stderr(), "{words}");
@@ -110,6 +132,7 @@ pub fn run(args: Args) -> Outcome {
         let series = run.curves.into_iter().map(|curve| curve.series).collect();
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
+    args.refuse(&["--metric"], "is a matrix of operations per second; for its curves add --scaling")?;
     if let Some(task) = &args.profile {
         handle_signals()?;
         report::print_page(&profile::profile(args.scene(), &args.what, &record, task)?, &args.format)?;
@@ -147,13 +170,12 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn published(args: &Args, name: &str) -> Outcome {
-    if args.confirm || args.fresh.is_some() || args.explain.is_some() {
-        let message = format!(
-            "published:{name} was measured on a machine of long ago, so no cell of it can be run again here; run \
-             the study first (`fsarena list studies`), and analyse that run"
-        );
-        return Err(Failure::new(ExitCode::Usage, message));
-    }
+    args.refuse(
+        &AGAIN,
+        "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
+         list studies`), and analyse that run",
+    )?;
+    args.refuse(&["--metric"], "has one metric")?;
     let set = show::published(name)?;
     if !set.derived.is_empty() {
         report::print_page(&fsarena_report::published::consistency(&set), &args.format)?;

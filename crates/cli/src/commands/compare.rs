@@ -64,7 +64,14 @@ impl Args {
                 return Err(Failure::new(ExitCode::Usage, message));
             }
         }
-        Ok(())
+        match (&self.metric, &self.with) {
+            (Some(_), None) => {
+                let message =
+                    format!("--metric applies to two sides; {} is compared with nothing else", self.run);
+                Err(Failure::new(ExitCode::Usage, message))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

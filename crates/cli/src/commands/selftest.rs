@@ -39,13 +39,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["here", "simulations"])]
     exact: bool,
     /// Number of runs of each cell, with --exact
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact")]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact", conflicts_with = "here")]
     repeats: u32,
     /// Time for the measurement, with --here
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, requires = "here")]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, requires = "here", conflicts_with = "exact")]
     budget: Duration,
     /// Number of files in the tree, with --here
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here")]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
     files: u64,
     /// Print no progress
     #[arg(long, short)]

@@ -126,6 +126,16 @@ fn flags_that_do_not_apply_are_refused() {
         ("ab plan.toml --a dir=home --b dir=shims --size 1g", "--size"),
         ("compare latest latest --margin 2%", "--margin applies to files"),
         ("compare latest latest --from csv", "--from applies to files"),
+        ("compare published:wilton --metric system", "--metric applies to two sides"),
+        ("analyse latest --metric iosp", "Did you mean `iops`?"),
+        ("analyse published:engel --metric iops", "--metric: published:engel has one metric"),
+        ("analyse published:engel --profile", "--profile: published:engel was measured"),
+        ("analyse a.csv --confirm", "--confirm: a.csv is a file"),
+        ("analyse a.csv --ceiling 1GB/s", "--ceiling: a.csv is a file of curves"),
+        ("selftest --exact --budget 1m", "cannot be used with"),
+        ("selftest --here --repeats 3", "cannot be used with"),
+        ("watch --log plan.toml --series requests --windows 1 --window 1s", "cannot be used with"),
+        ("watch --path . --word x --windows 1 --window 1s -- true", "cannot be used with"),
         ("load --rw read --rwmixread 70", "--rwmixread applies to"),
         ("load --rw read --fsync 8", "--fsync"),
         ("load --meta create --shared-cursor", "cannot be used with"),
@@ -164,6 +174,12 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
     let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4"]);
     assert!(said.contains("Did you mean `noatime`?") && !place.runs().exists(), "{said}");
     place.edit_plan("noatme", "noatime");
+    let stages =
+        "[[stage]]\nname = \"one\"\n[[stage]]\nname = \"two\"\nfactors = { mount = [\"relatme\"] }\n";
+    let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
+    std::fs::write(place.dir.join("stages.toml"), plan.replace("mount = ", "#") + stages).unwrap();
+    let (_, said) = place.expect(2, &["run", "stages.toml", "--fs", "ext4"]);
+    assert!(said.contains("Did you mean `relatime`?") && !place.runs().exists(), "{said}");
     for good in ["ext4 --mkfs ^has_journal --mount noatime", "btrfs --factor raid=raid1 --mkfs -draid1"] {
         let args = format!("run plan.toml --dry-run --fs {good}");
         place.expect(0, &args.split_whitespace().collect::<Vec<_>>());

@@ -11,7 +11,7 @@ use fsarena_core::plan::stage::Stage;
 use fsarena_core::record::RunRecord;
 use fsarena_core::scale::Scale;
 use fsarena_core::study;
-use fsarena_run::{Keep, Request};
+use fsarena_run::{Keep, Request, check, try_options};
 use fsarena_stats::best::{self, Best};
 use fsarena_store::RunDir;
 use std::collections::BTreeMap;
@@ -30,10 +30,17 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
     let mut over = args.overrides()?;
     let whole = over.budget_s;
     let mut ended = ExitCode::Done;
+    let mut plans = vec![];
     for stage in &file.stages[begin..] {
         over.budget_s = whole.map(|budget| budget * share(file, stage, over.scale));
         let mut plan = resolved(&written.of_stage(stage), &mut over)?;
         plan.title = format!("{}, stage {}", plan.title, stage.name);
+        if stage.name != file.stages[begin].name {
+            ready(args, &plan)?;
+        }
+        plans.push(plan);
+    }
+    for (stage, mut plan) in file.stages[begin..].iter().zip(plans) {
         if let Some(chosen) = chosen(args, stage, &earlier)? {
             narrow(args, stage, &mut plan, chosen)?;
         } else if stage.best.is_some() {
@@ -56,6 +63,16 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
         earlier.insert(stage.name.clone(), run.id());
     }
     Ok(ended)
+}
+
+/// Finds what would keep a later stage from beginning, before the first one is measured.
+fn ready(args: &Args, plan: &Plan) -> Result<(), Failure> {
+    let request = Request::new(plan.clone(), Keep::New(args.runs.runs.clone()));
+    let (variants, check) = check(&request)?;
+    if !args.dry_run {
+        try_options(&request, &variants, &check)?;
+    }
+    Ok(())
 }
 
 /// The runs before a stage, and where to go on: behind the stage of this run.

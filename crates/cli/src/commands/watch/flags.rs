@@ -55,6 +55,7 @@ pub struct Args {
         alias = "metric",
         value_name = "NAME",
         requires = "prometheus",
+        conflicts_with_all = ["squid", "log", "device_operations", "command"],
         help_heading = "Request counter"
     )]
     series: Option<String>,
@@ -62,7 +63,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", group = "counter", help_heading = "Request counter")]
     log: Option<PathBuf>,
     /// Count only lines that contain this text
-    #[arg(long, value_name = "TEXT", requires = "log", help_heading = "Request counter")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "log",
+        conflicts_with_all = ["squid", "prometheus", "device_operations", "command"],
+        help_heading = "Request counter"
+    )]
     word: Option<String>,
     /// Count the operations of the device itself
     #[arg(long, group = "counter", help_heading = "Request counter")]
