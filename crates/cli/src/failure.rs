@@ -2,8 +2,10 @@
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::safe;
+use std::any::Any;
 use std::fmt;
 use std::io::{ErrorKind, Write};
+use std::panic::Location;
 
 /// What a command returns where it cannot do its work.
 #[derive(Debug)]
@@ -79,12 +81,16 @@ pub fn report_panics() {
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
             usual(panic);
         }
-        let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
-        let payload = panic.payload();
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        report_bug(&format!("internal error: {what}{place}"));
+        report_bug(&internal(panic.payload(), panic.location()));
     }));
+}
+
+/// What a panic says, and where.
+fn internal(payload: &dyn Any, place: Option<&Location>) -> String {
+    let place = place.map_or(String::new(), |place| format!(" ({place})"));
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    format!("internal error: {what}{place}")
 }
 
 /// A failure repeats what users, files and programs say, so what it repeats is made harmless here.
@@ -118,4 +124,19 @@ fn is_broken_pipe(error: &std::io::Error) -> bool {
 /// The I/O error in the chain of causes.
 fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
     error.downcast_ref().or_else(|| error.source().and_then(io_cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_in_one_line_with_its_place() {
+        let said = |payload: &dyn Any| internal(payload, Some(Location::caller()));
+        let (text, place) = ("index out of bounds", format!(" ({}:", file!()));
+        for told in [said(&text), said(&text.to_string())] {
+            assert!(told.starts_with(&format!("internal error: {text}{place}")), "{told}");
+        }
+        assert_eq!(internal(&7, None), "internal error: a panic");
+    }
 }

@@ -39,6 +39,16 @@ use std::collections::BTreeMap;
 ///
 /// Its `Display` is the canonical form, which parses to the same statement. In TOML and JSON it is a
 /// string.
+///
+/// # Examples
+/// ```
+/// use fsarena_core::claim::Claim;
+///
+/// let claim: Claim = "untar.elapsed: xfs < ext4 by 5%".parse()?;
+/// assert_eq!((claim.subject.task.as_deref(), claim.subject.metric.as_str()), (Some("untar"), "elapsed"));
+/// assert_eq!(claim.to_string().parse::<Claim>()?.relation, claim.relation);
+/// # Ok::<(), fsarena_core::claim::ClaimError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Claim {

@@ -95,6 +95,20 @@ pub fn current(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>
 /// # Errors
 /// Fails if the run lacks a requested metric, task or variant, or if `asked` has claims and the run's device cannot
 /// rank variants.
+///
+/// # Examples
+/// ```
+/// use fsarena_core::record::RunRecord;
+/// use fsarena_report::exporters;
+/// use fsarena_report::report::{Asked, of};
+///
+/// fn as_markdown(record: RunRecord) -> Result<String, Box<dyn std::error::Error>> {
+///     let report = of(record, Asked { current: Some("ext4".into()), ..Asked::default() })?;
+///     let mut text = vec![];
+///     exporters::find("md")?.export(&report, &mut text)?;
+///     Ok(String::from_utf8(text)?)
+/// }
+/// ```
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
     let current = current(&record.variants, asked.current.as_deref())?;

@@ -71,6 +71,18 @@ pub fn judge_among(record: &RunRecord, claims: &[Claim], among: &[&str]) -> Vec<
 }
 
 /// Judges one claim.
+///
+/// # Examples
+/// ```
+/// use fsarena_core::record::RunRecord;
+/// use fsarena_stats::judge::judge;
+/// use fsarena_stats::verdict::Outcome;
+///
+/// fn untars_faster(record: &RunRecord) -> Result<bool, Box<dyn std::error::Error>> {
+///     let judged = judge(record, &"untar.elapsed: xfs < ext4 by 5%".parse()?);
+///     Ok(judged.outcome() == Outcome::Held)
+/// }
+/// ```
 pub fn judge(record: &RunRecord, claim: &Claim) -> Judged {
     judge_all(record, std::slice::from_ref(claim)).remove(0)
 }

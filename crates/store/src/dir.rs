@@ -104,6 +104,17 @@ impl RunDir {
     ///
     /// # Errors
     /// Where none or several fit; the message names some.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use fsarena_store::RunDir;
+    /// use std::path::Path;
+    ///
+    /// let run = RunDir::find(Path::new("runs"), "latest")?;
+    /// let record = fsarena_store::read(&run)?;
+    /// println!("{}: {} samples of {} variants", run.id(), record.samples.len(), record.variants.len());
+    /// # Ok::<(), fsarena_store::Error>(())
+    /// ```
     pub fn find(runs_root: &Path, name: &str) -> Result<RunDir> {
         let all = RunDir::all(runs_root)?;
         if name == "latest" {

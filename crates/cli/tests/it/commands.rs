@@ -215,10 +215,10 @@ fn a_run_into_pipes() {
 }
 
 /// Runs it on a terminal, as script(1) makes one.
-fn on_a_terminal(place: &Place, variable: (&str, &str)) -> String {
+fn on_a_terminal(place: &Place, variable: (&str, &str), args: &str) -> String {
     let fsarena = env!("CARGO_BIN_EXE_fsarena");
     let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--command", &format!("{fsarena} report"), "/dev/null"]);
+    command.args(["--quiet", "--return", "--command", &format!("{fsarena} report {args}"), "/dev/null"]);
     command
         .env("FSARENA_RUNS", place.runs())
         .env("TERM", "xterm")
@@ -232,9 +232,16 @@ fn on_a_terminal(place: &Place, variable: (&str, &str)) -> String {
 #[test]
 fn colour_only_on_a_terminal_and_only_where_wanted() {
     let (place, _) = place();
-    assert!(on_a_terminal(&place, ("NO_COLOR", "")).contains("\x1b["));
-    assert!(!on_a_terminal(&place, ("NO_COLOR", "1")).contains('\x1b'));
-    assert!(!place.expect(0, &["report"]).0.contains('\x1b'));
+    let colored = |variable, args| on_a_terminal(&place, variable, args).contains('\x1b');
+    assert!(colored(("NO_COLOR", ""), "") && colored(("NO_COLOR", "1"), "--color always"));
+    assert!(!colored(("NO_COLOR", "1"), "") && !colored(("NO_COLOR", ""), "--color never"));
+    assert!(!colored(("TERM", "dumb"), "") && !colored(("TERM", "dumb"), "--color=auto"));
+    let piped = |args: &[&str]| place.expect(0, args).0.contains('\x1b');
+    assert!(
+        !piped(&["report"]) && piped(&["report", "--color", "always"]) && piped(&["--color=always", "help"])
+    );
+    let (_, said) = place.expect(2, &["--color", "always", "report", "--nothing"]);
+    assert!(said.contains("\x1b["), "{said}");
 }
 
 #[test]

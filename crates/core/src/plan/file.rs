@@ -214,6 +214,19 @@ impl PlanFile {
     ///
     /// # Errors
     /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
+    ///
+    /// # Examples
+    /// ```
+    /// use fsarena_core::plan::file::PlanFile;
+    ///
+    /// let text = "name = 'mail'\n[factors]\nfs = ['ext4', 'xfs']\n[[workload]]\nuse = 'tree'\n";
+    /// let written = PlanFile::parse("mail.toml", text.as_bytes())?;
+    /// assert_eq!(*written.file.name.get_ref(), "mail");
+    ///
+    /// let error = PlanFile::parse("mail.toml", b"name = 'mail'\nfactor = 1\n").unwrap_err();
+    /// assert!(error.to_string().contains("line 2, column 1"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn parse(origin: &str, bytes: &[u8]) -> Result<Written, PlanError> {
         if bytes.len() > MAX_BYTES {
             let message = format!("too large for a plan; the limit is {} MiB", MAX_BYTES >> 20);

@@ -25,7 +25,8 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
             Err(error) if error.exit_code() == ExitCode::Usage || cancel::requested().is_some() => {
                 return Err(error.into());
             }
-            Err(error) => eprintln!("the options of mkfs and mount could not be tried: {error}"),
+            Err(error) => Progress::new(args.quiet)
+                .say(&format!("the options of mkfs and mount could not be tried: {error}")),
             Ok(_) => {}
         }
         return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
