@@ -190,6 +190,9 @@ pub struct DevicePlan {
     /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all variants
     /// find the same rounds allocated below them.
     pub discard: bool,
+    /// Whether an erased device is brought into its steady state before the first round; then nothing discards it.
+    #[serde(default)]
+    pub precondition: bool,
     /// The filesystem of the second device ("source disk").
     pub other_fs: String,
     /// The directory for the source disk: for its image, or used as it is where variants are directories.
@@ -276,6 +279,7 @@ pub(crate) mod tests {
                 size: None,
                 direct_io: true,
                 discard: false,
+                precondition: false,
                 other_fs: "ext4".into(),
                 other_dir: None,
                 other_device: None,

@@ -48,6 +48,8 @@ pub struct FsDef {
     pub overhead: Overhead,
     /// Its features that can make comparisons unfair.
     pub traits: Traits,
+    /// The argument by which mkfs discards nothing, where it would, and the mount option for the kernel.
+    pub no_discard: (&'static [&'static str], &'static str),
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
     /// How it keeps its journal on a separate device. None if it cannot.
@@ -78,6 +80,7 @@ pub const BASE: FsDef = FsDef {
     min_bytes: 0,
     overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },
     traits: UNIX,
+    no_discard: (&[], ""),
     describe: None,
     journal: None,
     raid: None,

@@ -41,6 +41,16 @@ pub struct Devices<'a> {
     pub journal: Option<&'a ScratchDevice>,
 }
 
+impl VariantOptions {
+    /// Keeps mkfs and the kernel from discarding blocks, unless the user asks them to.
+    pub fn without_discard(&mut self, def: &FsDef) {
+        let (mkfs, mount) = def.no_discard;
+        self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
+        let words = [mount, &self.mount].into_iter().filter(|word| !word.is_empty());
+        self.mount = words.collect::<Vec<_>>().join(",");
+    }
+}
+
 impl<'a> From<&'a ScratchDevice> for Devices<'a> {
     fn from(device: &'a ScratchDevice) -> Devices<'a> {
         Devices { members: vec![device], journal: None }

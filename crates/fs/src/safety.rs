@@ -8,6 +8,7 @@ mod usage;
 use crate::Error;
 use crate::written::signatures;
 use fsarena_core::event::CommandRecord;
+use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::image::Image;
 use fsarena_sys::kernel::Kernel;
@@ -169,8 +170,19 @@ impl ScratchDevice {
         Ok(())
     }
 
+    /// Discards the whole device, with blkdiscard(8).
+    ///
+    /// # Errors
+    /// Where the device takes no discard.
+    pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+        self.note_begin();
+        // It asks for force where there is a signature, and whether that may go has been decided.
+        Argv::new("blkdiscard").arg("--force").arg(self.path()).expect(log)?;
+        Ok(())
+    }
+
     /// Notes that an erased device is about to be overwritten.
-    pub(crate) fn note_begin(&self) {
+    pub fn note_begin(&self) {
         if let Backing::Erase(erased) = &self.backing {
             erased.changed.store(true, Ordering::Relaxed);
         }

@@ -74,6 +74,11 @@ impl BackingDevices {
         Ok(Devices { members, journal: layout.journal.as_ref().map(one).transpose()? })
     }
 
+    /// The device that the user named for erasing, if any.
+    pub fn erased(&self) -> Option<&ScratchDevice> {
+        self.devices.values().find(|device| !device.is_made())
+    }
+
     /// Where a filesystem on it is mounted.
     pub fn target(&self) -> &Path {
         &self.target

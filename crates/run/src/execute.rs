@@ -271,7 +271,10 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     let (variants, mut check) = check(&request)?;
     let tried = match request.keep {
         // They were tried when the run began.
-        Keep::Resumed(_) => vec![],
+        Keep::Resumed(_) => {
+            check.resumed = true;
+            vec![]
+        }
         _ => try_options(&request, &variants, &check)?,
     };
     check.remarks.extend(request.remarks);

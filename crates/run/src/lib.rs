@@ -12,6 +12,7 @@ pub mod child;
 mod confined;
 pub mod deciding;
 pub mod dir;
+mod erased;
 mod execute;
 pub mod executor;
 mod failed;

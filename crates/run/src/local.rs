@@ -3,6 +3,7 @@
 use crate::axes::{self, Conditions, Confine};
 use crate::backing::BackingDevices;
 use crate::bench::{self, Bench};
+use crate::erased::Erased;
 use crate::executor::{Executor, Fatal, Tell};
 use crate::failed::Failed;
 use crate::layout::Layout;
@@ -32,6 +33,8 @@ pub struct Local {
     facts: BTreeMap<String, VariantFacts>,
     agents: Agents,
     size_bytes: u64,
+    /// How the device that the user named is treated, where there is one.
+    erased: Option<Erased>,
     backing: BackingDevices,
 }
 
@@ -51,6 +54,7 @@ impl Local {
     ) -> Result<Local, Fatal> {
         let backing = BackingDevices::make(kernel, plan, check, journal, run_dir, tell)?;
         agents.role.give(&backing.other())?;
+        let erased = Erased::begin(plan, backing.erased(), !check.resumed, tell)?;
         Ok(Local {
             kernel: kernel.clone(),
             plan: plan.clone(),
@@ -58,6 +62,7 @@ impl Local {
             facts: BTreeMap::new(),
             agents,
             size_bytes: check.size_bytes,
+            erased,
             backing,
         })
     }
@@ -70,8 +75,13 @@ impl Local {
         devices: &Devices,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<VariantFacts, Failed> {
-        let options = lifecycle::options(def, &cell.variant)?;
+        let mut options = lifecycle::options(def, &cell.variant)?;
+        if self.plan.device.precondition {
+            options.without_discard(def);
+        }
         let mut bench = Bench::open(&self.kernel, numbers(devices), &self.plan.idle, |_| (), emit);
+        let mut log = |record| bench.say(CellEvent::Command(record));
+        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut log))?;
         bench.wait_until_idle("mkfs");
         let mut formatted = None;
         let work = |log: &mut dyn FnMut(_)| {
@@ -218,6 +228,8 @@ impl Executor for Local {
             _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
         };
         conditions.undo()?;
+        let throttled = self.erased.as_mut().and_then(Erased::throttled);
+        throttled.into_iter().for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         if let Some(facts) = facts {
             self.facts.entry(cell.variant.name.clone()).or_insert(facts);
         }

@@ -50,6 +50,8 @@ pub struct Check {
     pub tasks: u32,
     /// The kernels of guests, where there are any.
     pub kernels: Kernels,
+    /// Whether the run goes on with an earlier one.
+    pub resumed: bool,
     /// What carries the filesystems.
     backing: Backing,
     /// Where images on disk lie, as [`room::images_at`] words it; empty where there are none.
@@ -95,6 +97,9 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
         return Err(Fatal::Missing(
             "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
         ));
+    }
+    if plan.device.precondition && !matches!(backing, Backing::Erase { .. }) {
+        return Err(Fatal::Plan("precondition: requires a device of your own, --erase DEVICE".into()));
     }
     bare_devices(plan, variants)?;
     if backing != Backing::Dir {
@@ -154,6 +159,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
         remarks,
         tasks,
         kernels,
+        resumed: false,
         backing,
         images_at,
     })

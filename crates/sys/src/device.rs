@@ -121,6 +121,17 @@ impl BlockDevice {
         self.attribute("device/model").or_else(|| self.attribute("../device/model"))
     }
 
+    /// The version of its firmware.
+    pub fn firmware(&self) -> Option<String> {
+        let names = ["device/firmware_rev", "device/rev", "../device/firmware_rev", "../device/rev"];
+        names.iter().find_map(|name| self.attribute(name))
+    }
+
+    /// Whether it takes discards: they tell an SSD that blocks hold nothing any more.
+    pub fn discards(&self) -> bool {
+        self.queue("discard_max_bytes").is_some_and(|most| most != "0")
+    }
+
     /// `write back` or `write through`.
     pub fn write_cache(&self) -> Option<String> {
         self.queue("write_cache")

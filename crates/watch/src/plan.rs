@@ -77,6 +77,7 @@ impl Watch {
                 size: None,
                 direct_io: false,
                 discard: false,
+                precondition: false,
                 other_fs: "ext4".into(),
                 other_dir: None,
                 other_device: None,

@@ -194,7 +194,7 @@ fn mounted_through_another_loop_device_of_the_same_file() {
         return;
     }
     let place = Place::new();
-    let disk = Disk::new(64);
+    let disk = disk_that(true, 96);
     run("mkfs.ext2", &["-q", text(&disk.path)]);
     let even = ["--erase-signature", "ext2"];
     let second = Loop::of(&disk.image);
@@ -251,4 +251,83 @@ fn a_copy_of_what_is_mounted() {
     }
     // The original is free again, and so is the copy.
     erase(&place, 0, &copy, &["--erase-signature", "btrfs", "--fs", "ext2"]);
+}
+
+/// Whether a disk takes discards: from the loop devices that it makes, fsarena withholds them for good.
+fn discards(disk: &Disk) -> bool {
+    let name = disk.path.file_name().unwrap().to_str().unwrap();
+    std::fs::read_to_string(format!("/sys/block/{name}/queue/discard_max_bytes")).unwrap() != "0\n"
+}
+
+/// A disk that does or does not.
+fn disk_that(takes_discards: bool, mib: u64) -> Disk {
+    let mut others = vec![];
+    loop {
+        let disk = Disk::new(mib);
+        if discards(&disk) == takes_discards {
+            return disk;
+        }
+        if !takes_discards {
+            let name = disk.path.file_name().unwrap().to_str().unwrap();
+            std::fs::write(format!("/sys/block/{name}/queue/discard_max_bytes"), "0").unwrap();
+            return disk;
+        }
+        others.push(disk);
+    }
+}
+
+#[test]
+fn every_filesystem_finds_the_device_discarded() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = disk_that(true, 320);
+    place.edit_plan("rounds = 1", "rounds = 2");
+    // smartctl tells of more minutes of heat each time.
+    place.shim(
+        "smartctl",
+        "echo x >> $DIR/asked; printf '{\"firmware_version\":\"F7\",\"temperature\":{\"current\":71},\"nvme_smart_health_information_log\":{\"warning_temp_time\":%s,\"critical_comp_time\":0}}' $(wc -l < $DIR/asked)",
+    );
+    erase(&place, 0, &disk, &["--fs", "ext2,xfs"]);
+    let commands = place.run_text("command.log");
+    let of_disk = commands.lines().filter(|line| line.contains(&format!("{:?}]", disk.path)));
+    let order: Vec<&str> = of_disk
+        .filter_map(|line| {
+            ["blkdiscard", "mkfs"].into_iter().find(|word| line.contains(&format!("[\"{word}")))
+        })
+        .collect();
+    // The first finds out whether it can be done.
+    assert_eq!(order, [&["blkdiscard"][..], &["blkdiscard", "mkfs"].repeat(4)].concat(), "{commands}");
+    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    assert!(
+        report.contains("firmware F7, 71 °C") && report.contains("too hot for its full speed"),
+        "{report}"
+    );
+    assert!(!report.contains("takes no discard"), "{report}");
+    std::fs::remove_dir_all(place.runs()).unwrap();
+
+    let disk = disk_that(false, 96);
+    erase(&place, 0, &disk, &["--fs", "ext2"]);
+    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    assert!(report.contains("takes no discard") && report.contains("--precondition"), "{report}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_preconditioned_device_is_discarded_once() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = disk_that(true, 96);
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "ram", "--precondition"]);
+    assert!(said.contains("--erase"), "{said}");
+    erase(&place, 0, &disk, &["--fs", "ext2", "--precondition"]);
+    let commands = place.run_text("command.log");
+    assert_eq!(commands.matches("blkdiscard").count(), 1, "{commands}");
+    assert!(commands.contains("[\"mkfs.ext2\",\"-F\",\"-K\""), "{commands}");
+    let (report, _) = place.expect(0, &["report", "--format", "md"]);
+    assert!(report.contains("preconditioned: ") && report.contains("By SNIA's rule that is"), "{report}");
+    place.assert_clean();
 }

@@ -92,6 +92,8 @@ pub struct DeviceFile {
     pub direct_io: Option<bool>,
     /// Whether the loop device offers discard.
     pub discard: Option<bool>,
+    /// Whether an erased device is brought into its steady state before the first round.
+    pub precondition: Option<bool>,
     /// The filesystem of the second device.
     pub other_fs: Option<Spanned<String>>,
 }

@@ -64,6 +64,8 @@ pub struct Overrides {
     pub backing: Option<Backing>,
     /// `--size`.
     pub size: Option<ByteSize>,
+    /// `--precondition`.
+    pub precondition: bool,
     /// `--other` with a directory.
     pub other_dir: Option<PathBuf>,
     /// `--other` with a block device.
@@ -139,6 +141,7 @@ impl Resolver<'_> {
             size: self.over.size.or(self.size(file.device.size.as_ref())?),
             direct_io: file.device.direct_io.unwrap_or(true),
             discard: file.device.discard.unwrap_or(false),
+            precondition: self.over.precondition || file.device.precondition.unwrap_or(false),
             other_fs,
             other_dir: self.over.other_dir.clone(),
             other_device: self.over.other_device.clone(),

@@ -52,6 +52,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
             size: device.size.map(|size| at_begin(bytes(size))),
             direct_io: Some(device.direct_io),
             discard: Some(device.discard),
+            precondition: Some(device.precondition),
             other_fs: Some(at_begin(device.other_fs.clone())),
         },
         stop: StopFile {

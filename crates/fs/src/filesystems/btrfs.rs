@@ -97,6 +97,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 2048 * MIB,
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX },
+    no_discard: (&["-K"], "nodiscard"),
     describe: Some(Describe {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],

@@ -65,6 +65,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: UNIX,
+    no_discard: (&["-K"], ""),
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],

@@ -62,6 +62,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX },
+    no_discard: (&["-K"], ""),
     describe: Some(Describe { program: "nilfs-tune", args: &["-l"], lines: &[] }),
     ..BASE
 };

@@ -95,6 +95,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 300 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },
     traits: Traits { reflink: true, ..UNIX },
+    no_discard: (&["-K"], ""),
     describe: Some(Describe { program: "xfs_info", args: &[], lines: &[] }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 29] = [
+const FIXED: [&str; 30] = [
     "workload",
     "after",
     "factor",
@@ -37,6 +37,7 @@ const FIXED: [&str; 29] = [
     "seed",
     "size",
     "erase",
+    "precondition",
     "other",
     "kernel",
     "modules",
@@ -156,6 +157,12 @@ pub struct Args {
     /// Signature on the device that fsarena may erase (`ext4`), or `unknown` for data without one
     #[arg(long, value_name = "TYPE", requires = "erased", help_heading = "Devices")]
     pub erase_signature: Option<String>,
+    /// Bring the device of --erase into its steady state before the first round, as SNIA's test specification does
+    ///
+    /// fsarena discards the device, writes it twice, and writes to it at random until that is steady or for 25 minutes.
+    /// From then on nothing discards it, mkfs included. Without this flag, fsarena discards the device before each mkfs.
+    #[arg(long, requires = "erase", help_heading = "Devices")]
+    pub precondition: bool,
     /// Where the source disk lies, to copy from and to: a directory on another disk, or a block device to ERASE
     ///
     /// In a directory, fsarena makes the image of the source disk; with `--on dir:PATH` it uses the directory as it is.

@@ -58,6 +58,7 @@ impl Args {
             settings,
             backing,
             size: self.size,
+            precondition: self.precondition,
             other_dir: other.clone().filter(|_| !self.other_is_device()),
             other_device: other
                 .filter(|_| self.other_is_device())

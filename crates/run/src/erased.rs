@@ -1,0 +1,76 @@
+//! A device that the user named for erasing: the same state before every filesystem, and its health.
+
+mod health;
+mod precondition;
+
+use crate::executor::{Fatal, Tell, logged};
+use crate::failed::Failed;
+use fsarena_core::event::{CommandRecord, Event, Note, NoteKind};
+use fsarena_core::plan::Plan;
+use fsarena_fs::lifecycle::Devices;
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_sys::device::BlockDevice;
+use health::Health;
+
+/// How the erased device of a run is treated.
+pub struct Erased {
+    device: BlockDevice,
+    /// Whether it is discarded before each mkfs.
+    discards: bool,
+    health: Health,
+}
+
+impl Erased {
+    /// Brings the device into the state that the plan asks for. `begins` where no round has run yet. None where the run
+    /// erases no device.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn begin(
+        plan: &Plan,
+        device: Option<&ScratchDevice>,
+        begins: bool,
+        tell: Tell,
+    ) -> Result<Option<Erased>, Fatal> {
+        let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
+            return Ok(None);
+        };
+        let path = device.path.display();
+        // What was brought into its steady state stays in it.
+        let keeps = plan.device.precondition && !begins;
+        let discards = !keeps && device.discards() && logged(tell, |log| scratch.discard(log))?.is_ok();
+        if plan.device.precondition && begins {
+            tell(Event::Note(precondition::run(scratch, discards)?))?;
+        } else if !keeps && !discards {
+            let text = format!(
+                "{path} takes no discard: an SSD remembers what earlier variants wrote, and its speed can depend on that"
+            );
+            tell(Event::Note(Note::new(NoteKind::Fairness, text).fix("--precondition")))?;
+        }
+        let health = Health::read(device);
+        let facts = health.facts();
+        if !facts.is_empty() {
+            tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))?;
+        }
+        let discards = discards && !plan.device.precondition;
+        Ok(Some(Erased { device: device.clone(), discards, health }))
+    }
+
+    /// Before mkfs: whatever the variant before wrote, the device knows nothing of it any more.
+    ///
+    /// # Errors
+    /// Where blkdiscard(8) fails.
+    pub fn before_mkfs(&self, devices: &Devices, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Failed> {
+        let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
+        Ok(erased.try_for_each(|device| device.discard(log))?)
+    }
+
+    /// After a cell: says that the device was too hot for its full speed.
+    pub fn throttled(&mut self) -> Option<Note> {
+        let before = std::mem::replace(&mut self.health, Health::read(&self.device));
+        let why = self.health.throttled_since(&before)?;
+        let text =
+            format!("{} was too hot for its full speed in this cell: {why}", self.device.path.display());
+        Some(Note::new(NoteKind::Fairness, text).fix("cool the device"))
+    }
+}
