@@ -96,6 +96,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
             size: None,
             direct_io: false,
             discard: false,
+            precondition: false,
             other_fs: "ext4".into(),
             other_dir: None,
             other_device: None,
