@@ -5,7 +5,7 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 FSARENA := $(TARGET)/release/fsarena
 ARGS    ?=
 
-.PHONY: all build run setup test fuzz hostile kill lint deny bench doc docs clean
+.PHONY: all build run setup test test-long fuzz hostile kill lint deny bench doc docs clean
 
 all: build
 
@@ -35,6 +35,11 @@ test:
 	$(CARGO) test --workspace --doc
 	@sort -u $(FSARENA_SKIPS) | sed 's/^\([^\t]*\)\t/skipped: \1, which needs: /'; \
 		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"
+
+# Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds. Needs root; at
+# most 2 hours.
+test-long: build
+	$(FSARENA) selftest --here --idle
 
 # Everything that reads foreign input, by libFuzzer, which stable Rust suffices for: FUZZ_RUNS inputs for each of
 # FUZZ_TARGETS. An input that fails is in target/fuzz/faults; once it is mended, its place is the target's corpus.

@@ -56,6 +56,8 @@ pub const CPU_SPEED: &str = "cpu_speed";
 pub const MEMORY: &str = "memory";
 /// How many clients or threads the load has.
 pub const CLIENTS: &str = "clients";
+/// How long the machine idles after the idle wait.
+pub const FURTHER_IDLE: &str = "further_idle";
 /// The directory benchmarked instead of a formatted filesystem.
 pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
@@ -111,7 +113,7 @@ pub const BUILT_IN: &[FactorDef] = &[
 ];
 
 /// The factors of directories that fsarena uses as they are: those that make no filesystem.
-pub const OF_DIRECTORIES: [&str; 5] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS];
+pub const OF_DIRECTORIES: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
 
 /// Accepts every level: the filesystem checks it.
 fn any(_: &str) -> Result<(), String> {
@@ -128,9 +130,24 @@ fn kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order in which variant names spell their levels; factors that it lacks follow by name.
-const ORDER: [&str; 16] = [
-    FS, OPTIONS, MKFS, MOUNT, JOURNAL, RAID, DEVICE, FAULTS, LIMIT, SCHEDULER, CPUS, CPU_SPEED, MEMORY,
-    CLIENTS, DIR, KERNEL,
+const ORDER: [&str; 17] = [
+    FS,
+    OPTIONS,
+    MKFS,
+    MOUNT,
+    JOURNAL,
+    RAID,
+    DEVICE,
+    FAULTS,
+    LIMIT,
+    SCHEDULER,
+    CPUS,
+    CPU_SPEED,
+    MEMORY,
+    CLIENTS,
+    FURTHER_IDLE,
+    DIR,
+    KERNEL,
 ];
 
 /// Sorts factors into the order in which variant names spell their levels.

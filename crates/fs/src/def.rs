@@ -6,8 +6,8 @@ use crate::grammar::Grammar;
 /// fairness lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
-    /// The kernel thread that initialises it after mount, if any.
-    pub initialiser: Option<Initialiser>,
+    /// The work that it goes on with by itself, if any: the idle wait lasts until that is done.
+    pub background: Option<Background>,
     /// The name in plans and reports.
     pub id: &'static str,
     /// Its name in text for people.
@@ -52,8 +52,6 @@ pub struct FsDef {
     pub no_discard: (&'static [&'static str], &'static str),
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
-    /// How it is checked after a power cut, as its authors recommend. None if fsarena knows no check of it.
-    pub check: Option<CheckDef>,
     /// How it keeps its journal on a separate device. None if it cannot.
     pub journal: Option<JournalDef>,
     /// How it spans several devices by itself. None if it cannot.
@@ -62,7 +60,7 @@ pub struct FsDef {
 
 /// Defaults for definitions: mkfs takes no list of features, everything lies on one device.
 pub const BASE: FsDef = FsDef {
-    initialiser: None,
+    background: None,
     id: "",
     title: "",
     kernel_type: "",
@@ -84,7 +82,6 @@ pub const BASE: FsDef = FsDef {
     traits: UNIX,
     no_discard: (&[], ""),
     describe: None,
-    check: None,
     journal: None,
     raid: None,
 };
@@ -129,21 +126,6 @@ pub const DURABLE: &str = "durable";
 pub const FAST_UNSAFE: &str = "fast-unsafe";
 /// The name of the option sets of the 2011 dbench study, as far as current kernels and mkfs accept them.
 pub const TUNED_2011: &str = "tuned-2011";
-
-/// How a filesystem is checked. The device follows the arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CheckDef {
-    /// The program.
-    pub program: &'static str,
-    /// The checks that it needs before it is mounted again, which repair it; empty if mounting it recovers it. Each is
-    /// run if the one before it leaves errors.
-    pub before: &'static [&'static [&'static str]],
-    /// The arguments of a full check that changes nothing. It exits with 0 if all is well.
-    pub full: &'static [&'static str],
-}
-
-/// The check of ext3 and ext4, whose journal is replayed when they are mounted.
-pub const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
 
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
 #[derive(Debug, Clone, Copy)]
@@ -207,12 +189,12 @@ pub struct Overhead {
     pub per_file_bytes: u64,
 }
 
-/// A kernel thread that goes on initialising a filesystem after mount.
+/// Work that a filesystem goes on with by itself, in a kernel thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Initialiser {
-    /// Its name.
+pub struct Background {
+    /// Part of the thread's name while the work is left; `{}` stands for the name of the device.
     pub thread: &'static str,
-    /// Whether the filesystem on a device has anything left to initialise. The thread lives on for long after its work.
+    /// Whether the filesystem on a device has any of the work left, where the thread lives on for long after it.
     pub has_work: fn(&std::path::Path) -> std::io::Result<bool>,
 }
 

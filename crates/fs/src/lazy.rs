@@ -5,14 +5,14 @@
 //! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
 //! block group descriptors.
 
-use crate::def::Initialiser;
+use crate::def::Background;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
-pub(crate) const EXT4LAZYINIT: Initialiser = Initialiser {
+pub(crate) const EXT4LAZYINIT: Background = Background {
     thread: "ext4lazyinit",
     has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),
 };

@@ -1,12 +1,13 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
+use crate::axes::further_idle;
 use crate::bench::{Bench, Moment};
 use crate::confined;
 use crate::failed::Failed;
-use crate::protocol::{Ask, Line, MountRequest, Power, Profiling, Request, Role};
-use crate::{recovery, target};
+use crate::protocol::{Ask, Line, MountRequest, Profiling, Request, Role};
+use crate::target;
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{Cause, CellEvent, CommandRecord, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
@@ -82,13 +83,9 @@ fn cell(
     if let Role::Worker(_) = request.role {
         return tasks(request, &mut bench, &mut |ask, _| confined::ask(answers, ask));
     }
-    if request.power == Power::Back {
-        return recovery::back(kernel, request, &mut bench);
-    }
     if let Some(mount) = &request.mount {
         let asked = request.cell.variant.level(factor::MOUNT);
-        mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
-            .map_err(|failed| failed.with_options(asked))?;
+        mount_task(kernel, mount, &mut bench).map_err(|failed| failed.with_options(asked))?;
     }
     let result = match &request.role {
         Role::Keeper(rights) => confined::keep(request, rights, &mut bench),
@@ -105,7 +102,7 @@ fn cell(
 type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Result<(), Failed>;
 
 /// Every task of the workload.
-pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
     let workload = fsarena_load::workloads::find(&request.cell.workload.name).ok_or_else(|| {
         Failed::new(Cause::Internal, format!("unknown workload `{}`", request.cell.workload.name))
     })?;
@@ -116,13 +113,8 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
     };
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
-    let mut steps = workload.steps(&job, &place)?;
-    match request.power {
-        Power::On => {}
-        Power::Cut => steps.truncate(1),
-        Power::Back => drop(steps.remove(0)),
-    }
-    for mut task in steps {
+    sync_prepared(request)?;
+    for mut task in workload.steps(&job, &place)? {
         if !request.cell.variant.level(factor::CLIENTS).is_empty() {
             workload.forget_clients(&mut task.info.id);
         }
@@ -142,6 +134,7 @@ pub fn make_root(place: &Place) -> Result<(), Failed> {
 }
 
 fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+    let prepared = !task.prepare.is_empty();
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {
@@ -152,6 +145,9 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privil
             }
             done => drop(done?),
         }
+    }
+    if prepared {
+        sync_prepared(request)?;
     }
     match task.before {
         Before::Warm => {}
@@ -171,6 +167,13 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privil
     Ok(())
 }
 
+/// Has the device hold what was made for a task: the kernel would write it within seconds, in the middle of the task.
+fn sync_prepared(request: &Request) -> Result<(), Failed> {
+    sync_all(&[&request.root, &request.other])
+        .map_err(fsarena_sys::Error::io("syncing", &request.root))
+        .map_err(Failed::from)
+}
+
 /// Follows this process, its threads and what it starts, or samples the whole machine.
 fn start_tracer(profiling: Profiling) -> Result<Tracer, fsarena_trace::Unavailable> {
     Tracer::start(&match profiling {
@@ -179,7 +182,10 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, fsarena_trace::Unavailab
     })
 }
 
-fn perform_all(work: Vec<Action>, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
+fn perform_all(
+    work: Vec<Action>,
+    log: &mut dyn FnMut(fsarena_core::event::CommandRecord),
+) -> Result<Found, Error> {
     let mut total = Found::default();
     for action in work {
         total.extend(action.perform(log)?);
@@ -193,6 +199,9 @@ pub fn perform(request: &Request, ask: Ask, bench: &mut Bench) -> Result<(), Fai
     match (ask, &request.mount) {
         (Ask::WaitUntilIdle(task), _) => {
             bench.wait_until_idle(&task);
+            bench.rest(
+                further_idle::time(request.cell.variant.level(factor::FURTHER_IDLE)).unwrap_or_default(),
+            );
             return Ok(());
         }
         (Ask::Remount, Some(mount)) => {
@@ -206,18 +215,11 @@ pub fn perform(request: &Request, ask: Ask, bench: &mut Bench) -> Result<(), Fai
     Ok(())
 }
 
-/// Mounts the filesystem, as a task; `first` comes before that and is timed with it.
-pub fn mount_task(
-    kernel: &Kernel,
-    mount: &MountRequest,
-    info: &TaskInfo,
-    first: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<(), fsarena_sys::Error>,
-    bench: &mut Bench,
-) -> Result<(), Failed> {
-    bench.wait_until_idle(&info.id.to_string());
+fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
+    bench.wait_until_idle("mount");
+    let info = lifecycle("mount", "Mount");
     let mut space = Readings::default();
     let work = |log: &mut dyn FnMut(_)| {
-        first(log)?;
         let peak = target::mount(mount, log)?;
         if let Ok(usable) = target::usable_bytes(&mount.target) {
             space.set(reading::USABLE, usable as f64);
@@ -229,7 +231,7 @@ pub fn mount_task(
         }
         Ok::<_, fsarena_sys::Error>(Found { peak_bytes: peak, ..Found::from(space) })
     };
-    bench.measure(info, "lifecycle", work, || sync_all(&[&mount.target]))?;
+    bench.measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))?;
     mount.journal.iter().try_for_each(|journal| uses(journal))?;
     let options = fsarena_sys::mount::effective_options(kernel, &mount.target)?;
     bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).task("mount")));
@@ -245,8 +247,7 @@ fn uses(journal: &Path) -> Result<(), Failed> {
     Err(Failed::new(Cause::Work, why))
 }
 
-/// Unmounts the filesystem, as a task.
-pub fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
+fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
     bench.wait_until_idle("unmount");
     let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)

@@ -9,6 +9,7 @@ mod cpu_speed;
 mod cpus;
 mod device;
 mod faults;
+pub mod further_idle;
 mod journal;
 mod limit;
 mod memory;
@@ -37,6 +38,7 @@ pub const AXES: &[Axis] = &[
     memory::AXIS,
     cpus::AXIS,
     clients::AXIS,
+    further_idle::AXIS,
 ];
 
 /// Every factor of a plan, in the order in which variant names spell their levels.

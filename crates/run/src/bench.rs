@@ -82,6 +82,17 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// Lets the machine idle for a while after the idle wait; a signal that asks fsarena to stop ends it.
+    pub fn rest(&mut self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time && fsarena_sys::cancel::requested().is_none() {
+            std::thread::sleep((time - begun.elapsed().min(time)).min(Duration::from_millis(100)));
+        }
+        if !time.is_zero() {
+            self.spent("idle", begun.elapsed());
+        }
+    }
+
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
     /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs.

@@ -1,10 +1,9 @@
 //! Waits until the machine is idle, so that earlier work does not disturb the next measurement.
 
 use fsarena_core::plan::IdlePlan;
-use fsarena_fs::def::Initialiser;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_sys::cancel;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::{Kernel, MountEntry};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,12 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(5);
 /// Consecutive polls that must find the machine idle.
 const QUIET_POLLS: u32 = 2;
-/// Multiplies the timeout while the kernel initialises a filesystem: that work begins some seconds after mounting, but
-/// it does end.
-const INITIALISATION_TIMES: f64 = 4.0;
+/// Multiplies the timeout while a filesystem has work left that it does by itself: initialisation begins some seconds
+/// after mounting, but it does end.
+const BACKGROUND_TIMES: f64 = 4.0;
 /// Consecutive timeouts after which fsarena expects that the machine will not become idle.
 const PATIENCE: u32 = 2;
-/// The share of the timeout that fsarena then still waits.
+/// The share of the timeout that fsarena then still waits, and at least after a filesystem has ended its own work.
 const IMPATIENT: f64 = 0.1;
 
 /// The machine and device to wait for.
@@ -50,30 +49,41 @@ struct Look {
 }
 
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
-/// initialisation in the background. Skips each condition that the kernel does not report. A signal that asks fsarena
+/// at work by itself. Skips each condition that the kernel does not report. A signal that asks fsarena
 /// to stop ends the wait.
 pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
     let Scene { kernel, device, .. } = scene;
     let begun = Instant::now();
     let patience = if scene.timeouts < PATIENCE { 1.0 } else { IMPATIENT };
     let timeout = Duration::from_secs_f64(plan.timeout_s * patience);
-    let long = Duration::from_secs_f64(plan.timeout_s * INITIALISATION_TIMES);
+    let mut until = begun + timeout;
+    let long = Duration::from_secs_f64(plan.timeout_s * BACKGROUND_TIMES);
     let mut before = look(kernel, device);
     if before.unwritten > plan.dirty.as_u64() {
         // What others wrote is written now, rather than during a task.
         rustix::fs::sync();
     }
+    let mut at_work = at_work(kernel);
     let mut quiet = 0;
     loop {
         std::thread::sleep(POLL);
         let now = look(kernel, device);
         let mut busy = busy(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
-        let mut over = cancelled || begun.elapsed() > timeout;
-        // Looked at last: it means reading the name of every process.
-        if busy.is_empty() && (over || quiet + 1 == QUIET_POLLS) {
-            busy.extend(initialiser(kernel));
-            over = cancelled || begun.elapsed() > if busy.is_empty() { timeout } else { long };
+        let mut over = cancelled || now.at > until;
+        // Looked at last: it can mean reading the names of every process.
+        if over || (busy.is_empty() && quiet + 1 == QUIET_POLLS) {
+            let still = self::at_work(kernel);
+            if !still.is_empty() {
+                // Of that work the device may be busy, so other activity does not end the wait.
+                over = cancelled || now.at > begun + long;
+            } else if !at_work.is_empty() {
+                at_work.iter().for_each(|(mount, _)| commit(mount));
+                until = until.max(Instant::now() + timeout.mul_f64(IMPATIENT));
+                over = cancelled;
+            }
+            busy.extend(still.first().map(|(_, thread)| format!("{thread} is still at work")));
+            at_work = still;
         }
         quiet = if busy.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_POLLS || over {
@@ -118,34 +128,45 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
     found
 }
 
-/// A kernel thread that is still initialising a filesystem. The thread exists before and long after this work, even
-/// after the unmount, so it counts only while a mounted filesystem has uninitialised tables.
-fn initialiser(kernel: &Kernel) -> Option<String> {
-    let processes = std::fs::read_dir(kernel.path("proc")).ok()?;
-    let name = processes
-        .flatten()
+/// The mounted filesystems that have work left which they do by themselves, each with the name of the thread that does
+/// it. Such a thread can exist before and long after the work, even after the unmount. Skips filesystems that cannot be
+/// read.
+fn at_work(kernel: &Kernel) -> Vec<(MountEntry, String)> {
+    let background = |mount: &MountEntry| {
+        let def = FILESYSTEMS.iter().find(|def| def.kernel_type == mount.fs_type)?;
+        let background = def.background?;
+        let device = Path::new(&mount.source);
+        let has_work = (background.has_work)(device).unwrap_or(false);
+        has_work.then(|| {
+            background.thread.replace("{}", &device.file_name().unwrap_or_default().to_string_lossy())
+        })
+    };
+    let writable = |mount: &MountEntry| !mount.super_options.split(',').any(|option| option == "ro");
+    let mounts = kernel.mounts().unwrap_or_default().into_iter().filter(writable);
+    let mut left: Vec<_> = mounts.filter_map(|mount| Some((background(&mount)?, mount))).collect();
+    if !left.is_empty() {
+        let threads = threads(kernel);
+        left.retain(|(thread, _)| threads.iter().any(|name| name.contains(thread.as_str())));
+    }
+    left.into_iter().map(|(thread, mount)| (mount, thread)).collect()
+}
+
+/// The names of all processes and kernel threads.
+fn threads(kernel: &Kernel) -> Vec<String> {
+    let processes = std::fs::read_dir(kernel.path("proc")).into_iter().flatten().flatten();
+    processes
         .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
-        .find(|name| initialisers().any(|(_, initialiser)| initialiser.thread == name.trim_end()))?;
-    has_work(kernel, name.trim_end()).then(|| format!("{} is still at work", name.trim_end()))
+        .collect()
 }
 
-/// Whether the thread of this name has work left on a mounted filesystem. Skips filesystems that cannot be read.
-fn has_work(kernel: &Kernel, thread: &str) -> bool {
-    let mounts = kernel.mounts().unwrap_or_default();
-    let writable = mounts.iter().filter(|mount| !mount.super_options.split(',').any(|option| option == "ro"));
-    let of = |fs_type: &str| {
-        initialisers()
-            .find(|(kernel_type, initialiser)| *kernel_type == fs_type && initialiser.thread == thread)
-    };
-    writable
-        .filter_map(|mount| Some((of(&mount.fs_type)?.1.has_work)(Path::new(&mount.source))))
-        .any(|work| work.unwrap_or(false))
-}
-
-/// The threads that initialise filesystems after mount, each with the kernel's name of the filesystem.
-fn initialisers() -> impl Iterator<Item = (&'static str, Initialiser)> {
-    FILESYSTEMS.iter().filter_map(|def| Some((def.kernel_type, def.initialiser?)))
+/// Has a filesystem write what its own work has changed. It is in no count of dirty pages: ext4 keeps it in a
+/// transaction that would be written within 5 s, in the middle of a task.
+fn commit(mount: &MountEntry) {
+    if let Ok(root) = std::fs::File::open(&mount.target) {
+        // Best effort, as every condition here: a task reports its own failure to sync.
+        let _ = rustix::fs::syncfs(root);
+    }
 }
 
 fn number_after(text: &str, label: &str) -> Option<u64> {
@@ -157,6 +178,7 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use bytesize::ByteSize;
+    use fsarena_sys::argv::Argv;
 
     fn machine(dirty_kib: u64, stat: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -205,7 +227,7 @@ mod tests {
         std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
         let image = root.path().join("image");
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
-        let argv = fsarena_sys::argv::Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", extended]);
+        let argv = Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", extended]);
         argv.arg(&image).expect(&mut |_| {}).unwrap();
         let line = mount.replace("IMAGE", image.to_str().unwrap());
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
@@ -221,6 +243,38 @@ mod tests {
         assert_eq!(busy_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
     }
 
+    /// The busy activities and the milliseconds of the wait while an xfs on a device is mounted and workers of two
+    /// devices have these names.
+    fn waited_with(device: &str, thread: &str, dirty_kib: u64) -> (Vec<String>, u128) {
+        let root = machine(dirty_kib, "0 0 0 0 0 0 0 0 0 0 0");
+        for (process, name) in [("98", "kworker/0:1+xfs-inodegc/loop1\n"), ("99", thread)] {
+            std::fs::create_dir_all(root.path().join("proc").join(process)).unwrap();
+            std::fs::write(root.path().join("proc").join(process).join("comm"), name).unwrap();
+        }
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let line = format!("36 35 7:0 / /mnt rw,noatime - xfs {device} rw\n");
+        std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
+        let kernel = Kernel::at(root.path());
+        let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan());
+        (wait.busy, wait.waited.as_millis())
+    }
+
+    #[test]
+    fn workers_of_a_mounted_filesystem_are_waited_for_while_they_work() {
+        let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 0);
+        assert_eq!(busy, ["+xfs-inodegc/loop0 is still at work"]);
+        assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
+        // Idle since, or at work for another device.
+        assert!(waited_with("/dev/loop0", "kworker/0:2-xfs-inodegc/loop0\n", 0).0.is_empty());
+    }
+
+    #[test]
+    fn other_activity_does_not_end_the_wait_for_a_filesystem_at_work() {
+        let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 100);
+        assert_eq!(busy, ["100.0 KiB dirty or under writeback", "+xfs-inodegc/loop0 is still at work"]);
+        assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
+    }
+
     #[test]
     fn a_thread_with_nothing_to_initialise_is_not_waited_for() {
         let lazy = "lazy_itable_init=1,nodiscard";
@@ -229,6 +283,45 @@ mod tests {
         assert!(busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "cannot be asked");
         assert!(busy_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
         assert!(busy_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
+    }
+
+    #[test]
+    fn changes_of_a_filesystem_at_work_reach_the_device_before_the_wait_ends() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        let [image, mount] = ["image", "mount"].map(|name| root.path().join(name));
+        std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        std::fs::create_dir(&mount).unwrap();
+        let ran = |argv: Argv| argv.expect(&mut |_| {}).unwrap();
+        ran(Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+        ran(Argv::new("mount").args(["-o", "loop,noinit_itable"]).arg(&image).arg(&mount));
+        // The kernel writes this within 5 s, and so far has not.
+        let name = "in-a-transaction";
+        std::fs::create_dir(mount.join(name)).unwrap();
+        let on_device = || {
+            let bytes = std::fs::read(&image).unwrap();
+            bytes.windows(name.len()).any(|window| window == name.as_bytes())
+        };
+        let before = on_device();
+        std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
+        std::fs::write(root.path().join("proc/99/comm"), "kworker/0:1+xfs-inodegc/loop0\n").unwrap();
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let line = format!("36 35 7:0 / {} rw - xfs /dev/loop0 rw\n", mount.display());
+        std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
+        let waiting = std::thread::spawn({
+            let kernel = Kernel::at(root.path());
+            let plan = IdlePlan { timeout_s: 2.0, ..plan() };
+            move || wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
+        });
+        std::thread::sleep(Duration::from_millis(80));
+        std::fs::remove_dir_all(root.path().join("proc/99")).unwrap();
+        let busy = waiting.join().unwrap();
+        let after = on_device();
+        ran(Argv::new("umount").arg(&mount));
+        assert_eq!((before, after), (false, true));
+        assert_eq!(busy, Vec::<String>::new(), "the wait goes on until the device is idle again");
     }
 
     #[test]

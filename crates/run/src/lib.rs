@@ -25,7 +25,6 @@ pub mod local;
 pub mod preflight;
 pub mod protocol;
 mod recorder;
-mod recovery;
 mod runner;
 pub mod scratch;
 mod source_disk;

@@ -20,7 +20,8 @@ use std::time::Duration;
 /// one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
-/// and 5% more files. It needs root, and reports the smallest detectable difference.
+/// and 5% more files. It needs root, and reports the smallest detectable difference. With `--idle` it checks the idle
+/// wait: whether filesystems that idle a minute longer before each task measure the same within 5%.
 ///
 /// With `--exact`, fsarena repeats cells in guests that count instructions (`--on exact`) and reports by how much the
 /// counts of the same work differ. It needs QEMU, not root.
@@ -41,9 +42,22 @@ pub struct Args {
     /// Number of runs of each cell, with --exact
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact", conflicts_with = "here")]
     repeats: u32,
-    /// Time for the measurement, with --here
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, requires = "here", conflicts_with = "exact")]
-    budget: Duration,
+    /// Time for the measurement, with --here [default: 5m, 2h with --idle]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "here", conflicts_with = "exact")]
+    budget: Option<Duration>,
+    /// Check the idle wait against that much idling after it, with --here [default: 60s]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = time, requires = "here", conflicts_with = "exact")]
+    idle: Option<Duration>,
+    /// Filesystems to check, with --idle
+    #[arg(
+        long,
+        value_name = "FS,…",
+        value_delimiter = ',',
+        default_value = "ext4,xfs,btrfs",
+        requires = "idle",
+        conflicts_with = "exact"
+    )]
+    fs: Vec<String>,
     /// Number of files in the tree, with --here
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
     files: u64,
@@ -64,7 +78,7 @@ fn simulations(text: &str) -> Result<usize, String> {
 /// Proves, and fails where something is not as promised.
 pub fn run(args: Args) -> Outcome {
     if args.here {
-        return here::run(args.seed, args.budget, args.files, args.quiet, args.format);
+        return here::run(&args);
     }
     if args.exact {
         return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);

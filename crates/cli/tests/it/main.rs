@@ -29,7 +29,6 @@ mod load;
 mod order;
 mod other;
 mod plans;
-mod power;
 mod recover;
 mod resume;
 mod rights;

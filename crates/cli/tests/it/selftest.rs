@@ -44,6 +44,26 @@ fn one_round_here_is_cleaned_up_and_no_verdict() {
 }
 
 #[test]
+fn the_idle_wait_is_checked_against_longer_idling() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let few = ["--budget", "1ms", "--files", "100", "--fs", "ext2,ext4", "--format", "json", "-q"];
+    // One round shows nothing, so the exit code says that something is open.
+    let begun = std::time::Instant::now();
+    let (json, _) = place.expect(4, &[&["selftest", "--here", "--idle", "700ms"], &few[..]].concat());
+    // Two filesystems, two tasks each.
+    assert!(begun.elapsed().as_millis() >= 4 * 700, "{:?}", begun.elapsed());
+    let lines: Value = serde_json::from_str(&json).unwrap();
+    let of = |key: &str| lines.as_array().unwrap().iter().map(|line| line[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("filesystem"), ["ext2", "ext4"]);
+    assert_eq!(of("rounds"), [1, 1]);
+    assert_eq!(of("outcome"), ["inconclusive"; 2]);
+    place.assert_clean();
+}
+
+#[test]
 fn reports_quote_what_this_machine_can_resolve() {
     if !root() {
         return;
@@ -74,4 +94,5 @@ fn flags_that_contradict_each_other_are_refused() {
     place.expect(2, &["selftest", "--simulations", "3"]);
     place.expect(2, &["selftest", "--here", "--simulations", "1000"]);
     place.expect(2, &["selftest", "--budget", "1m"]);
+    place.expect(2, &["selftest", "--idle"]);
 }

@@ -1,7 +1,7 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
 use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
+    BASE, Background, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
     Overhead, PLAIN, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
@@ -9,6 +9,8 @@ use crate::grammar::Takes;
 /// XFS.
 pub const DEF: FsDef = FsDef {
     id: "xfs",
+    // Workers free the inodes of removed files. A worker has the name of its queue, after a plus sign while it works.
+    background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true) }),
     title: "XFS",
     kernel_type: "xfs",
     mkfs: "mkfs.xfs",
@@ -96,7 +98,6 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },
     traits: Traits { reflink: true, ..UNIX },
     no_discard: (&["-K"], ""),
-    check: Some(CheckDef { program: "xfs_repair", before: &[], full: &["-n"] }),
     describe: Some(Describe { program: "xfs_info", args: &[], lines: &[] }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,

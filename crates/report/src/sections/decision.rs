@@ -50,10 +50,8 @@ impl Decision<'_> {
         let analysis = report.analyses.first().filter(better)?;
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();
-        let broke = |variant: usize| report.record.violations().any(|(cell, _)| cell.variant == variant);
-        let choice = main.regrets.choose(&main.comparison.order).filter(|choice| !broke(*choice))?;
+        let choice = main.regrets.choose(&main.comparison.order)?;
         let mut equal = main.regrets.equal(choice, report.margin.ln_1p());
-        equal.retain(|variant| !broke(*variant));
         equal.insert(0, choice);
         Some(Decision { report, analysis, overall, choice, equal })
     }

@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 31] = [
+const FIXED: [&str; 30] = [
     "workload",
     "after",
-    "stage",
     "factor",
     "plan",
     "on",
@@ -180,9 +179,6 @@ pub struct Args {
     /// Run the stages of the study that follow this run's stage
     #[arg(long, value_name = "RUN", help_heading = "Run")]
     pub after: Option<String>,
-    /// Run only this stage of the study
-    #[arg(long, value_name = "STAGE", help_heading = "Run")]
-    pub stage: Option<String>,
     /// Print the resolved plan and exit
     #[arg(long, help_heading = "Run")]
     pub dry_run: bool,

@@ -1,10 +1,12 @@
 //! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine.
 
+mod idle;
 mod measured;
 mod result;
 
 pub use result::stored_line;
 
+use super::Args;
 use crate::failure::{Failure, Outcome};
 use crate::flags::ListFormat;
 use crate::listing;
@@ -25,21 +27,35 @@ use std::time::Duration;
 const PLAN: &str = include_str!("plan.toml");
 
 /// Measures, stores what came out, and prints it.
-pub fn run(seed: u64, budget: Duration, files: u64, quiet: bool, format: ListFormat) -> Outcome {
-    handle_signals()?;
-    if !rustix::process::geteuid().is_root() {
-        let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
-        return Err(Failure::new(ExitCode::Missing, message));
+pub fn run(args: &Args) -> Outcome {
+    if let Some(further) = args.idle {
+        return idle::run(args, further);
     }
-    let request = Request::new(plan(seed, budget, files)?, Keep::Nothing(RAM.into()));
-    let record = unstored(request, quiet, |_| ())?;
-    let resolution = Resolution::of(&Measured::of(&record), seed);
+    handle_signals()?;
+    needs_root()?;
+    let request = Request::new(plan(args.seed, budget_of(args), args.files)?, Keep::Nothing(RAM.into()));
+    let record = unstored(request, args.quiet, |_| ())?;
+    let resolution = Resolution::of(&Measured::of(&record), args.seed);
     resolution.store(&state_dir())?;
-    match format {
+    match args.format {
         ListFormat::Json => listing::text(&format!("{:#}\n", resolution.json()))?,
         ListFormat::Term => resolution.print()?,
     }
     Ok(resolution.exit_code())
+}
+
+fn needs_root() -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
+    Err(Failure::new(ExitCode::Missing, message))
+}
+
+/// The time for the measurement: idling takes most of it.
+fn budget_of(args: &Args) -> Duration {
+    let minutes = if args.idle.is_some() { 120 } else { 5 };
+    args.budget.unwrap_or(Duration::from_secs(60 * minutes))
 }
 
 /// The plan, each of its variants with its own amount of work: more files, in 10000ths.

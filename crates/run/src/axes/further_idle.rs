@@ -1,0 +1,31 @@
+//! Idling after the idle wait, before each task: shows whether the idle wait is long enough.
+
+use super::axis::{Axis, nothing};
+use fsarena_core::factor::{self, FactorDef};
+use std::time::Duration;
+
+/// The axis.
+pub const AXIS: Axis = Axis {
+    def: FactorDef {
+        id: factor::FURTHER_IDLE,
+        default: "",
+        example: "60s, 500ms",
+        help: "time to idle after the idle wait, before each task: 60s; empty begins at once",
+        check: |level| time(level).map(drop),
+    },
+    of_directories: true,
+    check: |_| Ok(()),
+    set_up: nothing,
+};
+
+/// The time of a level.
+///
+/// # Errors
+/// An unreadable time; the message shows how to write it.
+pub fn time(level: &str) -> Result<Duration, String> {
+    match level {
+        "" => Ok(Duration::ZERO),
+        level => humantime::parse_duration(level)
+            .map_err(|error| format!("invalid time `{level}` ({error}); write it like 60s or 500ms")),
+    }
+}
