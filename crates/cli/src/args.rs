@@ -1,7 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, analyse, compare, doctor, history, list, load, recover, report, run, selftest, serve, show, watch,
+    ab, analyse, compare, doctor, history, list, load, merge, recover, report, run, selftest, serve, show,
+    watch,
 };
 use crate::failure::{Outcome, printing};
 use clap::{ColorChoice, Parser, Subcommand};
@@ -47,6 +48,7 @@ Exit codes: fsarena help exit-codes";
 enum Command {
     Run(Box<run::Args>),
     Ab(Box<ab::Args>),
+    Merge(merge::Args),
     Report(report::Args),
     Compare(compare::Args),
     Analyse(analyse::Args),
@@ -85,6 +87,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Ab(args) => ab::run(*args),
+            Command::Merge(args) => merge::run(args),
             Command::Report(args) => report::run(args),
             Command::Compare(args) => compare::run(args),
             Command::Analyse(args) => analyse::run(args),

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod history;
 pub mod list;
 pub mod load;
+pub mod merge;
 pub mod recover;
 pub mod report;
 pub mod run;

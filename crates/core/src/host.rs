@@ -15,3 +15,6 @@ pub struct Host {
     /// Everything needed to repeat a run: CPU model, cores, memory, governor, tool versions, …
     pub facts: BTreeMap<String, String>,
 }
+
+/// The fact that tells which build of fsarena measured: the beginning of the BLAKE3 hash of its file.
+pub const BUILD: &str = "fsarena_build";

@@ -6,6 +6,7 @@ mod claims;
 pub mod error;
 pub mod file;
 pub mod resolve;
+pub mod shard;
 pub mod stage;
 mod stored;
 
@@ -231,6 +232,9 @@ pub struct StopPlan {
     /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
+    /// Which of the rounds run here, where other machines run the others; all of them without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<shard::Shard>,
 }
 
 impl StopPlan {
@@ -238,6 +242,16 @@ impl StopPlan {
     /// differences as equivalent.
     pub fn margin(&self) -> f64 {
         self.margin.unwrap_or(0.01)
+    }
+
+    /// Whether a round runs here.
+    pub fn has(&self, round: u32) -> bool {
+        self.shard.is_none_or(|shard| shard.has(round))
+    }
+
+    /// How many rounds run here, at most.
+    pub fn rounds_here(&self) -> u32 {
+        self.shard.map_or(self.rounds, |shard| shard.rounds(self.rounds))
     }
 
     /// Whether the number of rounds is unknown in advance, because claims or the time budget end the run.
@@ -296,7 +310,9 @@ pub(crate) mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
-        plan.stop = StopPlan { rounds: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01) };
+        let shard = "3/8".parse().ok();
+        plan.stop =
+            StopPlan { rounds: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01), shard };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
         let text = toml::to_string(&plan).unwrap();
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);

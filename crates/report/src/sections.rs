@@ -8,6 +8,7 @@ pub mod conclusions;
 mod decide;
 pub mod decision;
 pub mod head;
+mod hosts;
 pub mod normalised;
 pub mod notes;
 pub mod pair;
@@ -49,6 +50,7 @@ const SECTIONS: &[Section] = &[
     decision::SECTION,
     pair::SECTION,
     answer::SECTION,
+    hosts::SECTION,
     anomalies::SECTION,
     scaling::SECTION,
     claims::SECTION,

@@ -340,6 +340,13 @@ impl Session {
         if !matches!(plan.device.backing, Backing::Guest(_)) {
             host.facts.extend(self.agents.role.facts());
         }
+        if plan.stop.shard.is_some() {
+            // A debug build takes a tenth of a second to read, so only runs that are merged have it.
+            let program = std::fs::read("/proc/self/exe")
+                .map_err(fsarena_sys::Error::io("reading", Path::new("/proc/self/exe")))?;
+            host.facts
+                .insert(fsarena_core::host::BUILD.into(), blake3::hash(&program).to_hex()[..16].to_string());
+        }
         let readings: Vec<_> = vocabulary::readings().collect();
         let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
         let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));

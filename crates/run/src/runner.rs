@@ -9,6 +9,7 @@ use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
+use fsarena_core::plan::shard::Shard;
 use fsarena_core::state::RunState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ pub fn run(
     let already_done = recorder.state.record.cells.len() as u32;
     let mut runner = Runner { plan, variants, resumed: already_done > 0, executor, recorder };
     runner.tell(Event::RunStarted {
-        rounds: plan.stop.rounds,
+        rounds: plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
         tasks_per_cell,
         already_done,
@@ -55,6 +56,11 @@ pub fn run(
     }
     runner.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
     Ok((end, why))
+}
+
+/// Why a shard ends.
+fn ended(shard: Shard) -> String {
+    format!("all rounds of shard {shard} are done")
 }
 
 struct Runner<'a, 'b, 'c> {
@@ -86,8 +92,10 @@ impl Runner<'_, '_, '_> {
             }
             let outlook = self.outlook(number, begun.elapsed());
             let round = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
+                // Another machine runs it.
+                Next::Round(round) if !self.plan.stop.has(round) => continue,
                 Next::Round(round) => round,
-                Next::Stop { why, .. } => return Ok((End::Done, why)),
+                Next::Stop { why, .. } => return Ok((End::Done, self.plan.stop.shard.map_or(why, ended))),
             };
             let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
             let live: Vec<usize> = (0..self.variants.len())
@@ -127,8 +135,9 @@ impl Runner<'_, '_, '_> {
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
     fn standing(&mut self, round: u32, elapsed: Duration) -> Result<(), Fatal> {
-        // A run with neither claims nor a budget needs no status.
-        if self.plan.claims.is_empty() && self.plan.stop.budget_s.is_none() {
+        // A run with neither claims nor a budget needs no status, and only all shards together have one.
+        let asked = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
+        if !asked || self.plan.stop.shard.is_some() {
             return Ok(());
         }
         let record = &self.state().record;

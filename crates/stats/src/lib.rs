@@ -11,6 +11,7 @@ pub mod cost;
 pub mod ebh;
 pub mod evalue;
 pub mod grid;
+pub mod hosts;
 pub mod identical;
 pub mod judge;
 pub mod letters;

@@ -34,9 +34,23 @@ impl RunDir {
     /// # Errors
     /// Where the files cannot be written, or the plan cannot be put into TOML.
     pub fn create(runs_root: &Path, plan: &Plan, version: &str) -> Result<RunDir> {
+        RunDir::create_ending(runs_root, plan, version, random_letters)
+    }
+
+    /// The same with an end of the id that is given.
+    pub(crate) fn create_named(runs_root: &Path, plan: &Plan, version: &str, end: &str) -> Result<RunDir> {
+        RunDir::create_ending(runs_root, plan, version, || end.into())
+    }
+
+    fn create_ending(
+        runs_root: &Path,
+        plan: &Plan,
+        version: &str,
+        end: impl Fn() -> String,
+    ) -> Result<RunDir> {
         let now = Timestamp::now();
         let (id, path) = loop {
-            let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), random_letters());
+            let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), end());
             let path = runs_root.join(&id);
             fs::create_dir_all(runs_root).map_err(Error::io("creating", runs_root))?;
             match fs::create_dir(&path) {

@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod list;
 mod log;
+mod merge;
 mod older;
 mod order;
 mod read;
@@ -34,6 +35,7 @@ pub use error::Error;
 pub use events::{Events, Told};
 pub use list::{RunSummary, list, summary};
 pub use log::commands;
+pub use merge::{Merged, merge};
 pub use read::read;
 pub use writer::Writer;
 

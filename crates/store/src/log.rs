@@ -39,6 +39,11 @@ impl CommandLog {
         // One write: a crash leaves whole lines.
         self.file.write_all(text.as_bytes()).map_err(Error::io("writing", &self.path))
     }
+
+    /// Appends finished lines of another log.
+    pub(crate) fn append_lines(&mut self, lines: &str) -> Result<()> {
+        self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
+    }
 }
 
 /// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.

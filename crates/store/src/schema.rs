@@ -150,6 +150,31 @@ fn needs_immutable(db: &Connection) -> bool {
 
 /// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
 fn open_immutable(path: &Path) -> Result<Connection> {
+    open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
+}
+
+/// Opens a run to take others into it. `synchronous = NORMAL` may lose the last parts in a crash, which the next merge
+/// takes again. Keys are not checked one by one: the merge counts what it takes.
+pub(crate) fn open_to_merge(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);
+    let db =
+        open(path.canonicalize().map_err(Error::io("opening", path))?, flags).map_err(Error::read(path))?;
+    check(&db, path)?;
+    let set = || -> rusqlite::Result<()> {
+        db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        db.execute_batch(
+            "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
+        )?;
+        db.execute_batch(SERIES)?;
+        // Each part asks for these few among the notes of all cells.
+        db.execute_batch("CREATE INDEX IF NOT EXISTS note_of_run ON note(round, kind) WHERE cell IS NULL")
+    };
+    set().map_err(Error::write(path))?;
+    Ok(db)
+}
+
+/// A file as SQLite's address, with a parameter.
+pub(crate) fn uri(path: &Path, parameter: &str) -> Result<String> {
     use std::os::unix::ffi::OsStrExt;
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
     let mut uri = String::from("file:");
@@ -159,8 +184,9 @@ fn open_immutable(path: &Path) -> Result<Connection> {
             _ => uri.push_str(&format!("%{byte:02x}")),
         }
     }
-    uri.push_str("?immutable=1");
-    open(uri, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
+    uri.push('?');
+    uri.push_str(parameter);
+    Ok(uri)
 }
 
 /// The version of a run's tables. Refuses what is not a run, or a run of a newer fsarena.

@@ -32,6 +32,11 @@ pub fn run(args: Args) -> Outcome {
     args.refuse_ignored(false)?;
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
+        if args.shard.is_some() {
+            let message = "--shard: a later stage builds on what an earlier one found, so stages cannot be spread; write \
+                           one stage as a plan";
+            return Err(Failure::new(ExitCode::Usage, message));
+        }
         handle_signals()?;
         args.check_outputs()?;
         return stages::run(&args, &written);

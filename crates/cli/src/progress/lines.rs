@@ -64,7 +64,7 @@ pub fn left(view: &View) -> String {
 
 /// `about 2 min 30 s, at most 15 rounds`: when a run ends.
 pub fn expected(stop: &StopPlan) -> String {
-    let rounds = match stop.rounds {
+    let rounds = match stop.rounds_here() {
         MOST_ROUNDS.. => None,
         1 => Some("1 round".to_string()),
         rounds => Some(format!("{rounds} rounds")),
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_end_of_a_run_in_words() {
         let of = |rounds, budget_s, when_decided| {
-            expected(&StopPlan { rounds, budget_s, when_decided, margin: None })
+            expected(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
         };
         assert_eq!(of(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
         assert_eq!(of(MOST_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");

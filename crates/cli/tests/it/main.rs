@@ -34,6 +34,7 @@ mod resume;
 mod rights;
 mod selftest;
 mod serve;
+mod shards;
 mod signals;
 mod squid;
 mod studies;

@@ -9,6 +9,7 @@ pub(crate) use stop::percentage;
 
 use super::error::PlanError;
 use super::file::{PlanFile, Written};
+use super::shard::Shard;
 use super::{Backing, DevicePlan, IdlePlan, OtherDevice, Plan, claims};
 use crate::cell::TaskInfo;
 use crate::factor::{self, FactorDef};
@@ -46,6 +47,8 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// `--rounds`.
     pub rounds: Option<u32>,
+    /// `--shard`.
+    pub shard: Option<Shard>,
     /// `--budget`, in seconds.
     pub budget_s: Option<f64>,
     /// `--max-rounds`.

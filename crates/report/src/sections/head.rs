@@ -23,7 +23,11 @@ fn parts(report: &Report, _: Detail) -> Document {
         format!(
             "{}{}, scale {}, seed {}, on {}",
             plural(rounds, "round"),
-            if plan.stop.open_ended() { String::new() } else { format!(" of {} planned", plan.stop.rounds) },
+            if plan.stop.open_ended() {
+                String::new()
+            } else {
+                format!(" of {} planned", plan.stop.rounds_here())
+            },
             plan.scale.name(),
             plan.seed,
             backing(&plan.device.backing)
@@ -33,6 +37,12 @@ fn parts(report: &Report, _: Detail) -> Document {
         facts.push(machine(host));
     }
     facts.extend(report.resolution.clone());
+    if let Some(shard) = plan.stop.shard {
+        facts.push(format!(
+            "SHARD {shard}: a part of {} rounds. Merge all shards first: fsarena merge RUN…",
+            plan.stop.rounds
+        ));
+    }
     if !record.status.complete {
         facts.push(format!("NOT COMPLETE: {}", record.status.why));
     }

@@ -8,12 +8,13 @@ use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::Emulator;
+use fsarena_core::plan::shard::Shard;
 use fsarena_core::scale::Scale;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 30] = [
+const FIXED: [&str; 31] = [
     "workload",
     "after",
     "factor",
@@ -31,6 +32,7 @@ const FIXED: [&str; 30] = [
     "bs",
     "threads",
     "rounds",
+    "shard",
     "budget",
     "max_rounds",
     "claim",
@@ -131,6 +133,12 @@ pub struct Args {
     /// Number of rounds [default: the plan's; with claims, as many as they need]
     #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
+    /// Part of the rounds to run here, such as 3/8: rounds 3, 11, 19, …; other machines run the others
+    ///
+    /// Merge the runs of all shards: `fsarena merge RUN…`. The plan or --rounds and --seed must set the number of rounds
+    /// and the seed. Numbers from 0 to N-1 mean the same shards as those from 1 to N.
+    #[arg(long, value_name = "I/N", conflicts_with = "budget", help_heading = "Work")]
+    pub shard: Option<Shard>,
     /// Maximum number of rounds where claims or --budget set the number [default: 400]
     #[arg(long, alias = "max-blocks", value_name = "N", conflicts_with = "rounds", help_heading = "Work")]
     pub max_rounds: Option<u32>,

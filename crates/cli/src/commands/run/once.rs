@@ -48,7 +48,12 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     };
     let record = fsarena_store::read(&run)?;
     let measured = !record.samples.is_empty();
-    let answered = if measured {
+    let shard = record.plan.stop.shard;
+    let answered = if let Some(shard) = shard.filter(|_| measured) {
+        // Only all shards together answer.
+        let line = format!("shard {shard}: {} in {}\n", record.status.why, run.path().display());
+        report::print(line.as_bytes()).map(|()| ExitCode::Done)
+    } else if measured {
         let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
         report::answer(record, &options, &args.export, &run)
     } else {

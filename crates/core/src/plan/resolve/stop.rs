@@ -3,12 +3,16 @@
 use super::Resolver;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
+use crate::plan::shard::Shard;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
 use crate::scale::Scale;
 use toml::Spanned;
 
 /// The default number of rounds.
 const ROUNDS: u32 = 8;
+/// Why a shard is refused.
+const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
+                     --rounds N";
 const NO_ROUND: &str = "a run has at least one round";
 /// How a margin is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
@@ -35,8 +39,9 @@ impl Resolver<'_> {
             claims && self.over.rounds.is_none() && (may_decide || !self.over.claims.is_empty());
         let most = self.over.max_rounds.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
+        let shard = self.shard(file, rounds)?;
         let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.rounds.is_none());
-        Ok(StopPlan {
+        let stop = StopPlan {
             rounds: match open_ended {
                 true => most.unwrap_or(MOST_ROUNDS),
                 false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
@@ -49,7 +54,27 @@ impl Resolver<'_> {
             },
             when_decided,
             margin: self.over.margin.or(self.margin(file.stop.margin.as_ref())?),
-        })
+            shard,
+        };
+        let refused = |message: String| Err(PlanError::flag("--shard", message));
+        match shard {
+            Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
+            Some(shard) if stop.rounds_here() == 0 => {
+                let rounds = stop.rounds;
+                refused(format!("shard {shard} of {rounds} rounds has none; use at most {rounds} shards"))
+            }
+            _ => Ok(stop),
+        }
+    }
+
+    /// The shard to run. Each machine resolves the plan by itself, so nothing may be left to chance or to a default.
+    fn shard(&self, file: &PlanFile, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
+        let lacking = match (self.over.shard, self.over.rounds.or(rounds), self.over.seed, &file.seed) {
+            (None, ..) | (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => return Ok(self.over.shard),
+            (_, None, ..) => FIXED,
+            _ => "all shards must have the same seed, and the plan names none; choose one: --seed N",
+        };
+        Err(PlanError::flag("--shard", lacking))
     }
 
     /// Where instructions are counted the first eight rounds decide, so they get the time that they take.

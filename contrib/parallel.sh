@@ -1,0 +1,10 @@
+#!/bin/sh
+# One shard for each host, by GNU parallel and ssh; the hosts share the directory of runs:
+#   HOSTS=a,b,c parallel.sh plan.toml --rounds 24 --seed 1
+#   fsarena merge runs
+# `:` in HOSTS is this machine, without ssh.
+set -eu
+hosts=${HOSTS:?set HOSTS to the names of the hosts, separated by commas}
+count=$(printf '%s\n' "$hosts" | tr , '\n' | wc -l)
+exec parallel --sshlogin "$hosts" --jobs 1 --workdir "$PWD" --halt soon,fail=1 --quote \
+    "${FSARENA:-fsarena}" run "$@" --quiet --runs "${RUNS:-runs}" --shard "{}/$count" ::: $(seq "$count")

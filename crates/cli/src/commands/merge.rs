@@ -1,0 +1,64 @@
+//! `fsarena merge`: one run out of the shards of many machines.
+
+use crate::commands::report::{self, Export, parse_export};
+use crate::failure::{Failure, Outcome};
+use crate::flags::{Runs, View, metric};
+use fsarena_core::exit::ExitCode;
+use fsarena_store::RunDir;
+use std::path::Path;
+
+/// Merge the runs of all shards (`fsarena run --shard I/N`) into one run and report it
+///
+/// The shards must have the same plan, seed, number of rounds and build of fsarena. A merge that was interrupted, or that
+/// gets further shards, continues: run it again. fsarena reports the run once all rounds are merged.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Shards to merge: ids, directories, or directories that contain runs
+    #[arg(value_name = "RUN", required = true)]
+    shards: Vec<String>,
+    /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
+    metric: Vec<String>,
+    /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
+    export: Vec<Export>,
+    #[command(flatten)]
+    view: View,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// Merges, and answers once nothing is missing: shards stop after a fixed number of rounds, so this is the only look.
+pub fn run(args: Args) -> Outcome {
+    let root = &args.runs.runs;
+    let mut parts = vec![];
+    for name in &args.shards {
+        parts.extend(shards(root, name)?);
+    }
+    let merged = fsarena_store::merge(root, &parts)?;
+    let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added);
+    report::print(line.as_bytes())?;
+    if !merged.complete {
+        return Ok(ExitCode::Done);
+    }
+    let options = report::Options::for_stdout(args.metric, args.view);
+    report::answer(fsarena_store::read(&merged.run)?, &options, &args.export, &merged.run)
+}
+
+/// The run of this name, or the shards in this directory.
+fn shards(root: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
+    let dir = Path::new(name);
+    if !dir.is_dir() || RunDir::open(dir).is_ok() {
+        return Ok(vec![RunDir::find(root, name)?]);
+    }
+    let mut shards = vec![];
+    for run in RunDir::all(dir)? {
+        if run.plan()?.stop.shard.is_some() {
+            shards.push(run);
+        }
+    }
+    match shards.len() {
+        0 => Err(Failure::new(ExitCode::Usage, format!("{name}: contains no shards"))),
+        _ => Ok(shards),
+    }
+}

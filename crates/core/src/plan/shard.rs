@@ -1,0 +1,91 @@
+//! Shards: the rounds of one plan, spread over machines that know nothing of each other.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// One of `of` equal parts of a plan's rounds: rounds `number`, `number + of`, … counted from 1.
+///
+/// Numbers from 0 to `of - 1` do as well as those from 1 to `of`, because schedulers count either way: the first shard
+/// counted from 0 has the rounds of the last one counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Shard {
+    /// Which part.
+    pub number: u32,
+    /// How many parts there are.
+    pub of: u32,
+}
+
+impl Shard {
+    /// Whether a round, counted from 0, belongs to this shard.
+    pub fn has(self, round: u32) -> bool {
+        (u64::from(round) + 1) % u64::from(self.of) == u64::from(self.number % self.of)
+    }
+
+    /// How many of a plan's rounds belong to this shard.
+    pub fn rounds(self, all: u32) -> u32 {
+        (0..all).filter(|round| self.has(*round)).count() as u32
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((number, of)) if of > 0 && number <= of => Ok(Shard { number, of }),
+            _ => Err("write it I/N, such as 3/8, with I from 1 to N (or from 0 to N-1)".into()),
+        }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl TryFrom<String> for Shard {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Shard, String> {
+        text.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> String {
+        shard.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_belongs_to_one_shard_counted_from_0_or_from_1() {
+        for of in 1..6 {
+            for round in 0..20 {
+                for first in [0, 1] {
+                    let shards = (first..of + first).map(|number| Shard { number, of });
+                    assert_eq!(shards.filter(|shard| shard.has(round)).count(), 1);
+                }
+            }
+        }
+        // Rounds 2, 5 and 8, counted from 1.
+        let second: Shard = "2/3".parse().unwrap();
+        assert_eq!((0..8).filter(|round| second.has(*round)).collect::<Vec<_>>(), [1, 4, 7]);
+        assert_eq!((second.rounds(8), second.rounds(1)), (3, 0));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "3", "3/", "/3", "4/3", "0/0", "-1/3", "1/3/5", "99999999999/3"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+}

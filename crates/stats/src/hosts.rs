@@ -1,0 +1,147 @@
+//! Whether the answer differs by host: a permutation test of the hosts of rounds.
+//!
+//! Comparisons are within rounds, and a round is of one host. If the host of a round means nothing for its log ratios, the
+//! hosts of all rounds can be shuffled (Pitman 1937). The statistic of a host is that of Wilcoxon's rank sum, standardised;
+//! the largest over hosts and pairs of variants, held against its own shuffles, keeps 5% for all together (Westfall and
+//! Young 1993).
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha12Rng;
+
+/// Shuffles of the hosts.
+const SHUFFLES: u64 = 2_000;
+/// The level of the test, for all hosts together.
+const LEVEL: f64 = 0.05;
+
+/// What the hosts say.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Hosts {
+    /// Too few rounds on each host: no shuffle could be unusual.
+    TooFew,
+    /// No significant difference between hosts.
+    Alike,
+    /// These hosts differ significantly from the others.
+    Differ(Vec<usize>),
+}
+
+/// Compares hosts. `d[pair][round]` are log ratios, NaN where a round lacks one; `host[round]` is below `hosts`.
+pub fn compare(d: &[Vec<f64>], host: &[usize], hosts: usize, seed: u64) -> Hosts {
+    let sizes: Vec<usize> = (0..hosts).map(|one| host.iter().filter(|of| **of == one).count()).collect();
+    if smallest_chance(&sizes) > LEVEL {
+        return Hosts::TooFew;
+    }
+    let ranks: Vec<Vec<f64>> = d.iter().map(|d| centred_ranks(d)).collect();
+    let seen = statistics(&ranks, host, &sizes);
+    let mut shuffled = host.to_vec();
+    let mut random = ChaCha12Rng::seed_from_u64(seed);
+    let mut as_large = vec![1_u64; hosts];
+    for _ in 0..SHUFFLES {
+        shuffled.shuffle(&mut random);
+        let largest = statistics(&ranks, &shuffled, &sizes).into_iter().fold(0.0, f64::max);
+        // Sums in another order differ in their last digits.
+        as_large.iter_mut().zip(&seen).for_each(|(count, own)| *count += u64::from(largest >= own - 1e-9));
+    }
+    let odd = |one: &usize| as_large[*one] as f64 / (SHUFFLES + 1) as f64 <= LEVEL;
+    let differ: Vec<usize> = (0..hosts).filter(odd).collect();
+    if differ.is_empty() { Hosts::Alike } else { Hosts::Differ(differ) }
+}
+
+/// At least how often chance brings one host's rounds to one end of all of them.
+fn smallest_chance(sizes: &[usize]) -> f64 {
+    let all: usize = sizes.iter().sum();
+    // n choose k
+    let ways = |of: usize| (0..of).map(|at| ((all - at) as f64 / (at + 1) as f64).ln()).sum::<f64>().exp();
+    let chance = |size: &usize| {
+        // Of two hosts, one is at one end where the other is at the other.
+        let alike = if sizes.len() == 2 { 1 } else { sizes.iter().filter(|other| *other == size).count() };
+        2.0 * alike as f64 / ways(*size)
+    };
+    sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
+}
+
+/// Ranks around 0 with ties shared; 0 where there is no value.
+fn centred_ranks(d: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..d.len()).filter(|at| !d[*at].is_nan()).collect();
+    order.sort_by(|a, b| d[*a].total_cmp(&d[*b]));
+    let middle = (order.len() as f64 + 1.0) / 2.0;
+    let mut ranks = vec![0.0; d.len()];
+    let mut from = 0;
+    while from < order.len() {
+        let tied = order[from..].iter().take_while(|at| d[**at] == d[order[from]]).count();
+        let rank = from as f64 + (tied as f64 + 1.0) / 2.0 - middle;
+        order[from..from + tied].iter().for_each(|at| ranks[*at] = rank);
+        from += tied;
+    }
+    ranks
+}
+
+/// For each host the largest standardised rank sum over the pairs.
+fn statistics(ranks: &[Vec<f64>], host: &[usize], sizes: &[usize]) -> Vec<f64> {
+    let all = host.len() as f64;
+    let mut largest = vec![0.0_f64; sizes.len()];
+    for ranks in ranks {
+        let variance = ranks.iter().map(|rank| rank * rank).sum::<f64>() / (all - 1.0);
+        let mut sums = vec![0.0; sizes.len()];
+        ranks.iter().zip(host).for_each(|(rank, host)| sums[*host] += rank);
+        for (largest, (sum, size)) in largest.iter_mut().zip(sums.iter().zip(sizes)) {
+            let spread = (variance * *size as f64 * (all - *size as f64) / all).sqrt();
+            if spread > 0.0 {
+                *largest = largest.max(f64::abs(*sum) / spread);
+            }
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::schedule::mix;
+
+    /// Log ratios of `rounds` rounds, which hosts measured in turn; the last host's are `more`.
+    fn of(rounds: usize, hosts: usize, more: f64, seed: u64) -> (Vec<Vec<f64>>, Vec<usize>) {
+        let host: Vec<usize> = (0..rounds).map(|round| round % hosts).collect();
+        let noise = |round: usize| (mix(seed, round as u64) % 1000) as f64 / 1e5;
+        let shift = |round: usize| if host[round] == hosts - 1 { more } else { 0.0 };
+        (vec![(0..rounds).map(|round| noise(round) + shift(round)).collect()], host)
+    }
+
+    #[test]
+    fn the_host_that_differs_is_named() {
+        let (d, host) = of(40, 4, 0.1, 1);
+        assert_eq!(compare(&d, &host, 4, 7), Hosts::Differ(vec![3]));
+        let (d, host) = of(40, 4, 0.0, 1);
+        assert_eq!(compare(&d, &host, 4, 7), Hosts::Alike);
+    }
+
+    #[test]
+    fn few_rounds_say_nothing() {
+        // Two hosts of three rounds: 2 of 20 ways put one host first or last.
+        assert!((smallest_chance(&[3, 3]) - 0.1).abs() < 1e-9);
+        // Of four rounds: 2 of 70.
+        assert!((smallest_chance(&[4, 4]) - 2.0 / 70.0).abs() < 1e-9);
+        // One of three hosts of two rounds: 3 · 2 of 15.
+        assert!((smallest_chance(&[2, 2, 2]) - 0.4).abs() < 1e-9);
+        let (d, host) = of(6, 2, 0.1, 1);
+        assert_eq!(compare(&d, &host, 2, 7), Hosts::TooFew);
+        let (d, host) = of(8, 2, 0.1, 1);
+        assert_eq!(compare(&d, &host, 2, 7), Hosts::Differ(vec![0, 1]));
+        assert_eq!(compare(&[vec![0.1; 9]], &[0; 9], 1, 7), Hosts::TooFew);
+    }
+
+    #[test]
+    fn ranks_share_ties_and_pass_over_gaps() {
+        assert_eq!(centred_ranks(&[0.2, f64::NAN, 0.1, 0.2]), [0.5, 0.0, -1.0, 0.5]);
+    }
+
+    #[test]
+    fn hosts_that_are_alike_rarely_differ() {
+        let wrong = (0..200).filter(|seed| {
+            let (d, host) = of(24, 3, 0.0, 1000 + seed);
+            matches!(compare(&d, &host, 3, *seed), Hosts::Differ(_))
+        });
+        // 10 expected, standard deviation 3.
+        assert!(wrong.count() <= 22);
+    }
+}

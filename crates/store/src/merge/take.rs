@@ -1,0 +1,202 @@
+//! Takes the cells of one shard into a merged run, in one transaction.
+
+use super::{Merge, each_round};
+use crate::cell::json;
+use crate::{Error, Result, RunDir, log, schema};
+use fsarena_core::record::LogLine;
+use rusqlite::{Connection, params};
+use std::collections::{BTreeMap, HashSet};
+
+/// The rows that are new: which cells, and for each kind of name that rows refer to, its id here.
+const PREPARE: &str = "
+CREATE TEMP TABLE IF NOT EXISTS fresh(id INTEGER PRIMARY KEY);
+CREATE TEMP TABLE IF NOT EXISTS map(kind TEXT, old INTEGER, new INTEGER, PRIMARY KEY(kind, old)) WITHOUT ROWID;
+DELETE FROM fresh;
+DELETE FROM map;
+INSERT OR IGNORE INTO main.host(hostname, boot_id, kernel, facts)
+    SELECT hostname, boot_id, kernel, facts FROM part.host ORDER BY id;
+INSERT OR IGNORE INTO main.variant(name, levels) SELECT name, levels FROM part.variant ORDER BY id;
+INSERT OR IGNORE INTO main.task(name, params, title, number, in_composite)
+    SELECT name, params, title, number, in_composite FROM part.task ORDER BY id;
+INSERT OR IGNORE INTO main.metric(name, unit, direction, help)
+    SELECT name, unit, direction, help FROM part.metric ORDER BY id;
+INSERT INTO map SELECT 'host', p.id, m.id FROM part.host p CROSS JOIN main.host m
+    USING(hostname, boot_id, kernel, facts);
+INSERT INTO map SELECT 'variant', p.id, m.id FROM part.variant p CROSS JOIN main.variant m USING(name, levels);
+INSERT INTO map SELECT 'task', p.id, m.id FROM part.task p CROSS JOIN main.task m USING(name, params);
+INSERT INTO map SELECT 'metric', p.id, m.id FROM part.metric p CROSS JOIN main.metric m
+    USING(name, unit, direction);
+INSERT INTO fresh SELECT id FROM part.cell p
+    WHERE NOT EXISTS (SELECT 1 FROM main.cell m WHERE m.hash = p.hash);
+";
+
+/// A cell that two runs measured.
+const TWICE: &str = "
+SELECT p.round, v.name, h.hostname FROM part.cell p CROSS JOIN main.cell m USING(hash)
+    CROSS JOIN main.host h ON h.id = m.host CROSS JOIN main.variant v ON v.id = m.variant
+WHERE m.started_at <> p.started_at LIMIT 1";
+
+/// What each table takes: its name, and how many rows that must be, and how it is done. `?1` is added to the ids of cells,
+/// `?2` to those of samples.
+const TAKE: [(&str, &str, &str); 4] = [
+    (
+        "cell",
+        "SELECT count(*) FROM fresh",
+        "INSERT INTO main.cell(id, hash, round, position, variant, workload, outcome, host, started_at, spent)
+         SELECT c.id + ?1, c.hash, c.round, c.position, v.new, c.workload, c.outcome, h.new, c.started_at, c.spent
+         FROM fresh CROSS JOIN part.cell c ON c.id = fresh.id
+         CROSS JOIN map v ON v.kind = 'variant' AND v.old = c.variant
+         CROSS JOIN map h ON h.kind = 'host' AND h.old = c.host WHERE ?2 >= 0",
+    ),
+    (
+        "sample",
+        "SELECT count(*) FROM part.sample WHERE cell IN fresh",
+        "INSERT INTO main.sample(id, cell, task, started_at)
+         SELECT s.id + ?2, s.cell + ?1, t.new, s.started_at FROM part.sample s
+         CROSS JOIN map t ON t.kind = 'task' AND t.old = s.task WHERE s.cell IN fresh",
+    ),
+    (
+        "value",
+        "SELECT count(*) FROM part.value WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+        "INSERT INTO main.value(sample, metric, value)
+         SELECT v.sample + ?2, m.new, v.value FROM part.value v
+         CROSS JOIN map m ON m.kind = 'metric' AND m.old = v.metric
+         WHERE ?1 >= 0 AND v.sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+    ),
+    (
+        "series",
+        "SELECT count(*) FROM part.series WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+        "INSERT INTO main.series
+         SELECT sample + ?2, point, start_s, length_s, warm_up, operations, bytes,
+                latency_p50_ns, latency_p99_ns, latency_p999_ns FROM part.series
+         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+    ),
+];
+
+/// Notes of cells come with these; those of no cell are often the same on every machine, and are taken once.
+const NOTES: [&str; 2] = [
+    "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
+     SELECT round, cell + ?1, kind, variant, task, text, fix FROM part.note WHERE cell IN fresh ORDER BY id",
+    "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
+     SELECT round, NULL, kind, variant, task, text, fix FROM part.note WHERE cell IS NULL AND ?1 >= 0
+     EXCEPT SELECT round, NULL, kind, variant, task, text, fix FROM main.note WHERE cell IS NULL",
+];
+
+const ROUNDS: &str = "
+INSERT OR REPLACE INTO main.round(number, host, variant_order, finished)
+SELECT r.number, h.new, r.variant_order, r.finished FROM part.round r
+CROSS JOIN map h ON h.kind = 'host' AND h.old = r.host";
+
+const RUN: &str = "
+UPDATE main.run SET
+    started = CASE WHEN (SELECT count(*) FROM main.cell) = 0 THEN (SELECT started FROM part.run)
+              ELSE min(started, (SELECT started FROM part.run)) END,
+    ended = max(ended, (SELECT ended FROM part.run))";
+
+impl Merge {
+    /// Takes what is new of a shard. How many cells that was.
+    pub(super) fn take(&mut self, part: &RunDir) -> Result<usize> {
+        let path = part.database();
+        self.db.execute("ATTACH ?1 AS part", [schema::uri(&path, "mode=ro")?]).map_err(Error::read(&path))?;
+        let taken = self.take_attached(part);
+        let _ = self.db.execute_batch("DETACH part");
+        let fresh = taken?;
+        self.log_commands(part, &fresh)?;
+        Ok(fresh.len())
+    }
+
+    fn take_attached(&mut self, part: &RunDir) -> Result<HashSet<String>> {
+        let path = part.database();
+        let rounds = self.rounds_of(part)?;
+        let transaction = self.db.transaction().map_err(Error::write(&self.path))?;
+        // Both files are used at once: one that the part damaged is told from a full disk by SQLite's code.
+        let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
+            _ => Error::read(&path)(error),
+        };
+        transaction.execute_batch(RUN).and_then(|()| transaction.execute_batch(PREPARE)).map_err(failed)?;
+        twice(&transaction, part)?;
+        let fresh = || -> rusqlite::Result<HashSet<String>> {
+            let mut found =
+                transaction.prepare("SELECT hash FROM fresh CROSS JOIN part.cell c ON c.id = fresh.id")?;
+            found.query_map([], |row| row.get(0))?.collect()
+        };
+        let fresh = fresh().map_err(failed)?;
+        let last = |table: &str| {
+            let sql = format!("SELECT ifnull(max(id), 0) FROM main.{table}");
+            transaction.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_err(failed)
+        };
+        let offsets = params![last("cell")?, last("sample")?];
+        for (table, count, insert) in TAKE {
+            let expected: i64 = transaction.query_row(count, [], |row| row.get(0)).map_err(failed)?;
+            if transaction.execute(insert, offsets).map_err(failed)? as i64 != expected {
+                let what = format!("damaged: table {table} refers to rows that are missing");
+                return Err(Error::damaged(&path, what));
+            }
+        }
+        for notes in NOTES {
+            transaction.execute(notes, &offsets[..1]).map_err(failed)?;
+        }
+        transaction.execute_batch(ROUNDS).map_err(failed)?;
+        transaction.commit().map_err(Error::write(&self.path))?;
+        self.rounds.extend(rounds);
+        Ok(fresh)
+    }
+
+    /// The rounds of a part, each measured on one host: variants are compared within rounds.
+    fn rounds_of(&self, part: &RunDir) -> Result<BTreeMap<u32, String>> {
+        let mut rounds: BTreeMap<u32, String> = BTreeMap::new();
+        let mut split = None;
+        each_round(&self.db, "part", |round, host| {
+            let known = rounds.get(&round).or(self.rounds.get(&round)).filter(|known| **known != host);
+            if let Some(known) = known.cloned() {
+                split.get_or_insert((round, known, host.clone()));
+            }
+            rounds.insert(round, host);
+        })
+        .map_err(Error::read(&part.database()))?;
+        match split {
+            None => Ok(rounds),
+            Some((round, one, other)) => {
+                let round = round + 1;
+                let what = format!(
+                    "cannot be merged: round {round} was measured on two hosts, {one} and {other}; leave out one of the runs"
+                );
+                Err(Error::damaged(part.path(), what))
+            }
+        }
+    }
+
+    /// Copies the log lines of new cells, and those of no cell where every cell is new.
+    fn log_commands(&mut self, part: &RunDir, fresh: &HashSet<String>) -> Result<()> {
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let (mut text, mut times) = (String::new(), 0);
+        log::commands(part, &mut |line: &LogLine| {
+            if line.cell.as_ref().is_none_or(|cell| fresh.contains(cell)) {
+                text.push_str(&json(line));
+                text.push('\n');
+                times += line.command.times;
+            }
+        })?;
+        self.log.append_lines(&text)?;
+        let count = "UPDATE main.run SET commands = commands + ?1";
+        self.db.execute(count, [times as i64]).map(drop).map_err(Error::write(&self.path))
+    }
+}
+
+/// Refuses a cell that another run measured as well: to choose one of them could be a choice by value.
+fn twice(db: &Connection, part: &RunDir) -> Result<()> {
+    let mut found = db.prepare(TWICE).map_err(Error::read(&part.database()))?;
+    let mut rows = found.query([]).map_err(Error::read(&part.database()))?;
+    let row = rows.next().map_err(Error::read(&part.database()))?;
+    let Some(row) = row else { return Ok(()) };
+    let read = || -> rusqlite::Result<(u32, String, String)> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
+    let (round, variant, host) = read().map_err(Error::read(&part.database()))?;
+    let round = round + 1;
+    let what = format!(
+        "cannot be merged: another run, on host {host}, also measured round {round} of {variant}; leave out one of the runs"
+    );
+    Err(Error::damaged(part.path(), what))
+}

@@ -1,0 +1,126 @@
+use super::*;
+use crate::testing::{cells, command, plan, run_cell};
+use crate::{Writer, commands, read};
+use fsarena_core::event::{Event, Note, NoteKind, Outcome};
+use fsarena_core::host::Host;
+use fsarena_core::metric::TIMER;
+
+/// A shard of four rounds of two variants, which a host measured with a build.
+fn shard_of(
+    root: &Path,
+    (number, of): (u32, u32),
+    hostname: &str,
+    build: &str,
+    edit: impl Fn(&mut Plan),
+) -> RunDir {
+    let mut plan = plan(&["ext4", "xfs"]);
+    plan.stop.rounds = 4;
+    plan.stop.shard = format!("{number}/{of}").parse().ok();
+    edit(&mut plan);
+    let run = RunDir::create(root, &plan, "0.1.0").unwrap();
+    let facts = [(BUILD.to_string(), build.to_string())].into();
+    let host = Host { hostname: hostname.into(), boot_id: "b".into(), kernel: "6.18".into(), facts };
+    let mut writer = Writer::open(&run, &host, TIMER).unwrap();
+    writer.apply(&Event::Note(Note::new(NoteKind::Remark, "the same everywhere"))).unwrap();
+    writer.apply(&Event::Command(command("uname"))).unwrap();
+    for round in (0..4).filter(|round| plan.stop.has(*round)) {
+        writer.apply(&Event::RoundStarted { round, order: vec!["ext4".into(), "xfs".into()] }).unwrap();
+        cells(&plan, round).iter().for_each(|cell| run_cell(&mut writer, cell, Outcome::Done));
+        writer.apply(&Event::RoundFinished { round }).unwrap();
+    }
+    writer.apply(&Event::RunFinished { why: "done".into(), complete: true }).unwrap();
+    run
+}
+
+fn shard(root: &Path, number: u32, hostname: &str) -> RunDir {
+    shard_of(root, (number, 2), hostname, "b1", |_| {})
+}
+
+#[test]
+fn shards_become_one_run_in_any_number_of_merges() {
+    let root = tempfile::tempdir().unwrap();
+    let (one, two) = (shard(root.path(), 1, "h1"), shard(root.path(), 2, "h2"));
+    let half = merge(root.path(), std::slice::from_ref(&two)).unwrap();
+    assert_eq!((half.added, half.complete), (4, false));
+    assert_eq!(half.why, "2 of 4 rounds are merged; shards 1/2 lack rounds");
+    assert!(!read(&half.run).unwrap().status.complete);
+    for added in [4, 0] {
+        let whole = merge(root.path(), &[two.clone(), one.clone()]).unwrap();
+        assert_eq!(
+            (whole.added, whole.complete, whole.why.as_str()),
+            (added, true, "merged: all 4 rounds, of 2 hosts")
+        );
+        assert_eq!(whole.run, half.run);
+    }
+    let record = read(&half.run).unwrap();
+    assert_eq!(record.plan.stop.shard, None);
+    assert_eq!((record.cells.len(), record.samples.len(), record.notes.len()), (8, 16, 1));
+    assert_eq!((&record.id, &record.started), (&half.run.id(), &read(&one).unwrap().started));
+    for cell in &record.cells {
+        // Rounds 1 and 3, counted from 1, are those of shard 1.
+        let host = if cell.round % 2 == 0 { "h1" } else { "h2" };
+        assert_eq!(record.hosts[cell.host].hostname, host);
+    }
+    // The value tells round and position.
+    for row in 0..16 {
+        let cell = &record.cells[record.samples.cell[row] as usize];
+        let elapsed = record.samples.values[record.reading("elapsed_ns").unwrap()][row];
+        assert_eq!(elapsed, f64::from(cell.round * 10 + cell.position));
+    }
+    let mut logged = 0;
+    commands(&half.run, &mut |_| logged += 1).unwrap();
+    assert_eq!((logged, record.commands), (2, 2));
+}
+
+#[test]
+fn a_shard_that_was_cut_short_brings_the_rest_later() {
+    let root = tempfile::tempdir().unwrap();
+    let one = shard(root.path(), 1, "h1");
+    let whole = root.path().join("whole.db");
+    std::fs::copy(one.database(), &whole).unwrap();
+    let cut =
+        "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE round = 2; DELETE FROM round WHERE number = 2";
+    Connection::open(one.database()).unwrap().execute_batch(cut).unwrap();
+    assert_eq!(merge(root.path(), std::slice::from_ref(&one)).unwrap().added, 2);
+    std::fs::copy(&whole, one.database()).unwrap();
+    let merged = merge(root.path(), &[one]).unwrap();
+    assert_eq!((merged.added, read(&merged.run).unwrap().samples.len()), (2, 8));
+}
+
+#[test]
+fn runs_that_do_not_belong_together_are_refused_by_name() {
+    let root = tempfile::tempdir().unwrap();
+    let one = shard(root.path(), 1, "h1");
+    let refused = |other: RunDir, words: &str| {
+        let said = merge(root.path(), &[one.clone(), other.clone()]).unwrap_err().to_string();
+        assert!(said.contains(words) && said.contains(&other.id()), "{said}");
+    };
+    let odd = |edit: fn(&mut Plan)| shard_of(root.path(), (2, 2), "h2", "b1", edit);
+    refused(odd(|plan| plan.seed = 8), "the plans differ in seed (8, and 7 in the other)");
+    refused(odd(|plan| plan.stop.rounds = 5), "the plans differ in stop.rounds (5, and 4 in the other)");
+    refused(
+        shard_of(root.path(), (2, 2), "h2", "b2", |_| {}),
+        "another build of fsarena measured it (b2, and b1",
+    );
+    refused(shard(root.path(), 1, "h1"), "another run, on host h1, also measured round 1 of");
+    refused(shard(root.path(), 1, "h2"), "round 1 was measured on two hosts, h1 and h2");
+    refused(shard_of(root.path(), (1, 1), "h1", "b1", |_| {}), "also measured round 1");
+    refused(crate::testing::writer(root.path(), &plan(&["ext4"])).0, "not a shard");
+    let damaged = shard(root.path(), 2, "h2");
+    let sql = "PRAGMA foreign_keys = OFF; UPDATE value SET metric = 99 WHERE sample = 1 AND metric = 1";
+    Connection::open(damaged.database()).unwrap().execute_batch(sql).unwrap();
+    refused(damaged, "damaged: table value refers to rows that are missing");
+    // Of what was refused nothing was taken.
+    let merged = merge(root.path(), &[one]).unwrap();
+    assert_eq!(read(&merged.run).unwrap().cells.len(), 4);
+}
+
+#[test]
+fn devices_may_have_other_names_on_other_machines() {
+    let root = tempfile::tempdir().unwrap();
+    let erase = |path: &str| Backing::Erase { path: path.into(), signature: None };
+    let parts = [(1, "/dev/disk/by-id/x"), (2, "/dev/disk/by-id/y")].map(|(number, path)| {
+        shard_of(root.path(), (number, 2), path, "b1", |plan| plan.device.backing = erase(path))
+    });
+    assert!(merge(root.path(), &parts).unwrap().complete);
+}
