@@ -40,6 +40,7 @@ test:
 # most 2 hours.
 test-long: build
 	$(FSARENA) selftest --here --idle
+	contrib/test-slurm $(FSARENA)
 
 # Everything that reads foreign input, by libFuzzer, which stable Rust suffices for: FUZZ_RUNS inputs for each of
 # FUZZ_TARGETS. An input that fails is in target/fuzz/faults; once it is mended, its place is the target's corpus.

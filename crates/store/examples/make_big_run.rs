@@ -2,18 +2,20 @@
 //! the store and of `fsarena report` can be seen:
 //!
 //! ```text
-//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [TASKS]]
+//! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [TASKS [SHARDS]]]
 //! fsarena report DIR/<the id that it prints>
 //! ```
 //!
 //! ROWS is the number of values, 1,008,000 where it is not given: 400 rounds of 5 variants, 24 tasks (or TASKS), 21 readings.
+//! SHARDS makes that many runs, each a shard with the timer's two readings alone, for `fsarena merge DIR`.
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
-use fsarena_core::host::Host;
+use fsarena_core::host::{BUILD, Host};
 use fsarena_core::matrix;
 use fsarena_core::metric::{TIMER, reading};
 use fsarena_core::plan::Plan;
+use fsarena_core::plan::shard::Shard;
 use fsarena_core::sample::{Direction, ReadingDef, Readings, Sample, Unit};
 use fsarena_store::{RunDir, Writer, read};
 use std::error::Error;
@@ -70,14 +72,23 @@ const NAMES: [(&str, Unit); 19] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [TASKS]]")?;
+    let dir = args.next().ok_or("usage: make_big_run DIR [ROWS [TASKS [SHARDS]]]")?;
     let rows: u32 = args.next().map_or(Ok(1_008_000), |rows| rows.parse())?;
     let tasks: u32 = args.next().map_or(Ok(24), |tasks| tasks.parse())?;
+    let shards: Option<u32> = args.next().map(|shards| shards.parse()).transpose()?;
 
-    let defs = definitions();
+    let defs = if shards.is_some() { TIMER.to_vec() } else { definitions() };
     let rounds = rows.div_ceil(VARIANTS * tasks * defs.len() as u32);
     let mut plan: Plan = toml::from_str(PLAN)?;
     plan.stop.rounds = rounds;
+    if let Some(of) = shards {
+        for number in 1..=of {
+            plan.stop.shard = Some(Shard { number, of });
+            let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
+            write(&run, &plan, &defs, (rounds, tasks))?;
+        }
+        return Ok(());
+    }
     let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
     let per_cell = write(&run, &plan, &defs, (rounds, tasks))?;
     println!("{}: {per_cell:?} a cell to write", run.path().display());
@@ -103,9 +114,11 @@ fn write(
 ) -> Result<Duration, Box<dyn Error>> {
     let variants = matrix::expand(plan);
     let live: Vec<usize> = (0..variants.len()).collect();
-    let mut writer = Writer::open(run, &Host::default(), defs)?;
+    let hostname = plan.stop.shard.map_or(String::new(), |shard| format!("host{:03}", shard.number));
+    let facts = [(BUILD.to_string(), "made-up".to_string())].into();
+    let mut writer = Writer::open(run, &Host { hostname, facts, ..Host::default() }, defs)?;
     let mut spent = Duration::ZERO;
-    for round in 0..rounds {
+    for round in (0..rounds).filter(|round| plan.stop.has(*round)) {
         let cells = matrix::cells(plan, &variants, &live, round);
         let order = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         writer.apply(&Event::RoundStarted { round, order })?;

@@ -9,6 +9,7 @@ use crate::log::CommandLog;
 use crate::rows::Source;
 use crate::{Error, Result, RunDir, schema};
 use fsarena_core::host::BUILD;
+use fsarena_core::number::plural;
 use fsarena_core::plan::{Backing, Plan};
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -188,7 +189,7 @@ impl Merge {
         let missing: Vec<u32> = (0..plan.stop.rounds).filter(|round| !done.contains(round)).collect();
         let shards: BTreeSet<u32> = missing.iter().map(|round| round % of + 1).collect();
         let why = match missing.len() {
-            0 => format!("merged: all {} rounds, of {hosts} hosts", plan.stop.rounds),
+            0 => format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host")),
             lacking => {
                 let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{of}")).collect();
                 let more = if shards.len() > 8 { ", …" } else { "" };

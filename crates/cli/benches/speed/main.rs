@@ -19,6 +19,8 @@ const ROWS: &str = "1000000";
 /// decided, of 5 variants with 500 tasks, as many as a full matrix of block sizes and threads has.
 const SAMPLES: [&str; 2] = ["21000000", "500"];
 const VAST: [&str; 1] = ["10000000"];
+/// Ten million samples with two readings each, of 1,000 shards.
+const SHARDS: [&str; 3] = ["20000000", "2000", "1000"];
 
 /// What a peer does for comparison: read every row of the database and nothing else.
 const READ_ALL: &str = "import sqlite3, sys
@@ -34,6 +36,7 @@ fn main() {
     large_report(dir.path());
     vast_report(dir.path(), "1,000,000 samples", &SAMPLES);
     vast_report(dir.path(), "10,000,000 rows", &VAST);
+    merge(dir.path());
     overhead(dir.path());
 }
 
@@ -66,6 +69,19 @@ fn vast_report(dir: &Path, what: &str, size: &[&str]) {
     let peak = peak_memory_mb(report(&run, "html"));
     println!("{:<44} {peak:>10.1}", "peak memory of that report, MB");
     page::first_paint(&page::write(dir, &run));
+}
+
+/// The rounds of a fleet.
+fn merge(dir: &Path) {
+    let shards = big_run(dir, &SHARDS);
+    let shards = shards.parent().expect("a directory of shards");
+    let mut merge = command(FSARENA, &["merge", "--runs"]);
+    merge.arg(dir.join("merged")).arg(shards);
+    let begun = Instant::now();
+    let peak = peak_memory_mb(merge);
+    let took = begun.elapsed().as_secs_f64();
+    println!("{:<44} {took:>10.1}   with the report", "merge of 10,000,000 samples of 1,000 shards, s");
+    println!("{:<44} {peak:>10.1}", "peak memory of that, MB");
 }
 
 fn read_all(run: &Path) -> Command {

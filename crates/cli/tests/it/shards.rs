@@ -18,7 +18,7 @@ fn shard(place: &Place, shard: &str) -> String {
     place.expect(0, &[&RUN[..], &["--shard", shard]].concat()).0
 }
 
-/// The rounds of a run, each once.
+/// The rounds of a run, each once, counted from 0.
 fn rounds(place: &Place, run: &str) -> Vec<u32> {
     let mut rounds: Vec<u32> = place.rows(run).into_iter().map(|(round, ..)| round).collect();
     rounds.sort_unstable();
@@ -32,14 +32,14 @@ fn a_shard_runs_its_rounds_and_answers_nothing() {
     let printed = shard(&place, "2/2");
     assert!(printed.starts_with("shard 2/2: all rounds of shard 2/2 are done in "), "{printed}");
     assert_eq!(printed.lines().count(), 1, "{printed}");
-    assert_eq!(rounds(&place, "latest"), [2, 4]);
+    assert_eq!(rounds(&place, "latest"), [1, 3]);
     let (report, _) = place.expect(0, &["report", "latest"]);
     assert!(
         report.contains("SHARD 2/2: a part of 4 rounds") && report.contains("2 rounds of 2 planned"),
         "{report}"
     );
     place.expect(0, &["run", "--resume", "latest"]);
-    assert_eq!(rounds(&place, "latest"), [2, 4]);
+    assert_eq!(rounds(&place, "latest"), [1, 3]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_shard_needs_a_seed_and_a_fixed_number_of_rounds() {
         assert!(said.contains(words), "{said}");
     };
     refused(&["--shard", "3/2"], "write it I/N");
-    refused(&["--shard", "2/2"], "shard 2/2 of 1 rounds has none; use at most 1 shards");
+    refused(&["--shard", "2/2"], "shard 2/2 has no round, because the plan has 1; use fewer shards");
     refused(&["--shard", "1/2", "--claim", "composite: a < b"], "set it: --rounds N");
     refused(&["--shard", "1/2", "--budget", "10s"], "--budget");
     place.edit_plan("seed = 1\n", "");
@@ -75,7 +75,7 @@ fn merged_shards_are_the_run_that_one_machine_would_have_made() {
     shard(&place, "1/2");
     let (printed, _) = place.expect(0, &["merge", "runs", "--runs", "merged"]);
     assert!(
-        printed.contains("merged: all 4 rounds, of 1 hosts") && printed.contains("Report: "),
+        printed.contains("merged: all 4 rounds, of 1 host,") && printed.contains("Report: "),
         "{printed}"
     );
     let mut rows = place.rows(&only_run(&place, "merged"));

@@ -20,7 +20,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
     let record = &report.record;
     document.heading(3, "The run");
     document.table(Table::pairs(["run", ""], run(record)));
-    for host in &record.hosts {
+    for host in record.hosts.iter().take(super::head::MACHINES) {
         document.heading(3, format!("Machine {}", host.hostname));
         let mut facts =
             vec![("kernel".to_string(), host.kernel.clone()), ("boot".into(), host.boot_id.clone())];

@@ -11,6 +11,9 @@ use fsarena_core::sample::Unit;
 /// The title and what was asked.
 pub const SECTION: Section = Section { chapter: None, parts };
 
+/// The most machines that are described.
+pub const MACHINES: usize = 8;
+
 /// Study, question, machine, rounds.
 fn parts(report: &Report, _: Detail) -> Document {
     let mut document = Document::default();
@@ -33,8 +36,10 @@ fn parts(report: &Report, _: Detail) -> Document {
             backing(&plan.device.backing)
         ),
     ];
-    for host in &record.hosts {
-        facts.push(machine(host));
+    facts.extend(record.hosts.iter().take(MACHINES).map(machine));
+    let more = record.hosts.len().saturating_sub(MACHINES);
+    if more > 0 {
+        facts.push(format!("and {}", plural(more, "more machine")));
     }
     facts.extend(report.resolution.clone());
     if let Some(shard) = plan.stop.shard {

@@ -61,7 +61,9 @@ impl Resolver<'_> {
             Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
             Some(shard) if stop.rounds_here() == 0 => {
                 let rounds = stop.rounds;
-                refused(format!("shard {shard} of {rounds} rounds has none; use at most {rounds} shards"))
+                refused(format!(
+                    "shard {shard} has no round, because the plan has {rounds}; use fewer shards"
+                ))
             }
             _ => Ok(stop),
         }
