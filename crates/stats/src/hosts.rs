@@ -60,7 +60,7 @@ fn smallest_chance(sizes: &[usize]) -> f64 {
     sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
 }
 
-/// Ranks around 0 with ties shared; 0 where there is no value.
+/// Ranks around 0, ties shared. A missing value gets 0.
 fn centred_ranks(d: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..d.len()).filter(|at| !d[*at].is_nan()).collect();
     order.sort_by(|a, b| d[*a].total_cmp(&d[*b]));

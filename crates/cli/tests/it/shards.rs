@@ -8,7 +8,7 @@ const RUN: [&str; 8] = ["run", "plan.toml", "--on", "dir:a", "--on", "dir:b", "-
 
 fn place() -> Place {
     let place = Place::new();
-    ["a", "b"].map(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
+    ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
     place
 }
 

@@ -109,7 +109,7 @@ impl Merge {
         let path = part.database();
         let rounds = self.rounds_of(part)?;
         let transaction = self.db.transaction().map_err(Error::write(&self.path))?;
-        // Both files are used at once: one that the part damaged is told from a full disk by SQLite's code.
+        // Both files are in use here: SQLite names a full disk, and otherwise the part is to blame.
         let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
             _ => Error::read(&path)(error),
