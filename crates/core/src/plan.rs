@@ -235,6 +235,10 @@ pub struct StopPlan {
     /// Which of the rounds run here, where other machines run the others; all of them without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<shard::Shard>,
+    /// The run looks for the best variant, and ends once its choice costs at most this fraction more than the best;
+    /// variants that cannot be the best leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_within: Option<f64>,
 }
 
 impl StopPlan {
@@ -254,9 +258,14 @@ impl StopPlan {
         self.shard.map_or(self.rounds, |shard| shard.rounds(self.rounds))
     }
 
-    /// Whether the number of rounds is unknown in advance, because claims or the time budget end the run.
+    /// Whether the samples decide which variants a round runs, and when the run ends.
+    pub fn adapts(&self) -> bool {
+        self.when_decided || self.best_within.is_some()
+    }
+
+    /// Whether the number of rounds is unknown in advance, because samples or the time budget end the run.
     pub fn open_ended(&self) -> bool {
-        self.when_decided || self.rounds >= MOST_ROUNDS
+        self.adapts() || self.rounds >= MOST_ROUNDS
     }
 }
 
@@ -310,9 +319,14 @@ pub(crate) mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
-        let shard = "3/8".parse().ok();
-        plan.stop =
-            StopPlan { rounds: 400, budget_s: Some(60.0), when_decided: true, margin: Some(0.01), shard };
+        plan.stop = StopPlan {
+            rounds: 400,
+            budget_s: Some(60.0),
+            when_decided: true,
+            margin: Some(0.01),
+            best_within: Some(0.02),
+            shard: "3/8".parse().ok(),
+        };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };
         let text = toml::to_string(&plan).unwrap();
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);

@@ -9,13 +9,13 @@ use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::Region;
 use std::collections::BTreeSet;
 
-/// How the claims of a run stand before a round.
+/// How the question of a run stands before a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
-    /// The claims that another round can still decide.
-    pub open: usize,
-    /// The claims that stay inconclusive, because a variant of theirs has left the run or nothing is measured of it.
-    pub stuck: usize,
+    /// Why no further round helps; None where one does.
+    pub answered: Option<String>,
+    /// What stays open where the run ends before it: `; one claim is left open`.
+    pub open: String,
     /// The variants that the next round runs.
     pub variants: BTreeSet<String>,
     /// Seconds that it will probably take.
@@ -36,8 +36,7 @@ struct Candidate {
 /// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
 /// come first: each further claim is taken as long as all that are taken can still be decided in time.
 pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, rounds: u32, left_s: Option<f64>) -> Outlook {
-    let cost =
-        |variants: &BTreeSet<String>| variants.iter().map(|variant| seconds(record, variant)).sum::<f64>();
+    let cost = |variants: &BTreeSet<String>| cost(record, variants);
     let begins = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(record, &record.plan.claims) {
@@ -56,7 +55,31 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, rounds: u32, left_s:
         }
     }
     let variants = if begins { live.clone() } else { choose(&mut open, &cost, left_s) };
-    Outlook { open: open.len(), stuck, seconds: cost(&variants), variants }
+    Outlook {
+        answered: all_decided(open.len(), stuck),
+        open: match open.len() + stuck {
+            1 => "; one claim is left open".into(),
+            open => format!("; {open} claims are left open"),
+        },
+        seconds: cost(&variants),
+        variants,
+    }
+}
+
+/// Why no further round can decide anything; None where one can. `stuck` claims stay inconclusive, because a variant of
+/// theirs has left the run or nothing is measured of it.
+fn all_decided(open: usize, stuck: usize) -> Option<String> {
+    match (open, stuck) {
+        (0, 0) => Some("every claim is decided".into()),
+        (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
+        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
+        _ => None,
+    }
+}
+
+/// The seconds that a round of these variants probably takes.
+pub fn cost(record: &RunRecord, variants: &BTreeSet<String>) -> f64 {
+    variants.iter().map(|variant| seconds(record, variant)).sum()
 }
 
 /// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
@@ -148,7 +171,8 @@ mod tests {
     fn every_variant_runs_until_the_first_look() {
         let (record, live) = record(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
         let outlook = outlook(&record, &live, 7, None);
-        assert_eq!((names(&outlook.variants), outlook.open), (vec!["ext2", "ext4", "xfs"], 1));
+        assert_eq!(names(&outlook.variants), ["ext2", "ext4", "xfs"]);
+        assert_eq!((outlook.answered, outlook.open.as_str()), (None, "; one claim is left open"));
     }
 
     #[test]
@@ -156,7 +180,7 @@ mod tests {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: ext2 < ext4"];
         let (record, live) = record(&THREE, &claims, 8);
         let outlook = outlook(&record, &live, 8, None);
-        assert_eq!((names(&outlook.variants), outlook.open, outlook.stuck), (vec!["ext2", "ext4"], 1, 0));
+        assert_eq!((names(&outlook.variants), outlook.answered), (vec!["ext2", "ext4"], None));
     }
 
     #[test]
@@ -164,7 +188,8 @@ mod tests {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: worst is xfs"];
         let (record, live) = record(&THREE, &claims, 8);
         let outlook = outlook(&record, &live, 8, None);
-        assert_eq!((outlook.open, outlook.stuck, outlook.variants.len()), (0, 0, 0));
+        assert_eq!(outlook.answered.as_deref(), Some("every claim is decided"));
+        assert!(outlook.variants.is_empty());
     }
 
     #[test]
@@ -173,7 +198,8 @@ mod tests {
         let (record, mut live) = record(&THREE, &claims, 8);
         live.remove("ext4");
         let outlook = outlook(&record, &live, 8, None);
-        assert_eq!((outlook.open, outlook.stuck, outlook.variants.len()), (0, 1, 0));
+        assert!(outlook.answered.unwrap().starts_with("every claim is decided but one"));
+        assert!(outlook.variants.is_empty());
     }
 
     #[test]

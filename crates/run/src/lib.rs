@@ -16,6 +16,7 @@ mod erased;
 mod execute;
 pub mod executor;
 mod failed;
+mod finding;
 mod forecast;
 pub mod guest;
 pub mod idle;

@@ -2,6 +2,7 @@
 
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal};
+use crate::finding;
 use crate::forecast::forecast;
 use crate::recorder::Recorder;
 use crate::stopping::{Next, Stopping};
@@ -41,6 +42,9 @@ pub fn run(
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
 ) -> Result<(End, String), Fatal> {
+    if let Some(fault) = finding::fault(plan, variants) {
+        return Err(Fatal::Plan(fault.into()));
+    }
     let already_done = recorder.state.record.cells.len() as u32;
     let mut runner = Runner { plan, variants, resumed: already_done > 0, executor, recorder };
     runner.tell(Event::RunStarted {
@@ -119,13 +123,16 @@ impl Runner<'_, '_, '_> {
         names.filter(|name| left.get(name).is_none_or(|left| left.round >= round)).collect()
     }
 
-    /// A round that ran the variants of open claims only is not to be filled up by a later part of the run.
+    /// A round that ran only the variants that the question still needs is not to be filled up by a later part of the run.
     fn first_round(&self) -> u32 {
-        if self.plan.stop.when_decided { self.state().last_round() } else { 0 }
+        if self.plan.stop.adapts() { self.state().last_round() } else { 0 }
     }
 
-    /// The status of the claims, if they determine which cells run.
+    /// The status of the question, if it determines which cells run.
     fn outlook(&self, round: u32, elapsed: Duration) -> Option<Outlook> {
+        if let Some(within) = self.plan.stop.best_within {
+            return Some(finding::outlook(&self.state().record, &self.live(round), round, within));
+        }
         if !self.plan.stop.when_decided {
             return None;
         }

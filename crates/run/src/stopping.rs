@@ -1,4 +1,4 @@
-//! When a run stops: by the clock and the number of rounds, and where there are claims, once they are decided.
+//! When a run stops: by the clock and the number of rounds, and where its samples have a say, once they answer it.
 
 use crate::deciding::Outlook;
 use fsarena_core::plan::StopPlan;
@@ -36,20 +36,17 @@ impl Stopping {
         self.longest = self.longest.max(took);
     }
 
-    /// Whether round `number` is run, `elapsed` after the beginning. `outlook` is how the claims stand, where
-    /// they have a say.
+    /// Whether round `number` is run, `elapsed` after the beginning. `outlook` is how the question
+    /// stands, where the samples have a say.
     ///
-    /// The first round always is: a run without one answers nothing. Without claims time alone decides, so
-    /// that the samples cannot bias how many of them there are. With claims the samples decide, and the
+    /// The first round always is: a run without one answers nothing. Without an outlook time alone decides, so
+    /// that the samples cannot bias how many of them there are. With one the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`.
     pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
-        if let Some(why) = outlook.and_then(all_decided) {
+        if let Some(why) = outlook.and_then(|outlook| outlook.answered.clone()) {
             return Next::Stop { why, complete: true };
         }
-        let open = outlook.map_or(String::new(), |outlook| match outlook.open + outlook.stuck {
-            1 => "; one claim is left open".into(),
-            open => format!("; {open} claims are left open"),
-        });
+        let open = outlook.map_or("", |outlook| &outlook.open);
         if number >= self.plan.rounds {
             let why = match self.plan.rounds {
                 1 => format!("its one round is done{open}"),
@@ -66,16 +63,6 @@ impl Stopping {
             return Next::Stop { why, complete: true };
         }
         Next::Round(number)
-    }
-}
-
-/// Why no further round can decide anything; None where one can.
-fn all_decided(outlook: &Outlook) -> Option<String> {
-    match (outlook.open, outlook.stuck) {
-        (0, 0) => Some("every claim is decided".into()),
-        (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
-        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
-        _ => None,
     }
 }
 
@@ -107,8 +94,8 @@ mod tests {
         assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5), None), Next::Round(0));
     }
 
-    fn outlook(open: usize, stuck: usize, seconds: f64) -> Outlook {
-        Outlook { open, stuck, variants: Default::default(), seconds }
+    fn outlook(open: &str, seconds: f64) -> Outlook {
+        Outlook { answered: None, open: open.into(), variants: Default::default(), seconds }
     }
 
     fn why(next: Next) -> String {
@@ -119,17 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn decided_claims_end_a_run() {
-        let rule = rule(400, None);
-        let next = |outlook| rule.next(9, Duration::ZERO, Some(&outlook));
-        assert_eq!(why(next(outlook(0, 0, 1.0))), "every claim is decided");
-        assert!(why(next(outlook(0, 2, 1.0))).starts_with("every claim is decided but 2"));
-        assert_eq!(next(outlook(1, 5, 1.0)), Next::Round(9));
+    fn an_answered_question_ends_a_run() {
+        let answered = Outlook { answered: Some("every claim is decided".into()), ..outlook("", 1.0) };
+        assert_eq!(why(rule(400, None).next(9, Duration::ZERO, Some(&answered))), "every claim is decided");
+        assert_eq!(rule(400, None).next(9, Duration::ZERO, Some(&outlook("; x", 1.0))), Next::Round(9));
     }
 
     #[test]
     fn what_is_left_open_is_told() {
-        let one = outlook(1, 0, 30.0);
+        let one = outlook("; one claim is left open", 30.0);
         assert_eq!(
             why(rule(9, None).next(9, Duration::ZERO, Some(&one))),
             "all 9 rounds are done; one claim is left open"
@@ -141,9 +126,9 @@ mod tests {
             Next::Round(9),
             "fewer variants, shorter round"
         );
-        let two = outlook(1, 1, 31.0);
+        let late = outlook("; 2 claims are left open", 31.0);
         assert!(
-            why(rule.next(9, Duration::from_secs(70), Some(&two))).ends_with("100 s; 2 claims are left open")
+            why(rule.next(9, Duration::from_secs(70), Some(&late))).ends_with("100 s; 2 claims are left open")
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Simulations: what the rules are worth where the truth is known.
 
+pub mod best;
 pub mod boundary;
 pub mod noise;
 pub mod power;

@@ -69,7 +69,10 @@ pub fn expected(stop: &StopPlan) -> String {
         1 => Some("1 round".to_string()),
         rounds => Some(format!("{rounds} rounds")),
     };
-    let ends = if stop.when_decided { Some("until every claim is decided".to_string()) } else { None };
+    let ends = match stop.best_within {
+        Some(within) => Some(format!("until the choice costs at most {:.2}% over the best", 100.0 * within)),
+        None => stop.when_decided.then(|| "until every claim is decided".to_string()),
+    };
     let time = stop.budget_s.map(|budget| format!("about {}", duration(budget)));
     let rounds = match (&time, &ends) {
         (None, None) => rounds,

@@ -15,6 +15,7 @@ mod erase;
 mod exact;
 mod faults;
 mod fileio;
+mod find_best;
 mod five;
 mod foreign_files;
 mod guard;

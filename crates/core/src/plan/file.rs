@@ -112,6 +112,8 @@ pub struct StopFile {
     pub max_rounds: Option<Spanned<u32>>,
     /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
+    /// Look for the best variant, until the choice costs at most this much more than the best: `"1%"`.
+    pub best_within: Option<Spanned<String>>,
 }
 
 /// `[scales.SCALE]` as written.

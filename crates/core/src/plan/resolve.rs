@@ -55,6 +55,8 @@ pub struct Overrides {
     pub max_rounds: Option<u32>,
     /// `--margin`, as a fraction.
     pub margin: Option<f64>,
+    /// `--find best --within`, as a fraction.
+    pub best_within: Option<f64>,
     /// `--claim`.
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.

@@ -25,9 +25,9 @@ pub(super) fn is_stored(text: &str) -> bool {
 pub(super) fn as_written(plan: Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, most) =
-        if stop.when_decided { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+        if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
-    let margin = stop.margin.map(|margin| format!("{}%", (margin * 1e8).round() / 1e6));
+    let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
     PlanFile {
         name: at_begin(plan.name.clone()),
         title: plan.title.clone(),
@@ -59,7 +59,8 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
             rounds: rounds.map(at_begin),
             budget: stop.budget_s.map(seconds).map(at_begin),
             max_rounds: most.map(at_begin),
-            margin: margin.map(at_begin),
+            margin: stop.margin.map(percent),
+            best_within: stop.best_within.map(percent),
         },
         idle: IdleFile {
             timeout: Some(at_begin(seconds(idle.timeout_s))),

@@ -13,6 +13,7 @@ use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The headline.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -22,6 +23,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     if let Some(decision) = Decision::of(report) {
         document.text(decision.headline());
         let further = [
+            decision.left(),
             decision.staying(),
             decision.by_mean(),
             decision.one_task(),
@@ -112,6 +114,29 @@ impl Decision<'_> {
         ))
     }
 
+    /// The variants that left because they are not the best, each with its last round.
+    fn gone(&self) -> Vec<(usize, u32)> {
+        let record = &self.report.record;
+        let rounds = |variant: usize| {
+            record.cells.iter().filter(move |cell| cell.variant == variant).map(|cell| cell.round + 1).max()
+        };
+        let all = (0..record.variants.len()).filter_map(|variant| Some((variant, rounds(variant)?)));
+        let last = all.clone().map(|(_, rounds)| rounds).max();
+        let regrets = &self.overall.main().regrets;
+        let gone = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.beaten(*variant);
+        all.filter(gone).filter(|_| record.plan.stop.best_within.is_some()).collect()
+    }
+
+    /// `Left the run, because they are not the best with 95% confidence: ext3 after round 10.`
+    fn left(&self) -> Option<String> {
+        let gone = self.gone();
+        let each = |(variant, rounds): &(usize, u32)| format!("{} after round {rounds}", self.name(*variant));
+        let names: Vec<String> = gone.iter().map(each).collect();
+        (!gone.is_empty()).then(|| {
+            format!("fsarena stopped measuring variants that are not the best (95% confidence): {}.", names.join(", "))
+        })
+    }
+
     /// The choice by the geometric mean, where that is another.
     fn by_mean(&self) -> Option<String> {
         let mean = &self.overall.geometric;
@@ -193,6 +218,7 @@ impl Decision<'_> {
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
             "provisional": regrets.provisional,
+            "left": self.gone().iter().map(|(variant, rounds)| (self.name(*variant), *rounds)).collect::<BTreeMap<_, _>>(),
             "headline": self.headline(),
         })
     }

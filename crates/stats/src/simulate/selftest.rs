@@ -1,7 +1,9 @@
 //! fsarena's self-test: its error rates on simulated data, where the truth is known.
 
+use super::best::{Effects, Search, search};
 use super::noise::{Noise, Order, differences};
 use super::{lower_limit, parallel, stream, upper_limit};
+use crate::comparison::median;
 use crate::evalue::Evidence;
 use crate::sequential::{lies_above, lies_below};
 use crate::table::{LOOKS, Look, bound};
@@ -42,6 +44,8 @@ pub enum Rule {
         /// The noise of the variants grows up to that of three times the best; else it is the same.
         unequal: bool,
     },
+    /// A run that looks for the best variant loses it or states too low a regret at some look.
+    Best(Effects),
 }
 
 impl Rule {
@@ -49,7 +53,10 @@ impl Rule {
     pub fn all() -> Vec<Rule> {
         let regret = |unequal| [2, 5, 8].map(|variants| Rule::Regret { variants, unequal });
         let pairs = [Rule::Sequential, Rule::EValue, Rule::Equivalence, Rule::Coverage];
-        pairs.into_iter().chain([false, true].into_iter().flat_map(regret)).collect()
+        pairs.into_iter()
+            .chain([false, true].into_iter().flat_map(regret))
+            .chain(Effects::ALL.map(Rule::Best))
+            .collect()
     }
 
     /// What people read.
@@ -59,6 +66,7 @@ impl Rule {
             Rule::EValue => "e-value after every round, identical variants".into(),
             Rule::Equivalence => "equivalence at its margin".into(),
             Rule::Coverage => "interval misses the effect at some look".into(),
+            Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
             Rule::Regret { variants, unequal } => {
                 format!("regret of {variants} variants, {} noise", if unequal { "unequal" } else { "equal" })
             }
@@ -69,6 +77,7 @@ impl Rule {
     fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
+            Rule::Best(_) => (runs / 20).max(1),
             _ => runs,
         }
     }
@@ -91,7 +100,7 @@ impl Rule {
     /// Whether the rule errs on a run of identical variants with these log ratios.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Regret { .. } => false,
+            Rule::Regret { .. } | Rule::Best(_) => false,
             Rule::Sequential => at_some_look(d, |walsh, look| misses(walsh, look, 0.0)),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -141,6 +150,9 @@ pub struct Check {
     pub wrong: usize,
     /// Runs.
     pub runs: usize,
+    /// The median time of runs that look for the best, as a share of that of rounds with every variant, and the most
+    /// that it may be.
+    pub time: Option<(f64, f64)>,
 }
 
 impl Check {
@@ -159,11 +171,16 @@ impl Check {
         ALPHA + CONCEDED
     }
 
+    /// Whether it takes longer than it may.
+    pub fn slow(&self) -> bool {
+        self.time.is_some_and(|(time, limit)| time > limit)
+    }
+
     /// Random order: whether the upper limit keeps the promise. Fixed order, the negative test: whether
     /// even the lower limit breaks it.
     pub fn passed(&self) -> bool {
         match self.order {
-            Order::Random => self.upper() <= self.limit(),
+            Order::Random => self.upper() <= self.limit() && !self.slow(),
             Order::Fixed => lower_limit(self.wrong, self.runs) > self.limit(),
         }
     }
@@ -185,19 +202,37 @@ impl Report {
     }
 }
 
-/// Simulates `runs` runs of 400 rounds for each rule and noise, for regrets a share that takes as long; see [`RUNS`]. A rule that errs in exactly
+/// Simulates `runs` runs of 400 rounds for each rule and noise, for regrets and for finding the best a share; see [`RUNS`]. A rule that errs in exactly
 /// 5% of all runs fails by chance in four of ten such tests of 2,000 runs (P(B > 102), B ~ Binomial(2000,
 /// 0.05)), and in two of a million of 20,000.
 pub fn selftest(runs: usize, seed: u64) -> Report {
     let check = |number: usize, noise: Noise, rule: Rule, order: Order| {
         let runs = rule.share(runs);
-        let wrong = parallel(runs, |run| rule.errs(noise, order, &mut stream(mix(seed, number as u64), run)));
-        Check { noise, rule, order, wrong: wrong.into_iter().filter(|wrong| *wrong).count(), runs }
+        let rng = |run| stream(mix(seed, number as u64), run);
+        if let Rule::Best(effects) = rule {
+            return best(effects, noise, parallel(runs, |run| search(effects, noise, &mut rng(run))));
+        }
+        let wrong = parallel(runs, |run| rule.errs(noise, order, &mut rng(run)));
+        Check { noise, rule, order, wrong: wrong.into_iter().filter(|wrong| *wrong).count(), runs, time: None }
     };
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
     let checks: Vec<Check> =
         pairs.enumerate().map(|(number, (rule, noise))| check(number, noise, rule, Order::Random)).collect();
     Report { negative: check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed), checks }
+}
+
+fn best(effects: Effects, noise: Noise, runs: Vec<Search>) -> Check {
+    let median = |time: &dyn Fn(&Search) -> f64| median(&runs.iter().map(time).collect::<Vec<f64>>());
+    let share = median(&|run| run.time).zip(median(&|run| run.of_all)).map(|(time, all)| time / all);
+    Check {
+        noise,
+        rule: Rule::Best(effects),
+        order: Order::Random,
+        wrong: runs.iter().filter(|run| run.wrong).count(),
+        runs: runs.len(),
+        // The aims are for noise of a known size, 3%.
+        time: share.filter(|_| noise == Noise::Normal).map(|share| (share, effects.time_limit())),
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +242,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(10, 1);
-        assert_eq!(report.checks.len(), 60);
+        assert_eq!(report.checks.len(), 78);
         assert!(report.checks.iter().all(|check| check.wrong < 6), "{report:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(10, 1));
@@ -216,7 +251,7 @@ mod tests {
     #[test]
     fn a_rule_that_errs_too_often_fails() {
         let check =
-            |wrong, order| Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs: 2000 };
+            |wrong, order| Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs: 2000, time: None };
         assert!(check(100, Order::Random).passed() && !check(110, Order::Random).passed());
         assert!(check(1600, Order::Fixed).passed() && !check(100, Order::Fixed).passed());
     }

@@ -37,6 +37,7 @@ fn plan() -> Plan {
             size: None,
             direct_io: true,
             discard: false,
+            precondition: false,
             other_fs: "ext4".into(),
             other_dir: None,
             other_device: None,

@@ -2,7 +2,7 @@
 
 use crate::commands::report::{Export, parse_export};
 use crate::failure::Failure;
-use crate::flags::{Runs, View, byte_size, metric, time};
+use crate::flags::{Runs, View, byte_size, metric, parse_percent, time};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 31] = [
+const FIXED: [&str; 32] = [
     "workload",
     "after",
     "factor",
@@ -35,6 +35,7 @@ const FIXED: [&str; 31] = [
     "shard",
     "budget",
     "max_rounds",
+    "find",
     "claim",
     "seed",
     "size",
@@ -148,6 +149,15 @@ pub struct Args {
     /// can detect in this time.
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Work")]
     pub budget: Option<Duration>,
+    /// Run until the best variant is found: `best`
+    ///
+    /// Variants that cannot be the best by the primary metric leave, with 95% confidence over all looks. The run ends once
+    /// choosing the best of the others costs at most --within.
+    #[arg(long, value_name = "WHAT", value_parser = ["best"], conflicts_with = "rounds", help_heading = "Work")]
+    pub find: Option<String>,
+    /// Cost that the choice of --find may have over the best [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "find", help_heading = "Work")]
+    pub within: Option<f64>,
     /// Random seed: order of the variants, payload
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub seed: Option<u64>,

@@ -14,6 +14,9 @@ use fsarena_run::preflight::guests;
 use fsarena_sys::kernel::Kernel;
 use std::path::{Path, PathBuf};
 
+/// What the choice of `--find best` may cost over the best by default.
+const WITHIN: f64 = 0.01;
+
 impl Args {
     /// What these flags say over the plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
@@ -53,6 +56,7 @@ impl Args {
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
             max_rounds: self.max_rounds,
             margin: self.view.margin,
+            best_within: self.find.as_ref().map(|_| self.within.unwrap_or(WITHIN)),
             claims: self.claim.clone(),
             factors,
             workload: self.workload.clone(),

@@ -14,14 +14,15 @@ const ROUNDS: u32 = 8;
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
 const NO_ROUND: &str = "a run has at least one round";
-/// How a margin is written.
+/// How a margin or bound is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
 
 /// The seconds of eight rounds of two variants where instructions are counted: a boot takes ten or more on a busy core.
 const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
 
 impl Resolver<'_> {
-    /// With claims the run ends when they are decided, unless `--rounds` asks for a number. A budget that was
+    /// With claims the run ends when they are decided, or with `best_within` when the choice is good enough, unless
+    /// `--rounds` asks for a number. A budget that was
     /// asked for is used up, and not cut short by the rounds of the plan.
     pub(super) fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
         let at_scale = file.scales.get(&scale);
@@ -35,12 +36,17 @@ impl Resolver<'_> {
         let claims = !file.claims.is_empty() || !self.over.claims.is_empty();
         // A stored plan says for itself whether its claims ended it.
         let may_decide = file.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let when_decided =
-            claims && self.over.rounds.is_none() && (may_decide || !self.over.claims.is_empty());
+        let written = self.percentage("best_within", file.stop.best_within.as_ref())?;
+        let best_within = self.over.best_within.or(written.filter(|_| self.over.rounds.is_none()));
+        let when_decided = claims
+            && best_within.is_none()
+            && self.over.rounds.is_none() && (may_decide || !self.over.claims.is_empty());
         let most = self.over.max_rounds.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
         let shard = self.shard(file, rounds)?;
-        let open_ended = when_decided || (self.over.budget_s.is_some() && self.over.rounds.is_none());
+        let open_ended = when_decided
+            || best_within.is_some()
+            || (self.over.budget_s.is_some() && self.over.rounds.is_none());
         let stop = StopPlan {
             rounds: match open_ended {
                 true => most.unwrap_or(MOST_ROUNDS),
@@ -53,7 +59,8 @@ impl Resolver<'_> {
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
             when_decided,
-            margin: self.over.margin.or(self.margin(file.stop.margin.as_ref())?),
+            margin: self.over.margin.or(self.percentage("margin", file.stop.margin.as_ref())?),
+            best_within,
             shard,
         };
         let refused = |message: String| Err(PlanError::flag("--shard", message));
@@ -94,11 +101,11 @@ impl Resolver<'_> {
         }
     }
 
-    fn margin(&self, text: Option<&Spanned<String>>) -> Result<Option<f64>, PlanError> {
+    fn percentage(&self, name: &str, text: Option<&Spanned<String>>) -> Result<Option<f64>, PlanError> {
         let Some(text) = text else { return Ok(None) };
         match percentage(text.get_ref()) {
             Some(fraction) => Ok(Some(fraction)),
-            None => self.bad(text.span(), format!("cannot read the margin `{}`; {MARGIN}", text.get_ref())),
+            None => self.bad(text.span(), format!("cannot read the {name} `{}`; {MARGIN}", text.get_ref())),
         }
     }
 }

@@ -1,0 +1,59 @@
+//! `run --find best` through the real binary: who cannot be the best leaves, also where the run is interrupted.
+
+use crate::common::gate::{Gate, Running, When};
+use crate::common::{Place, root};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[test]
+fn a_variant_that_cannot_be_the_best_leaves_and_stays_away_when_the_run_is_resumed() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan("tasks = [1, 2, 3]", "tasks = [9, 12]");
+    place.edit_plan("driver = \"native\"", "driver = \"commands\"");
+    let variant = |name: &str, fs: &str| format!("[[variant]]\nname = \"{name}\"\nfs = \"{fs}\"\n");
+    let variants = variant("one", "ext2") + &variant("two", "ext2") + &variant("slow", "ext4");
+    place.edit_plan("[factors]\nfs = [\"ext4\"]", &variants);
+    place.edit_plan("rounds = 1", "best_within = \"0.001%\"\nmax_rounds = 11");
+    let cp = "grep -q 'mnt/test[^ ]* ext4 ' /proc/mounts && sleep 0.1; sleep 0.02; exec \"$REAL\" \"$@\"";
+    place.shim("cp", cp);
+    // Two of them in each round: this is the second one of the tenth round.
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 19);
+    let mut running = Running::start(&place, place.fsarena(&["run", "plan.toml", "--metric", "elapsed"]));
+    gate.wait(&mut running);
+    running.signal(Signal::TERM);
+    gate.open();
+    running.ended_by(Signal::TERM);
+    std::fs::remove_file(place.dir.join("shims/mkfs.ext2")).unwrap();
+
+    let (printed, _) = place.expect(0, &["run", "--resume", "latest"]);
+    let gone = "fsarena stopped measuring variants that are not the best (95% confidence): slow after round 8.";
+    let flowed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flowed.contains(gone), "{printed}");
+    let mut rounds: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for (round, variant, _) in place.rows("latest").into_iter().filter(|row| row.2.starts_with("copy")) {
+        rounds.entry(variant).or_default().push(round);
+    }
+    let until = |rounds: u32| (0..rounds).collect::<Vec<_>>();
+    let expected = [("one", until(11)), ("slow", until(8)), ("two", until(11))];
+    assert_eq!(rounds, expected.map(|(variant, rounds)| (variant.to_string(), rounds)).into());
+    let (json, _) = place.expect(0, &["report", "--format", "json"]);
+    assert!(json.contains("all 11 rounds are done; 2 variants can still be the best"), "{json}");
+    let decision = &serde_json::from_str::<Value>(&json).unwrap()["decision"];
+    assert_eq!(decision["left"], serde_json::json!({ "slow": 8 }));
+    assert_ne!(decision["choose"], "slow");
+    place.assert_clean();
+}
+
+#[test]
+fn flags_that_contradict_the_search_are_refused() {
+    let place = Place::new();
+    for more in [&["--within", "1%"][..], &["--find", "best", "--rounds", "3"], &["--find", "worst"]] {
+        place.expect(2, &[&["run", "plan.toml", "--dry-run"], more].concat());
+    }
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "dir:home", "--find", "best"]);
+    assert!(said.contains("finding the best requires two variants or more"), "{said}");
+}

@@ -1,0 +1,93 @@
+//! Which variants can still be the best, and whether the choice among them is good enough (`--find best`).
+
+use crate::deciding::{Outlook, cost};
+use crate::work;
+use fsarena_core::cell::Variant;
+use fsarena_core::factor;
+use fsarena_core::plan::Plan;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Direction;
+use fsarena_stats::analyse::composites;
+use fsarena_stats::grid;
+use fsarena_stats::{regret, table};
+use std::collections::BTreeSet;
+
+/// Why a plan cannot look for the best variant; none where it can.
+pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
+    match () {
+        () if plan.stop.best_within.is_none() => None,
+        () if variants.len() < 2 => Some("finding the best requires two variants or more"),
+        () if !plan.device.backing.ranks() => Some("User Mode Linux cannot rank variants; use --on qemu"),
+        () => None,
+    }
+}
+
+/// Looks at the samples so far. `live` are the variants that have not failed; a choice may cost at most `within`, a
+/// fraction, more than the best.
+///
+/// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
+/// rounds up to the last look decide, which a resumed run has too: it goes on with the same variants.
+pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: f64) -> Outlook {
+    let seen = table::at(round as usize).map_or(0, |look| look.n as u32);
+    let columns = grid::rounds(record, &grid::dropped(record)).partition_point(|round| *round < seen);
+    let main = work::metrics(&record.plan).first().and_then(|metric| composites(record, metric).ok());
+    let (direction, mut values) = main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
+    values.iter_mut().for_each(|rounds| rounds.truncate(columns));
+    // The bare device is the ceiling of all rounds, never a candidate.
+    let raw = |variant: usize| record.variants[variant].level(factor::FS) == factor::RAW;
+    values.iter_mut().enumerate().filter(|(at, _)| raw(*at)).for_each(|(_, rounds)| rounds.clear());
+    let regrets = regret::of(&values, direction);
+    let name = |variant: usize| record.variants[variant].name.as_str();
+    let able = |variant: &usize| {
+        let lost = !regrets.provisional && regrets.beaten(*variant);
+        live.contains(name(*variant)) && !lost && !raw(*variant)
+    };
+    let able: Vec<usize> = (0..record.variants.len()).filter(able).collect();
+    let found = regrets.choose(&able).and_then(|choice| Some((name(choice), regrets.of(choice)?.exp_m1())));
+    let answered = match found.filter(|_| !regrets.provisional) {
+        Some((choice, regret)) if regret <= within => {
+            Some(format!("{choice} costs at most {:.2}% more than the best", 100.0 * regret))
+        }
+        _ if able.len() < 2 && round > 0 => Some("fewer than two variants are left to compare".into()),
+        _ => None,
+    };
+    let open = format!("; {} variants can still be the best", able.len());
+    let stay = (0..record.variants.len()).filter(|at| able.contains(at) || raw(*at));
+    let variants: BTreeSet<String> = stay.map(|at| name(at).to_string()).filter(|name| live.contains(name)).collect();
+    Outlook { answered, open, seconds: cost(record, &variants), variants }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+
+    fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
+        let (record, live) = record(seconds, &[], rounds);
+        let outlook = outlook(&record, &live, round, within);
+        (outlook.variants.into_iter().collect(), outlook.answered)
+    }
+
+    const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
+
+    #[test]
+    fn a_variant_leaves_at_the_look_at_which_it_cannot_be_the_best() {
+        assert_eq!(left(&THREE, 7, 7, 0.001), (["ext2", "ext4", "xfs"].map(String::from).to_vec(), None));
+        for round in [8, 9] {
+            assert_eq!(left(&THREE, round, round, 0.001), (["ext2", "ext4"].map(String::from).to_vec(), None));
+        }
+    }
+
+    #[test]
+    fn a_choice_that_is_good_enough_ends_the_run_at_a_look() {
+        assert!(left(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
+        let two = [("ext2", 1.0), ("xfs", 1.5)];
+        assert_eq!(left(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
+    }
+
+    #[test]
+    fn a_part_of_a_round_changes_nothing() {
+        // What a resumed run finds of round 9 and later does not count before the look at ten rounds.
+        assert_eq!(left(&THREE, 10, 9, 0.001), left(&THREE, 8, 8, 0.001));
+    }
+}
