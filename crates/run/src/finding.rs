@@ -31,7 +31,8 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     let seen = table::at(round as usize).map_or(0, |look| look.n as u32);
     let columns = grid::rounds(record, &grid::dropped(record)).partition_point(|round| *round < seen);
     let main = work::metrics(&record.plan).first().and_then(|metric| composites(record, metric).ok());
-    let (direction, mut values) = main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
+    let (direction, mut values) =
+        main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));
     // The bare device is the ceiling of all rounds, never a candidate.
     let raw = |variant: usize| record.variants[variant].level(factor::FS) == factor::RAW;
@@ -53,7 +54,8 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     };
     let open = format!("; {} variants can still be the best", able.len());
     let stay = (0..record.variants.len()).filter(|at| able.contains(at) || raw(*at));
-    let variants: BTreeSet<String> = stay.map(|at| name(at).to_string()).filter(|name| live.contains(name)).collect();
+    let variants: BTreeSet<String> =
+        stay.map(|at| name(at).to_string()).filter(|name| live.contains(name)).collect();
     Outlook { answered, open, seconds: cost(record, &variants), variants }
 }
 
@@ -74,7 +76,10 @@ mod tests {
     fn a_variant_leaves_at_the_look_at_which_it_cannot_be_the_best() {
         assert_eq!(left(&THREE, 7, 7, 0.001), (["ext2", "ext4", "xfs"].map(String::from).to_vec(), None));
         for round in [8, 9] {
-            assert_eq!(left(&THREE, round, round, 0.001), (["ext2", "ext4"].map(String::from).to_vec(), None));
+            assert_eq!(
+                left(&THREE, round, round, 0.001),
+                (["ext2", "ext4"].map(String::from).to_vec(), None)
+            );
         }
     }
 

@@ -128,7 +128,8 @@ mod tests {
         );
         let late = outlook("; 2 claims are left open", 31.0);
         assert!(
-            why(rule.next(9, Duration::from_secs(70), Some(&late))).ends_with("100 s; 2 claims are left open")
+            why(rule.next(9, Duration::from_secs(70), Some(&late)))
+                .ends_with("100 s; 2 claims are left open")
         );
     }
 }

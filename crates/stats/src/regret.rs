@@ -66,7 +66,8 @@ impl Regrets {
 
     /// The variant with the least regret of those that can be the best; of equals the first in `order`.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
-        let known = order.iter().filter_map(|variant| Some((self.beaten(*variant), self.of(*variant)?, *variant)));
+        let known =
+            order.iter().filter_map(|variant| Some((self.beaten(*variant), self.of(*variant)?, *variant)));
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
 

@@ -10,9 +10,16 @@ fn few_runs_break_nothing_and_prove_nothing() {
     let (json, _) = place.expect(4, &["selftest", "--simulations", "100", "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     let checks = report["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 13 * 6, "four rules, six regrets and three searches for the best under six noises");
+    assert_eq!(
+        checks.len(),
+        13 * 6,
+        "four rules, six regrets and three searches for the best under six noises"
+    );
     let shares: Vec<f64> = checks.iter().filter_map(|check| check["time_share"].as_f64()).collect();
-    assert!(matches!(shares[..], [spread, two, equal] if spread < 0.9 && two < 0.9 && equal <= 1.0), "{shares:?}");
+    assert!(
+        matches!(shares[..], [spread, two, equal] if spread < 0.9 && two < 0.9 && equal <= 1.0),
+        "{shares:?}"
+    );
     assert!(checks.iter().all(|check| check["state"] != "BROKEN"), "{json}");
     // Without random order the drift breaks the rule so often that even 100 runs show it.
     assert_eq!((&report["negative"]["order"], &report["negative"]["state"]), (&"fixed".into(), &"ok".into()));

@@ -24,8 +24,7 @@ pub(super) fn is_stored(text: &str) -> bool {
 /// What a person could have written for it.
 pub(super) fn as_written(plan: Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
-    let (rounds, most) =
-        if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+    let (rounds, most) = if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
     let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
     PlanFile {

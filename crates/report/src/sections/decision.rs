@@ -133,7 +133,10 @@ impl Decision<'_> {
         let each = |(variant, rounds): &(usize, u32)| format!("{} after round {rounds}", self.name(*variant));
         let names: Vec<String> = gone.iter().map(each).collect();
         (!gone.is_empty()).then(|| {
-            format!("fsarena stopped measuring variants that are not the best (95% confidence): {}.", names.join(", "))
+            format!(
+                "fsarena stopped measuring variants that are not the best (95% confidence): {}.",
+                names.join(", ")
+            )
         })
     }
 

@@ -96,7 +96,8 @@ fn run(all: &[Vec<f64>], leave: bool, cost: &dyn Fn(usize) -> f64, effects: Effe
         if regrets.provisional {
             continue;
         }
-        let too_low = |variant: usize| regrets.of(variant).is_some_and(|bound| bound < effects.truth(variant));
+        let too_low =
+            |variant: usize| regrets.of(variant).is_some_and(|bound| bound < effects.truth(variant));
         // Where all are equal, each is the best, and none is missed.
         let best_lost = effects != Effects::Equal && regrets.beaten(0);
         wrong |= best_lost || (0..all.len()).any(too_low);

@@ -53,7 +53,8 @@ impl Rule {
     pub fn all() -> Vec<Rule> {
         let regret = |unequal| [2, 5, 8].map(|variants| Rule::Regret { variants, unequal });
         let pairs = [Rule::Sequential, Rule::EValue, Rule::Equivalence, Rule::Coverage];
-        pairs.into_iter()
+        pairs
+            .into_iter()
             .chain([false, true].into_iter().flat_map(regret))
             .chain(Effects::ALL.map(Rule::Best))
             .collect()
@@ -213,7 +214,14 @@ pub fn selftest(runs: usize, seed: u64) -> Report {
             return best(effects, noise, parallel(runs, |run| search(effects, noise, &mut rng(run))));
         }
         let wrong = parallel(runs, |run| rule.errs(noise, order, &mut rng(run)));
-        Check { noise, rule, order, wrong: wrong.into_iter().filter(|wrong| *wrong).count(), runs, time: None }
+        Check {
+            noise,
+            rule,
+            order,
+            wrong: wrong.into_iter().filter(|wrong| *wrong).count(),
+            runs,
+            time: None,
+        }
     };
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
     let checks: Vec<Check> =
@@ -250,8 +258,14 @@ mod tests {
 
     #[test]
     fn a_rule_that_errs_too_often_fails() {
-        let check =
-            |wrong, order| Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs: 2000, time: None };
+        let check = |wrong, order| Check {
+            noise: Noise::Normal,
+            rule: Rule::Sequential,
+            order,
+            wrong,
+            runs: 2000,
+            time: None,
+        };
         assert!(check(100, Order::Random).passed() && !check(110, Order::Random).passed());
         assert!(check(1600, Order::Fixed).passed() && !check(100, Order::Fixed).passed());
     }

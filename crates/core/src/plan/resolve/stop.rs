@@ -40,7 +40,8 @@ impl Resolver<'_> {
         let best_within = self.over.best_within.or(written.filter(|_| self.over.rounds.is_none()));
         let when_decided = claims
             && best_within.is_none()
-            && self.over.rounds.is_none() && (may_decide || !self.over.claims.is_empty());
+            && self.over.rounds.is_none()
+            && (may_decide || !self.over.claims.is_empty());
         let most = self.over.max_rounds.or(most);
         let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
         let shard = self.shard(file, rounds)?;
