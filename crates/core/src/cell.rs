@@ -1,5 +1,6 @@
 //! Variants, cells, and what identifies them.
 
+use crate::factor;
 use crate::factor::clients;
 use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,11 @@ impl Variant {
             Some(level) => level,
             None => crate::factor::default_level(factor),
         }
+    }
+
+    /// Whether it is the bare device, which says how fast any filesystem could be: a reference, never a candidate.
+    pub fn is_bare_device(&self) -> bool {
+        self.level(factor::DIR).is_empty() && self.level(factor::FS) == factor::RAW
     }
 }
 

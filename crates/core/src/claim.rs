@@ -63,7 +63,7 @@ pub struct Claim {
 /// Something measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quantity {
-    /// The task: `untar`; `composite` for all of them together. None: whichever task has the metric.
+    /// The task: `untar`; `total`, `geomean` or `composite` for all of them together. None: whichever task has the metric.
     pub task: Option<String>,
     /// The metric: `elapsed`.
     pub metric: String,

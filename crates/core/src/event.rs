@@ -84,6 +84,8 @@ pub enum NoteKind {
     IdleTimeout,
     /// The comparison may be unfair.
     Fairness,
+    /// What the variant gives up of the safety that others of the run have, in a few words.
+    Weaker,
     /// A whole round was dropped, for a reason that cannot see the label.
     Dropped,
     /// A variant left the run.

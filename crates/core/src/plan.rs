@@ -10,7 +10,7 @@ pub mod shard;
 pub mod stage;
 mod stored;
 
-pub use claims::COMPOSITE;
+pub use claims::{COMPOSITE, GEOMEAN, TOTAL, WHOLES};
 
 use crate::cell::WorkloadPlan;
 use crate::claim::Claim;

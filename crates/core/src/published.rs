@@ -228,10 +228,13 @@ impl Published {
     /// The sum of a metric over the tasks of the work for one variant: the author's composite. None where a task is
     /// missing.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        self.work()
-            .iter()
-            .map(|task| self.figure(&task.task_id(), variant, metric).map(|row| row.value))
-            .sum()
+        Some(self.of_work(variant, metric)?.iter().sum())
+    }
+
+    /// A metric of one variant in each task of the work. None where one is missing.
+    pub fn of_work(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
+        let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
+        self.work().into_iter().map(value).collect()
     }
 }
 

@@ -185,6 +185,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
         }
     }
     notes.extend(durability(variants));
+    notes.extend(weaker(variants));
     notes.extend(sizes(variants));
     notes.extend(axes::lint(variants));
     notes
@@ -192,6 +193,30 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
 
 fn note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
+}
+
+type GivesUp = fn(&VariantFacts) -> bool;
+
+/// What variants give up of the safety of data that others of the run have. Checksums count where the user gave up those
+/// that the filesystem keeps by default: who compares filesystems knows which of them keep any.
+fn weaker(variants: &[VariantFacts]) -> Vec<Note> {
+    let points: [(&str, GivesUp); 4] = [
+        ("no journal, so an inconsistent filesystem after a crash", |one| {
+            one.durability() == Durability::None
+        }),
+        ("stale data in files after a crash (data=writeback)", |one| {
+            one.durability() == Durability::Writeback
+        }),
+        ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
+        ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
+    ];
+    let given_up = |(words, gives_up): (&'static str, GivesUp)| {
+        let those: Vec<_> = variants.iter().filter(|variant| gives_up(variant)).collect();
+        let all = those.len() == variants.len();
+        let note = |variant: &&VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
+        those.iter().filter(|_| !all).map(note).collect::<Vec<_>>()
+    };
+    points.into_iter().flat_map(|(words, gives_up)| given_up((words, gives_up))).collect()
 }
 
 fn durability(variants: &[VariantFacts]) -> Vec<Note> {

@@ -5,7 +5,7 @@ use crate::report::Report;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::unknown;
 use fsarena_core::sample::Direction;
-use fsarena_stats::comparison::{Comparison, compare};
+use fsarena_stats::comparison::{Comparison, compare_with};
 use fsarena_stats::ranksets::rank_sets;
 use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::table::FIRST_LOOK;
@@ -58,7 +58,7 @@ impl Ranking {
         let weights: Vec<f64> = tasks.iter().map(|task| weight(&report.weights, task)).collect();
         let composites: Vec<Vec<f64>> =
             (0..record.variants.len()).map(|variant| composite(&values, variant, &weights)).collect();
-        let comparison = compare(&composites, metric.direction);
+        let comparison = compare_with(&composites, &analysis.grid.references, metric.direction);
         let live = live(&comparison);
         if live.len() < 2 {
             return None;

@@ -38,7 +38,7 @@ fn pairs(record: &RunRecord) -> Vec<Claim> {
     let metrics = work::metrics(&record.plan);
     let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let pairs = (0..names.len()).flat_map(|i| (i + 1..names.len()).map(move |j| (i, j)));
-    let subject = |metric: &&str| Quantity::composite(metric);
+    let subject = |metric: &&str| Quantity::of_all(metric);
     let Some(subject) = metrics.first().map(subject) else { return vec![] };
     pairs.map(|(i, j)| Claim::same(subject.clone(), names[i], names[j], None)).collect()
 }

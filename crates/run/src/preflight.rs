@@ -128,7 +128,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
         }
         backing => {
             let defs = mountable(kernel, plan, variants)?;
-            able::check(variants.iter().filter(|variant| !is_raw(variant)), &demands)?;
+            able::check(variants.iter().filter(|variant| !variant.is_bare_device()), &demands)?;
             programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
             programs.extend(["mount", "umount", "losetup"].map(String::from));
             other_bytes = other_size(plan, room);
@@ -210,14 +210,9 @@ fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
     }
 }
 
-/// Whether this variant is the bare device.
-fn is_raw(variant: &Variant) -> bool {
-    variant.level(factor::DIR).is_empty() && variant.level(factor::FS) == factor::RAW
-}
-
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
-    let Some(variant) = variants.iter().find(|variant| is_raw(variant)) else { return Ok(()) };
+    let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
         return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
     }
@@ -247,7 +242,7 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
 fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>, Fatal> {
     let found = survey(kernel)?;
     let mut defs: Vec<&'static FsDef> = Vec::new();
-    let formatted = variants.iter().filter(|variant| !is_raw(variant));
+    let formatted = variants.iter().filter(|variant| !variant.is_bare_device());
     let asked = formatted.map(|variant| variant.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
     for id in asked {
         let have = found.iter().find(|have| have.def.id == id);
@@ -262,7 +257,7 @@ fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&
 
 /// The options of mkfs and mount can be used, and none of them reaches a second device or file.
 fn options(variants: &[Variant]) -> Result<(), Fatal> {
-    for variant in variants.iter().filter(|variant| !is_raw(variant)) {
+    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
         let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
         fsarena_fs::lifecycle::options(def, variant)?;
     }
@@ -272,7 +267,7 @@ fn options(variants: &[Variant]) -> Result<(), Fatal> {
 /// Programs that make journals on devices of their own, where these are files or are not.
 fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>, Fatal> {
     let mut programs = BTreeSet::new();
-    for variant in variants.iter().filter(|variant| !is_raw(variant)) {
+    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
         let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
         let apart = fsarena_fs::lifecycle::options(def, variant)?.journal.and(def.journal);
         programs.extend(apart.iter().flat_map(|able| able.programs(files)).map(String::from));

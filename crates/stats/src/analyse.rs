@@ -3,14 +3,14 @@
 //! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
 //! Verdicts on claims will stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
 
-use crate::comparison::{Comparison, compare, median};
+use crate::comparison::{Comparison, compare_with, median};
 use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
 use crate::simulate::parallel;
+use crate::trust::Doubt;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Unit;
 use std::collections::BTreeSet;
 
 /// Everything that reports say of one metric.
@@ -35,8 +35,8 @@ pub struct TaskAnalysis {
     pub task: TaskInfo,
     /// How the variants compare on it.
     pub comparison: Comparison,
-    /// Whether its figures are shown but rank no variant: [`crate::trust`].
-    pub set_aside: bool,
+    /// Why its figures are shown but rank no variant, where they do not.
+    pub set_aside: Option<Doubt>,
 }
 
 /// All composite tasks together.
@@ -73,11 +73,11 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
         .collect();
     let tasks = parallel(with_data.len(), |at| {
         let (index, (task, values)) = with_data[at as usize];
-        let comparison = compare(values, info.direction);
-        let set_aside = grid.set_aside.contains(&index);
+        let comparison = compare_with(values, &grid.references, info.direction);
+        let set_aside = grid.set_aside.get(&index).copied();
         TaskAnalysis {
             task: task.clone(),
-            comparison: if set_aside { comparison.unranked() } else { comparison },
+            comparison: if set_aside.is_some() { comparison.unranked() } else { comparison },
             set_aside,
         }
     });
@@ -124,8 +124,8 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     }
     Some(Overall {
         tasks: tasks.len(),
-        total: adds_up(info.unit).then(|| composite::total(&tasks, info.direction)),
-        geometric: composite::geometric(&tasks, info.direction),
+        total: info.unit.adds_up().then(|| composite::total(&tasks, &grid.references, info.direction)),
+        geometric: composite::geometric(&tasks, &grid.references, info.direction),
         without_drops: None,
     })
 }
@@ -138,18 +138,13 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
 pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    let values = if adds_up(info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
+    let values = if info.unit.adds_up() { composite::sums(&tasks) } else { composite::means(&tasks) };
     Ok((info, values))
 }
 
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
     let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()).trusted(record), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
-}
-
-/// Whether the sum over tasks means anything. That of rates and shares does not.
-pub fn adds_up(unit: Unit) -> bool {
-    matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
 }
 
 impl Overall {

@@ -43,9 +43,19 @@ pub struct VariantResult {
 
 /// Compares variants. `values[variant][round]` is NaN where the round lacks the variant.
 pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
+    compare_with(values, &[], direction)
+}
+
+/// The same where some of the variants are references: they have a ratio to the best, and no place in the order.
+pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
     let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
-    let order = ranking(&pairs, &counts, direction);
+    let ranked: Vec<usize> = counts
+        .iter()
+        .enumerate()
+        .map(|(at, count)| if references.contains(&at) { 0 } else { *count })
+        .collect();
+    let order = ranking(&pairs, &ranked, direction);
     let variants = 0..values.len();
     let separated: Vec<Vec<bool>> =
         variants.clone().map(|i| variants.clone().map(|j| pairs.separated(i, j)).collect()).collect();
@@ -186,7 +196,7 @@ fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usiz
     let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/variant), positive where the variant is better.
     let leads = |variant: usize| -> Vec<f64> {
-        let others = (0..counts.len()).filter(|other| *other != variant);
+        let others = (0..counts.len()).filter(|other| *other != variant && counts[*other] > 0);
         others.filter_map(|other| pairs.log_ratio(variant, other)).map(|lead| sign * lead).collect()
     };
     let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0));

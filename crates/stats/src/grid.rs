@@ -1,6 +1,6 @@
 //! From the rows of a record to one value for each task, variant and round.
 
-use crate::trust::cache_served;
+use crate::trust::{Doubt, doubts};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -14,7 +14,9 @@ pub struct Grid {
     /// `values[task][variant][column]`; NaN where there is none.
     pub values: Vec<Vec<Vec<f64>>>,
     /// The tasks that rank no variant, because a figure of theirs did not measure what it claims.
-    pub set_aside: BTreeSet<usize>,
+    pub set_aside: BTreeMap<usize, Doubt>,
+    /// The variants that are the bare device: a reference for the others.
+    pub references: Vec<usize>,
 }
 
 impl Grid {
@@ -24,10 +26,12 @@ impl Grid {
         Some((info, grid(record, &rows, &dropped(record)).trusted(record)))
     }
 
-    /// The same with the tasks set aside that a page cache served although they asked for direct I/O: for all variants, so
-    /// that every sum has the same tasks.
+    /// The same with the tasks set aside of which a figure did not measure what it claims: for all variants, so that every
+    /// sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
     pub fn trusted(mut self, record: &RunRecord) -> Grid {
-        self.set_aside = cache_served(record).into_iter().map(|(task, _)| task).collect();
+        let ranks = |variant: &usize| !self.references.contains(variant);
+        let doubts = doubts(record).into_iter().filter(|((_, variant), _)| ranks(variant));
+        self.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
         self
     }
 
@@ -38,7 +42,7 @@ impl Grid {
     ) -> impl Iterator<Item = (&'a TaskInfo, &'a Vec<Vec<f64>>)> {
         let tasks = record.tasks.iter().zip(&self.values).enumerate();
         let kept = tasks.filter(|(at, (task, values))| {
-            task.in_composite && has_data(values) && !self.set_aside.contains(at)
+            task.in_composite && has_data(values) && !self.set_aside.contains_key(at)
         });
         kept.map(|(_, of)| of)
     }
@@ -54,7 +58,13 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
     each_placed(record, rows, &rounds, |place, value| {
         means.add(&mut values[place.task][place.variant][place.column], place, value);
     });
-    Grid { rounds, values, set_aside: BTreeSet::new() }
+    Grid { rounds, values, set_aside: BTreeMap::new(), references: references(record) }
+}
+
+/// The variants that are the bare device.
+pub fn references(record: &RunRecord) -> Vec<usize> {
+    let variants = record.variants.iter().enumerate();
+    variants.filter(|(_, variant)| variant.is_bare_device()).map(|(at, _)| at).collect()
 }
 
 /// What [`grid`] holds, for each variant one column behind the other, with every task in it: the order in which rows come,

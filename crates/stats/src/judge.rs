@@ -51,7 +51,8 @@ impl Judged {
 
 /// Judges claims on a run. Any stored run can be judged, by any claim.
 pub fn judge_all(record: &RunRecord, claims: &[Claim]) -> Vec<Judged> {
-    let everyone: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
+    let everyone: Vec<&str> = candidates.map(|variant| variant.name.as_str()).collect();
     judge_among(record, claims, &everyone)
 }
 

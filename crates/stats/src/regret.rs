@@ -21,10 +21,13 @@ pub struct Regrets {
 }
 
 /// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with less than
-/// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals.
-pub fn of(values: &[Vec<f64>], direction: Direction) -> Regrets {
-    let counts: Vec<usize> =
-        values.iter().map(|rounds| rounds.iter().filter(|value| **value > 0.0).count()).collect();
+/// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals. `references` are neither.
+pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Regrets {
+    let count = |(at, rounds): (usize, &Vec<f64>)| match references.contains(&at) {
+        true => 0,
+        false => rounds.iter().filter(|value| **value > 0.0).count(),
+    };
+    let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
     let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0)).max(1);
     let rivals = counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
     let live = || (0..values.len()).filter(|variant| counts[*variant] >= enough);
@@ -64,6 +67,19 @@ impl Regrets {
         bounds.reduce(f64::max).filter(|most| most.is_finite()).map(|most| most.max(0.0))
     }
 
+    /// The same among some of the variants: what choosing one of them can cost against the others of them.
+    pub fn among(&self, variants: &[usize]) -> Regrets {
+        let mut bounds = self.bounds.clone();
+        for (i, rivals) in bounds.iter_mut().enumerate() {
+            for (j, bound) in rivals.iter_mut().enumerate() {
+                if !variants.contains(&i) || !variants.contains(&j) {
+                    *bound = f64::NAN;
+                }
+            }
+        }
+        Regrets { bounds, ..*self }
+    }
+
     /// The variant with the least regret of those that can be the best; of equals the first in `order`.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known =
@@ -91,20 +107,23 @@ mod tests {
 
     #[test]
     fn the_regret_is_the_distance_to_the_best() {
-        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), Direction::Lower);
+        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower);
         assert!(!regrets.provisional && regrets.rounds == 8);
         assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
         assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
         assert_eq!(regrets.equal(0, 0.01), [2]);
-        assert_eq!(of(&steady(&[1.0, 1.1], 8), Direction::Higher).choose(&[0, 1]), Some(1));
-        assert!(of(&steady(&[1.0; 4], 9), Direction::Lower).provisional, "three rivals require ten rounds");
+        assert_eq!(of(&steady(&[1.0, 1.1], 8), &[], Direction::Higher).choose(&[0, 1]), Some(1));
+        assert!(
+            of(&steady(&[1.0; 4], 9), &[], Direction::Lower).provisional,
+            "three rivals require ten rounds"
+        );
     }
 
     #[test]
     fn the_range_of_ten_rounds_by_hand() {
         // n = 10, one rival: c = 3. The Walsh averages of 0.01…0.10 end 0.095, 0.095 (8.5 + …): w_(52) of 55 is 0.09.
         let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
-        let regrets = of(&values, Direction::Lower);
+        let regrets = of(&values, &[], Direction::Lower);
         assert_eq!(regrets.of(0), Some(0.0));
         assert!((regrets.of(1).unwrap() - 0.09).abs() < 1e-12, "{regrets:?}");
     }
@@ -126,12 +145,12 @@ mod tests {
     #[test]
     fn nothing_to_compare_bounds_nothing() {
         let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
-        let regrets = of(&early, Direction::Lower);
+        let regrets = of(&early, &[], Direction::Lower);
         assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
         let apart = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
-        assert_eq!(of(&apart, Direction::Lower).choose(&[0, 1]), None);
+        assert_eq!(of(&apart, &[], Direction::Lower).choose(&[0, 1]), None);
         for values in [vec![], steady(&[1.0], 9), steady(&[0.0, 0.0], 9)] {
-            assert_eq!(of(&values, Direction::Lower).choose(&[0, 1][..values.len()]), None);
+            assert_eq!(of(&values, &[], Direction::Lower).choose(&[0, 1][..values.len()]), None);
         }
     }
 
@@ -148,7 +167,7 @@ mod tests {
             let values: Vec<Vec<f64>> = (0..5).map(series).collect();
             [10, 12, 15, 19, 24, 30].iter().any(|n| {
                 let seen: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
-                let regrets = of(&seen, Direction::Lower);
+                let regrets = of(&seen, &[], Direction::Lower);
                 (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
             })
         };

@@ -2,33 +2,93 @@
 
 use crate::comparison::median;
 use crate::grid::{dropped, grid};
-use fsarena_core::metric::Reach;
+use fsarena_core::cell::Variant;
+use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::setting::Value;
+use std::collections::BTreeMap;
 
-/// Tasks that asked for direct I/O, each with the variants that served it from the page cache: (task, variant).
-pub fn cache_served(record: &RunRecord) -> Vec<(usize, usize)> {
-    let direct: Vec<bool> = record.tasks.iter().enumerate().map(|(task, _)| direct(record, task)).collect();
-    if !direct.contains(&true) {
-        return vec![];
-    }
-    let Some((_, shares)) = record.metric("device_share") else { return vec![] };
-    let shares = grid(record, &shares, &dropped(record)).values;
-    let of_task = |task: usize| {
-        let variants = shares[task].iter().enumerate();
-        let served = variants.filter(|(_, rounds)| median(rounds).map(Reach::of) == Some(Reach::Cache));
-        served.map(move |(variant, _)| (task, variant)).collect::<Vec<_>>()
-    };
-    (0..direct.len()).filter(|task| direct[*task]).flat_map(of_task).collect()
+/// Why a figure of one task and variant may not rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// The page cache served direct I/O.
+    Cache,
+    /// The load generator took more than a tenth of an operation.
+    ClientBound,
+    /// The load was steady in no round.
+    NeverSteady,
+    /// Blocks were to be verified, and none was.
+    Unverified,
 }
 
-/// Whether every workload of the plan that ran this task was set to direct I/O.
-fn direct(record: &RunRecord, task: usize) -> bool {
+impl Doubt {
+    /// Every reason.
+    pub const ALL: [Doubt; 4] = [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified];
+
+    /// What the variant did; follows the names of the variant and the task.
+    pub fn words(self) -> &'static str {
+        match self {
+            Doubt::Cache => "served direct I/O from the page cache",
+            Doubt::ClientBound => "was bound by the load generator",
+            Doubt::NeverSteady => "was steady in no round",
+            Doubt::Unverified => "verified no block, although the plan asks for that",
+        }
+    }
+}
+
+/// Why a task ranks no variant: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`.
+pub fn reason(record: &RunRecord, task: usize) -> Option<String> {
+    let doubts = doubts(record);
+    let of_task =
+        doubts.iter().filter(|((of, variant), _)| *of == task && !record.variants[*variant].is_bare_device());
+    let ((_, variant), doubt) = of_task.min_by_key(|(at, _)| **at)?;
+    Some(format!("{} at {} {}", record.variants[*variant].name, record.tasks[task].id, doubt.words()))
+}
+
+/// What the values of a reading say against a task's figure of one variant.
+type Look<'a> = &'a dyn Fn(usize, &Variant, &[f64]) -> Option<Doubt>;
+
+/// The figures that may not rank, by task and variant, each with the first reason.
+pub fn doubts(record: &RunRecord) -> BTreeMap<(usize, usize), Doubt> {
+    let dropped = dropped(record);
+    let mut found = BTreeMap::new();
+    let mut look = |metric: &str, doubt: Look| {
+        let Some((_, rows)) = record.metric(metric) else { return };
+        for (task, variants) in grid(record, &rows, &dropped).values.iter().enumerate() {
+            for (at, rounds) in variants.iter().enumerate().filter(|(_, rounds)| median(rounds).is_some()) {
+                if let Some(doubt) = doubt(task, &record.variants[at], rounds) {
+                    found.entry((task, at)).or_insert(doubt);
+                }
+            }
+        }
+    };
+    look("device_share", &|task, variant, rounds| {
+        let cached = median(rounds).map(Reach::of) == Some(Reach::Cache);
+        (cached && asked(record, task, variant, "direct")).then_some(Doubt::Cache)
+    });
+    look(reading::CLIENT, &|_, _, rounds| {
+        median(rounds).is_some_and(|share| share > CLIENT_BOUND).then_some(Doubt::ClientBound)
+    });
+    look(reading::STEADY, &|_, _, rounds| {
+        (!rounds.iter().any(|steady| *steady > 0.0)).then_some(Doubt::NeverSteady)
+    });
+    look(reading::VERIFIED, &|task, variant, rounds| {
+        let none = !rounds.iter().any(|blocks| *blocks > 0.0);
+        (none && asked(record, task, variant, "verify")).then_some(Doubt::Unverified)
+    });
+    found
+}
+
+/// Whether every workload of the plan that ran this task has the setting on for the variant, whose level goes first.
+fn asked(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
+    if let Some(level) = variant.levels.get(setting) {
+        return level == "true";
+    }
     let rows = record.samples.task.iter().zip(&record.samples.cell).filter(|(of, _)| **of as usize == task);
     let mut names: Vec<&str> = rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let mut plans =
         record.plan.workloads.iter().filter(|plan| names.contains(&plan.name.as_str())).peekable();
-    plans.peek().is_some() && plans.all(|plan| plan.settings.0.get("direct") == Some(&Value::Bool(true)))
+    plans.peek().is_some() && plans.all(|plan| plan.settings.0.get(setting) == Some(&Value::Bool(true)))
 }

@@ -114,9 +114,8 @@ fn question(plan: &Plan) -> Vec<String> {
     let variants = matrix::expand(plan);
     // 0.07 * 100 is not exactly 7 in binary floating point, hence the rounding.
     let percent = (plan.stop.margin() * 1e8).round() / 1e6;
-    let same = |metric| {
-        Claim::same(Quantity::composite(metric), &variants[1].name, &variants[0].name, Some(percent))
-    };
+    let same =
+        |metric| Claim::same(Quantity::of_all(metric), &variants[1].name, &variants[0].name, Some(percent));
     work::metrics(plan).into_iter().map(|metric| same(metric).text).collect()
 }
 

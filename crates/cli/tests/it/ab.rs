@@ -61,7 +61,7 @@ fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
         text.lines().filter_map(|line| line.strip_prefix("# claim: ").map(String::from)).collect()
     };
     let same =
-        |metric: &str, percent: &str| format!("composite.{metric}: ext4/noatime == ext4 within {percent}%");
+        |metric: &str, percent: &str| format!("total.{metric}: ext4/noatime == ext4 within {percent}%");
     assert_eq!(claims(&[]), [same("elapsed", "1"), same("durable", "1")]);
     assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("durable", "7")]);
     let mine = "touch.elapsed: ext4/noatime < ext4";
@@ -105,7 +105,7 @@ fn the_question_of_who_claims_nothing_decides_the_exit_code() {
     };
     // Equal sides are the same within a factor of ten, whatever the machine does meanwhile.
     let same = ab(0, "fs=ext4", "900%");
-    assert!(same.contains("composite.elapsed: ext4/b == ext4/a within 900%"), "{same}");
+    assert!(same.contains("total.elapsed: ext4/b == ext4/a within 900%"), "{same}");
     plant(&place);
     let differ = ab(3, "fs=ext4,mount=noatime", "10%");
     assert!(differ.contains("refuted") && differ.contains("ext4/noatime == ext4 within 10%"), "{differ}");

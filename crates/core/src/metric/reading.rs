@@ -46,6 +46,8 @@ pub const KERNEL_THREADS: &str = "kernel_threads_ns";
 pub const IOWAIT: &str = "iowait_ns";
 /// Time that a load was measured.
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
+/// Blocks whose contents were verified.
+pub const VERIFIED: &str = "verified_count";
 /// Whether the load was steady: 1 or 0.
 pub const STEADY: &str = "steady_ratio";
 /// Instructions of programs, in a guest that counts them.

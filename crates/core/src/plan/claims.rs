@@ -6,12 +6,19 @@ use super::resolve::Vocabulary;
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
+use crate::metric::METRICS;
 use crate::names::unknown;
 use std::ops::Range;
 use toml::Spanned;
 
-/// The name of all tasks together in claims.
+/// The name of the sum over all tasks in claims.
+pub const TOTAL: &str = "total";
+/// That of the geometric mean over all tasks, in which each counts alike.
+pub const GEOMEAN: &str = "geomean";
+/// Another name of the geometric mean.
 pub const COMPOSITE: &str = "composite";
+/// The names of all tasks together.
+pub const WHOLES: [&str; 3] = [TOTAL, GEOMEAN, COMPOSITE];
 
 /// Reads the claims of a plan and those of the command line, and checks them against the plan's variants and
 /// tasks.
@@ -106,10 +113,10 @@ impl Names<'_> {
             let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
             return Some((at, unknown.list("fsarena list metrics").into()));
         }
-        let task = quantity.task.as_deref().filter(|task| *task != COMPOSITE)?;
+        let task = quantity.task.as_deref().filter(|task| !WHOLES.contains(task))?;
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
-            let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain([COMPOSITE]);
+            let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain(WHOLES);
             return Some((0, unknown("task", task, names).into()));
         }
         let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
@@ -129,9 +136,11 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 }
 
 impl Quantity {
-    /// A metric of all tasks together.
-    pub fn composite(metric: &str) -> Quantity {
-        Quantity { task: Some(COMPOSITE.into()), metric: metric.into(), params: Default::default() }
+    /// A metric of all tasks together, as the answer has it: their sum, or the geometric mean of what cannot be summed.
+    pub fn of_all(metric: &str) -> Quantity {
+        let known = METRICS.iter().find(|known| known.id == metric);
+        let whole = if known.is_some_and(|known| known.unit.adds_up()) { TOTAL } else { GEOMEAN };
+        Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
     }
 
     /// `task.metric`, or the metric alone, as it is written.

@@ -64,7 +64,8 @@ fn said(variants: &[VariantFacts]) -> Vec<String> {
         "twice",
         "in size",
     ];
-    let notes = lint(variants, true);
+    let mut notes = lint(variants, true);
+    notes.retain(|note| note.kind != NoteKind::Weaker);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
     notes
@@ -171,4 +172,24 @@ fn sizes_differ() {
     let mut large = variant("xfs", &[], "");
     large.size_bytes += 1 << 20;
     assert_eq!(said(&[variant("xfs", &[], ""), large]), ["all: in size"]);
+}
+
+#[test]
+fn what_a_variant_gives_up_of_safety_is_told() {
+    let weaker = |variants: &[VariantFacts]| -> Vec<String> {
+        let notes = super::lint(variants, false).into_iter().filter(|note| note.kind == NoteKind::Weaker);
+        notes.map(|note| format!("{}: {}", note.variant.unwrap().trim(), &note.text[..10])).collect()
+    };
+    assert_eq!(weaker(&[variant("ext2", &[], ""), variant("ext4", &[], "")]), ["ext2: no journal"]);
+    // Where all are alike, and where one keeps more than its rival by default, nothing is given up.
+    assert!(weaker(&[variant("xfs", &[], ""), variant("btrfs", &[], "")]).is_empty());
+    assert!(weaker(&[variant("ext4", &[], "nobarrier"), variant("ext3", &[], "nobarrier")]).is_empty());
+    assert_eq!(
+        weaker(&[
+            variant("btrfs", &[], "nodatasum"),
+            variant("ext4", &[], "barrier=0"),
+            variant("xfs", &[], "")
+        ]),
+        ["ext4 barrier=0: no flush o", "btrfs nodatasum: no checksu"]
+    );
 }

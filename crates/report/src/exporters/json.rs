@@ -13,6 +13,7 @@ use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::ratio::Ratio;
+use fsarena_stats::trust::reason;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -72,6 +73,8 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);
         value["task"] = json!(task.task);
+        let left_out = task.set_aside.and_then(|_| reason(record, record.task(&task.task.id)?));
+        value["left_out"] = json!(left_out);
         value
     };
     let composite = |overall: &Overall| {

@@ -1,7 +1,7 @@
 //! From samples and published figures to the rows of a matrix.
 
 use crate::error::Error;
-use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::cell::TaskId;
 use fsarena_core::factor;
 use fsarena_core::metric::{CLIENT_BOUND, reading};
 use fsarena_core::published::Published;
@@ -64,7 +64,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
         let found = rows.iter().position(is_it).unwrap_or_else(|| {
             let iops = vec![None; rounds];
             let mode = task.name.clone();
-            let raw = is_raw(variant);
+            let raw = variant.is_bare_device();
             rows.push(Row {
                 variant: name.clone(),
                 raw,
@@ -106,11 +106,6 @@ pub fn of_published(published: &Published) -> Result<Vec<Row>, Error> {
 
 fn place(task: &TaskId) -> Option<(u64, u32)> {
     Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
-}
-
-/// Whether a variant is the bare device.
-fn is_raw(variant: &Variant) -> bool {
-    variant.level(factor::DIR).is_empty() && variant.level(factor::FS) == factor::RAW
 }
 
 fn no_matrix(source: &str) -> Error {

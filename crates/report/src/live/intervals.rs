@@ -4,7 +4,8 @@ use fsarena_core::event::Event;
 use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;
 use fsarena_stats::analyse::composites;
-use fsarena_stats::comparison::{Comparison, compare};
+use fsarena_stats::comparison::{Comparison, compare_with};
+use fsarena_stats::grid::references;
 use fsarena_stats::ratio::Ratio;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl Intervals {
         for after in first..=rounds {
             self.after.entry(after).or_insert_with(|| {
                 let until: Vec<Vec<f64>> = values.iter().map(|values| values[..after].to_vec()).collect();
-                compare(&until, info.direction)
+                compare_with(&until, &references(record), info.direction)
             });
         }
         let Some((_, now)) = self.after.last_key_value().filter(|(_, now)| now.order.len() >= 2) else {

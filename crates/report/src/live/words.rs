@@ -37,7 +37,7 @@ impl Words {
                         None => fairness.push((text, variant.into_iter().collect())),
                     }
                 }
-                NoteKind::Options | NoteKind::Unavailable | NoteKind::Remark => {}
+                NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }
         words.fairness = fairness.into_iter().map(|(text, variants)| of_variants(text, variants)).collect();

@@ -15,7 +15,7 @@ use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::trust::cache_served;
+use fsarena_stats::trust::{Doubt, doubts};
 
 /// The answer in plain words.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -37,7 +37,9 @@ fn parts(report: &Report, detail: Detail) -> Document {
         let sentences = sentences(&names, analysis);
         document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
     }
-    document.list(left_out(&report.record));
+    if report.ranks() {
+        document.list(left_out(&report.record));
+    }
     if detail >= Detail::Full {
         document.text(legend(report));
     }
@@ -46,13 +48,22 @@ fn parts(report: &Report, detail: Detail) -> Document {
 
 /// The tasks that rank no variant, and why.
 fn left_out(record: &RunRecord) -> Vec<String> {
-    let sentence = |(task, variant): (usize, usize)| {
-        format!(
-            "{} at {} served direct I/O from the page cache: the task is left out of the ranking for all variants.",
-            record.variants[variant].name, record.tasks[task].id
-        )
+    let figures: Vec<((usize, usize), Doubt)> = doubts(record)
+        .into_iter()
+        .filter(|((_, variant), _)| !record.variants[*variant].is_bare_device())
+        .collect();
+    let sentence = |doubt: Doubt| {
+        let of = figures.iter().filter(|(_, why)| *why == doubt);
+        let named: Vec<String> = of
+            .map(|((task, variant), _)| {
+                format!("{} at {}", record.variants[*variant].name, record.tasks[*task].id)
+            })
+            .collect();
+        let subject = few(named).join(", ");
+        (!subject.is_empty())
+            .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
     };
-    few(cache_served(record).into_iter().map(sentence).collect())
+    Doubt::ALL.into_iter().filter_map(sentence).collect()
 }
 
 /// How to read the answers of a report.
@@ -92,12 +103,14 @@ fn named(record: &RunRecord) -> String {
 /// The sentences of the answer.
 pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let with_data = |task: &TaskAnalysis| {
-        let variants = &task.comparison.variants;
-        variants.iter().filter(|variant| variant.median.is_some()).count()
+        let variants = task.comparison.variants.iter().enumerate();
+        let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
+        candidates.filter(|(_, variant)| variant.median.is_some()).count()
     };
-    let with_data = analysis.tasks.iter().map(with_data).max().unwrap_or(0);
-    if with_data < 2 {
-        return vec!["Only one variant has data. A comparison requires two.".into()];
+    match analysis.tasks.iter().map(with_data).max().unwrap_or(0) {
+        0 => return vec!["No variant has data.".into()],
+        1 => return vec!["Only one variant has data. A comparison requires two.".into()],
+        _ => {}
     }
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!(
@@ -112,6 +125,9 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
         )];
     }
     let mut sentences = Vec::new();
+    if analysis.overall.is_none() && analysis.tasks().any(|task| task.set_aside.is_some()) {
+        sentences.push("No task is left that may rank the variants.".into());
+    }
     if let Some(overall) = &analysis.overall {
         sentences.extend(over_all(names, &analysis.metric, overall, analysis.provisional()));
     }
@@ -193,6 +209,9 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     };
     if provisional {
         let rest = others(&|_| true).join(", ");
+        if rest.is_empty() {
+            return vec![format!("{tasks}, only {best} has a complete round so far.")];
+        }
         let several = main.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
         let seen = if several { " with the range of the rounds" } else { "" };
         return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{seen}: {rest}.")];
@@ -243,7 +262,12 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
         .into_iter()
         .map(|variant| format!("{} ({what} {})", names[variant], of_best(main, variant)))
         .collect();
-    format!("{tasks}: inconclusive which variant {was_best}, {best} or {}.", either(&tied))
+    match tied.is_empty() {
+        true => {
+            format!("{tasks}: inconclusive which variant {was_best}. Only {best} has enough complete rounds.")
+        }
+        false => format!("{tasks}: inconclusive which variant {was_best}, {best} or {}.", either(&tied)),
+    }
 }
 
 /// What becomes of the answer where long tasks do not weigh more.
@@ -257,7 +281,10 @@ fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> Strin
         (Some(best), None) => {
             let tied: Vec<String> =
                 geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
-            format!("{EQUAL}, inconclusive: {} or {}.", names[best], either(&tied))
+            match tied.is_empty() {
+                true => format!("{EQUAL}, inconclusive: no other variant has enough complete rounds."),
+                false => format!("{EQUAL}, inconclusive: {} or {}.", names[best], either(&tied)),
+            }
         }
         (None, None) => format!("{EQUAL}, inconclusive."),
     }
@@ -295,8 +322,10 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
 
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<&TaskAnalysis> =
-        analysis.tasks().filter(|task| task.comparison.winner().is_none() && !task.set_aside).collect();
+    let open: Vec<&TaskAnalysis> = analysis
+        .tasks()
+        .filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none())
+        .collect();
     if open.is_empty() {
         return None;
     }

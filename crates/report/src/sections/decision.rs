@@ -5,6 +5,7 @@ use super::{Detail, Section, either};
 use crate::document::{Chapter, Document};
 use crate::number::{beside, percent, plural};
 use crate::report::Report;
+use fsarena_core::event::NoteKind;
 use fsarena_core::metric::label;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
@@ -12,6 +13,7 @@ use fsarena_stats::analyse::{Analysis, Overall, composites};
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
+use fsarena_stats::regret::Regrets;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -23,6 +25,7 @@ fn parts(report: &Report, _: Detail) -> Document {
     if let Some(decision) = Decision::of(report) {
         document.text(decision.headline());
         let further = [
+            decision.cheaper(),
             decision.left(),
             decision.staying(),
             decision.by_mean(),
@@ -40,6 +43,11 @@ pub struct Decision<'a> {
     report: &'a Report,
     analysis: &'a Analysis,
     overall: &'a Overall,
+    /// The variants that may be chosen, in order.
+    candidates: Vec<usize>,
+    /// What choosing one of them costs against the others of them, and that by geometric mean.
+    regrets: Regrets,
+    means: Regrets,
     choice: usize,
     /// The choice and the variants equal to it within the margin.
     equal: Vec<usize>,
@@ -52,15 +60,24 @@ impl Decision<'_> {
         let analysis = report.analyses.first().filter(better)?;
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();
-        let choice = main.regrets.choose(&main.comparison.order)?;
-        let mut equal = main.regrets.equal(choice, report.margin.ln_1p());
+        let broke = |variant: usize| report.record.violations().any(|(cell, _)| cell.variant == variant);
+        let mut order = main.comparison.order.clone();
+        order.retain(|variant| !broke(*variant));
+        let as_safe: Vec<usize> =
+            order.iter().copied().filter(|variant| given_up(report, *variant).is_empty()).collect();
+        // Where all give something up, none is chosen for its safety.
+        let candidates = if as_safe.is_empty() { order } else { as_safe };
+        let regrets = main.regrets.among(&candidates);
+        let means = overall.geometric.regrets.among(&candidates);
+        let choice = regrets.choose(&candidates)?;
+        let mut equal = regrets.equal(choice, report.margin.ln_1p());
         equal.insert(0, choice);
-        Some(Decision { report, analysis, overall, choice, equal })
+        Some(Decision { report, analysis, overall, candidates, regrets, means, choice, equal })
     }
 
     /// `Use xfs. With 95% confidence no other choice is more than 0.4% faster in total (1.1% by geometric mean).`
     pub fn headline(&self) -> String {
-        let regrets = &self.overall.main().regrets;
+        let regrets = &self.regrets;
         let names: Vec<String> = self.equal.iter().map(|variant| self.name(*variant).to_string()).collect();
         if names.len() > 1 {
             let most = self.regret().map_or(String::new(), |most| rounded_up(most.exp_m1()));
@@ -88,6 +105,39 @@ impl Decision<'_> {
         };
         let better = better(&self.analysis.metric);
         format!("{use_it}. {when} other choice {is} {than}{better}{}{by_mean}.", self.measure())
+    }
+
+    /// The variants ahead of the choice that give up safety, and what.
+    fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
+        let order = &self.overall.main().comparison.order;
+        let ahead = order.iter().copied().take_while(|variant| *variant != self.choice);
+        let unsafe_ones = ahead.map(|variant| (variant, given_up(self.report, variant)));
+        unsafe_ones.filter(|(_, words)| !words.is_empty()).collect()
+    }
+
+    /// `ext2 is 12% faster in total, but gives up safety: no journal, …`.
+    fn cheaper(&self) -> Option<String> {
+        let metric = &self.analysis.metric;
+        let comparison = &self.overall.main().comparison;
+        let said: Vec<String> = self
+            .cheaper_variants()
+            .into_iter()
+            .filter_map(|(variant, words)| {
+                let (_, values) = composites(&self.report.record, &metric.id).ok()?;
+                let d = log_ratios(&values[variant], &values[self.choice]).d;
+                let ahead = Ratio::of(d)?.value.ln();
+                let ahead = if metric.direction == Direction::Higher { -ahead } else { ahead };
+                let sure = if comparison.separated[self.choice][variant] { "" } else { " (inconclusive)" };
+                let by = percent(gain(metric, ahead));
+                let (name, words) = (self.name(variant), words.join("; "));
+                Some(format!(
+                    "{name} is {by} {}{}{sure}, but gives up safety: {words}.",
+                    better(metric),
+                    self.measure()
+                ))
+            })
+            .collect();
+        (!said.is_empty()).then(|| said.join(" "))
     }
 
     /// `Staying on ext4 costs 3% [−0.4, 7].`
@@ -143,9 +193,10 @@ impl Decision<'_> {
     /// The choice by the geometric mean, where that is another.
     fn by_mean(&self) -> Option<String> {
         let mean = &self.overall.geometric;
-        let choice =
-            mean.regrets.choose(&mean.comparison.order).filter(|choice| !self.equal.contains(choice))?;
-        self.overall.total.as_ref().filter(|_| !mean.regrets.provisional)?;
+        let order: Vec<usize> =
+            mean.comparison.order.iter().copied().filter(|one| self.candidates.contains(one)).collect();
+        let choice = self.means.choose(&order).filter(|choice| !self.equal.contains(choice))?;
+        self.overall.total.as_ref().filter(|_| !self.means.provisional)?;
         Some(format!(
             "With equal weight for every task (geometric mean) the choice is {}.",
             self.name(choice)
@@ -184,7 +235,7 @@ impl Decision<'_> {
         let comparison = &self.overall.main().comparison;
         let open =
             |variant: &usize| !self.equal.contains(variant) && !comparison.separated[self.choice][*variant];
-        let open: Vec<usize> = comparison.order.iter().copied().filter(open).collect();
+        let open: Vec<usize> = self.candidates.iter().copied().filter(open).collect();
         let record = &self.report.record;
         let (_, values) = composites(record, &self.analysis.metric.id).ok()?;
         let sigma = |rival: &usize| spread(&log_ratios(&values[self.choice], &values[*rival]).d);
@@ -212,12 +263,18 @@ impl Decision<'_> {
 
     /// For programs: regrets are the cost over the cheapest choice, less one.
     pub fn json(&self) -> Value {
-        let regrets = &self.overall.main().regrets;
+        let regrets = &self.regrets;
+        let cheaper = self.cheaper_variants();
+        let cheaper: Vec<Value> = cheaper
+            .iter()
+            .map(|(variant, words)| json!({ "variant": self.name(*variant), "gives_up": words }))
+            .collect();
         json!({
             "choose": self.name(self.choice),
             "equal": self.equal[1..].iter().map(|variant| self.name(*variant)).collect::<Vec<_>>(),
             "regret": self.regret().map(f64::exp_m1),
             "regret_by_geometric_mean": self.mean_regret().map(f64::exp_m1),
+            "cheaper_but_less_safe": cheaper,
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
             "provisional": regrets.provisional,
@@ -232,14 +289,15 @@ impl Decision<'_> {
 
     /// The largest regret of the equal choices.
     fn regret(&self) -> Option<f64> {
-        let regrets = &self.overall.main().regrets;
+        let regrets = &self.regrets;
         self.equal.iter().filter_map(|variant| regrets.of(*variant)).reduce(f64::max)
     }
 
     /// The regret of the choice by geometric mean, where the headline is about the total.
     fn mean_regret(&self) -> Option<f64> {
-        let (total, mean) = (self.overall.total.as_ref()?, &self.overall.geometric.regrets);
-        let alike = self.overall.tasks > 1 && mean.provisional == total.regrets.provisional;
+        self.overall.total.as_ref()?;
+        let mean = &self.means;
+        let alike = self.overall.tasks > 1 && mean.provisional == self.regrets.provisional;
         mean.of(self.choice).filter(|_| alike)
     }
 
@@ -255,6 +313,16 @@ impl Decision<'_> {
     fn gain(&self, regret: f64) -> String {
         rounded_up(gain(&self.analysis.metric, regret))
     }
+}
+
+/// What a variant gives up of the safety that others of the run have.
+fn given_up(report: &Report, variant: usize) -> Vec<&str> {
+    let name = &report.record.variants[variant].name;
+    let notes = report.record.notes.iter().map(|(_, note)| note);
+    let weaker = notes.filter(|note| note.kind == NoteKind::Weaker && note.variant.as_ref() == Some(name));
+    let mut words: Vec<&str> = weaker.map(|note| note.text.as_str()).collect();
+    words.dedup();
+    words
 }
 
 /// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.

@@ -202,6 +202,9 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
         .tasks
         .iter()
         .zip(&grid.values)
+        .enumerate()
+        .filter(|(at, _)| !grid.set_aside.contains_key(at))
+        .map(|(_, of)| of)
         .filter(|(task, values)| {
             task.in_composite && values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()))
         })

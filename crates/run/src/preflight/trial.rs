@@ -1,7 +1,6 @@
 //! Tries the options of mkfs and mount that the user wrote, on scratch images: only mkfs and the kernel know all of
 //! them, and a typo must be found before anything is measured.
 
-use super::is_raw;
 use super::room::{RAM, images_dir};
 use crate::executor::Fatal;
 use crate::layout::{Layout, Role, Wanted};
@@ -38,7 +37,7 @@ pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: 
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let written = |variant: &&Variant| {
         let said = |id| !variant.level(id).is_empty();
-        !is_raw(variant) && (said(factor::MKFS) || said(factor::MOUNT) && !guest)
+        !variant.is_bare_device() && (said(factor::MKFS) || said(factor::MOUNT) && !guest)
     };
     let mut seen = BTreeSet::new();
     let distinct = |variant: &&Variant| seen.insert(DECISIVE.map(|id| variant.level(id).to_string()));

@@ -7,7 +7,7 @@ use fsarena_core::cell::TaskId;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::conclusion::Trust;
 use fsarena_core::metric;
-use fsarena_core::plan::COMPOSITE;
+use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::published::Published;
 use fsarena_core::sample::Direction;
 
@@ -43,7 +43,7 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
         let value =
             |sample: &&str| set.sampled(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
         let values: Vec<f64> = set.samples().iter().map(value).collect();
-        let whole = quantity.task.as_deref().is_none_or(|task| task == COMPOSITE);
+        let whole = quantity.task.as_deref().is_none_or(|task| WHOLES.contains(&task));
         (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
     };
     match &claim.relation {
@@ -111,8 +111,12 @@ impl Figures<'_> {
     fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
         let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
         let set = self.sets.iter().find(|known| known.set == set)?;
-        if quantity.task.as_deref() == Some(COMPOSITE) {
-            return set.total(variant, &quantity.metric);
+        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+            let values = set.of_work(variant, &quantity.metric)?;
+            let mean = |values: Vec<f64>| {
+                (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
+            };
+            return Some(if whole == TOTAL { values.iter().sum() } else { mean(values) });
         }
         let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
         let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);

@@ -1,13 +1,17 @@
 //! The quantity of a claim, as values by variant and round.
 
+use crate::composite;
 use crate::grid::{Grid, grid, has_data};
-use crate::trust::cache_served;
+use crate::trust::reason;
 use fsarena_core::claim::Quantity;
+use fsarena_core::metric::reading;
 use fsarena_core::names::unknown;
-use fsarena_core::plan::COMPOSITE;
+use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Unit;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Metrics that tell how a figure was measured: claims about them hold for any figure.
+const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT, reading::STEADY, reading::VERIFIED];
 
 /// The values of a quantity.
 pub struct Series {
@@ -33,11 +37,20 @@ impl<'a> Quantities<'a> {
         let record = self.record;
         let (metric, grid) = self.grid(&quantity.metric)?;
         let metric = metric.clone();
-        if quantity.task.as_deref() == Some(COMPOSITE) {
+        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
             let wanted = Quantity { task: None, ..quantity.clone() };
             let wanted = grid.tasks(record).filter(|(task, _)| wanted.fits(&task.id));
             let tasks: Vec<&Vec<Vec<f64>>> = wanted.map(|(_, values)| values).collect();
-            let values = composite(&tasks, metric.unit).ok_or_else(|| no_task(&metric.id))?;
+            if tasks.is_empty() {
+                return Err(no_task(&metric.id));
+            }
+            if whole == TOTAL && !metric.unit.adds_up() {
+                return Err(format!(
+                    "{} cannot be summed over tasks; claim the geometric mean: geomean.{}",
+                    metric.id, metric.id
+                ));
+            }
+            let values = if whole == TOTAL { composite::sums(&tasks) } else { composite::means(&tasks) };
             return Ok(Series { metric, values });
         }
         let fitting: Vec<(usize, String)> = record
@@ -47,15 +60,12 @@ impl<'a> Quantities<'a> {
             .filter(|(at, task)| quantity.fits(&task.id) && has_data(&grid.values[*at]))
             .map(|(at, task)| (at, task.id.to_string()))
             .collect();
-        let served = cache_served(record);
         if let [(at, id)] = &fitting[..]
-            && let Some((_, variant)) = served.iter().find(|(task, _)| task == at)
-            && metric.id != "device_share"
+            && grid.set_aside.contains_key(at)
+            && !WITNESSES.contains(&metric.id.as_str())
         {
-            return Err(format!(
-                "{} at {id} served direct I/O from the page cache, so no verdict rests on it",
-                record.variants[*variant].name
-            ));
+            let why = reason(record, *at).unwrap_or_else(|| id.clone());
+            return Err(format!("{why}, so no verdict rests on it"));
         }
         match &fitting[..] {
             [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
@@ -69,7 +79,7 @@ impl<'a> Quantities<'a> {
     }
 
     fn no_value(&self, quantity: &Quantity) -> String {
-        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain([COMPOSITE]);
+        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(WHOLES);
         match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {
             Some(name) => unknown("task", name, tasks()).into(),
             None => format!("the run has no value of {quantity}"),
@@ -85,21 +95,6 @@ impl<'a> Quantities<'a> {
         }
         Ok(&self.grids[metric])
     }
-}
-
-/// The sum over tasks where the unit can be summed, else the geometric mean; a round counts where it has all.
-fn composite(tasks: &[&Vec<Vec<f64>>], unit: Unit) -> Option<Vec<Vec<f64>>> {
-    let first = tasks.first()?;
-    let of = |variant: usize, round: usize| {
-        let values = tasks.iter().map(|task| task[variant][round]);
-        match unit {
-            Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count => values.sum(),
-            _ => (values.map(f64::ln).sum::<f64>() / tasks.len() as f64).exp(),
-        }
-    };
-    let variant =
-        |(variant, rounds): (usize, &Vec<f64>)| (0..rounds.len()).map(|round| of(variant, round)).collect();
-    Some(first.iter().enumerate().map(variant).collect())
 }
 
 fn no_task(metric: &str) -> String {

@@ -92,7 +92,7 @@ fn run(all: &[Vec<f64>], leave: bool, cost: &dyn Fn(usize) -> f64, effects: Effe
             }
         }
         begun = look.n;
-        let regrets = regret::of(&seen, Direction::Lower);
+        let regrets = regret::of(&seen, &[], Direction::Lower);
         if regrets.provisional {
             continue;
         }

@@ -11,7 +11,7 @@ use fsarena_core::series::SeriesTable;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_stats::analyse::analyse;
 use fsarena_stats::grid;
-use fsarena_stats::trust::cache_served;
+use fsarena_stats::trust::{Doubt, doubts};
 use std::collections::BTreeSet;
 
 const ROUNDS: u32 = 8;
@@ -225,7 +225,7 @@ fn by_round_is_the_grid_in_another_order() {
 
 /// Where "untar" asks for direct I/O and the page cache serves btrfs, "tar" alone ranks, for every variant.
 #[test]
-fn a_task_that_a_cache_served_under_direct_io_ranks_no_variant() {
+fn a_task_that_a_doubts_under_direct_io_ranks_no_variant() {
     let mut record = record();
     let direct = |direct| WorkloadPlan {
         name: record.cells[0].workload.clone(),
@@ -245,10 +245,10 @@ fn a_task_that_a_cache_served_under_direct_io_ranks_no_variant() {
     record.plan.workloads = vec![no];
     assert_eq!(analyse(&record, "elapsed").unwrap().overall.unwrap().tasks, 2);
     record.plan.workloads = vec![yes];
-    assert_eq!(cache_served(&record), [(1, 2)]);
+    assert_eq!(doubts(&record), [((1, 2), Doubt::Cache)].into());
     let analysis = analyse(&record, "elapsed").unwrap();
     assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
     let untar = analysis.tasks().next().unwrap();
-    assert!(untar.set_aside && untar.comparison.order.is_empty());
+    assert!(untar.set_aside == Some(Doubt::Cache) && untar.comparison.order.is_empty());
     assert!(untar.comparison.variants.iter().all(|variant| variant.median.is_some()), "shown all the same");
 }

@@ -1,0 +1,147 @@
+//! Only figures that measured what they claim rank, and no sentence says more than its data.
+
+use crate::fixture::run;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::setting::{Settings, Value as Setting};
+use fsarena_report::exporters;
+use fsarena_report::report::{self, Asked};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn exported(record: &RunRecord, format: &str, metrics: &[&str]) -> String {
+    let metrics = metrics.iter().map(|metric| metric.to_string()).collect();
+    let report = report::of(record.clone(), Asked { metrics, ..Asked::default() }).unwrap();
+    let mut out = vec![];
+    exporters::find(format).unwrap().export(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn decision(record: &RunRecord) -> Value {
+    let json: Value = serde_json::from_str(&exported(record, "json", &["elapsed"])).unwrap();
+    json["decision"].clone()
+}
+
+/// Calls `each` with the readings of every sample of a task: its variant and its row.
+fn each(record: &RunRecord, task: &str, mut each: impl FnMut(usize, usize)) {
+    for row in 0..record.samples.len() {
+        if record.tasks[record.samples.task[row] as usize].id.name == task {
+            each(record.cells[record.samples.cell[row] as usize].variant, row);
+        }
+    }
+}
+
+/// The run with a reading that has this value for "untar" of one variant, and another everywhere else.
+fn with_reading(mut record: RunRecord, id: &str, variant: usize, (here, elsewhere): (f64, f64)) -> RunRecord {
+    let mut values = vec![elsewhere; record.samples.len()];
+    each(&record, "untar", |of, row| {
+        if of == variant {
+            values[row] = here;
+        }
+    });
+    let info =
+        MetricInfo { id: id.into(), unit: Unit::Ratio, direction: Direction::Neutral, help: String::new() };
+    record.readings.push(info);
+    record.samples.values.push(values);
+    record
+}
+
+#[test]
+fn a_figure_that_did_not_measure_its_task_is_shown_and_ranks_nothing() {
+    let ask = |setting: &str| {
+        let mut record = run(&["ext4", "xfs"], 12);
+        record.plan.workloads[0].settings = Settings([(setting.to_string(), Setting::Bool(true))].into());
+        record
+    };
+    for (record, words) in [
+        (with_reading(ask("direct"), "client_ratio", 1, (0.3, 0.01)), "was bound by the load generator"),
+        (with_reading(ask("direct"), "steady_ratio", 1, (0.0, 1.0)), "was steady in no round"),
+        (with_reading(ask("verify"), "verified_count", 1, (0.0, 9.0)), "verified no block"),
+    ] {
+        for format in ["term", "md", "html"] {
+            let text =
+                exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(&format!("xfs at untar {words}")), "{format}: {text}");
+            assert!(!text.contains("TOTAL of 3 tasks"), "{format}");
+        }
+        let json: Value = serde_json::from_str(&exported(&record, "json", &["elapsed"])).unwrap();
+        let left_out = json.to_string();
+        assert!(left_out.contains(&format!("\"left_out\":\"xfs at untar {words}")), "{left_out}");
+    }
+}
+
+#[test]
+fn the_bare_device_is_a_reference_and_never_a_candidate() {
+    // The first is the fastest.
+    let record = run(&["raw", "ext4", "xfs"], 12);
+    let decision = decision(&record);
+    assert_eq!((&decision["choose"], &decision["regret"]), (&"ext4".into(), &0.0.into()), "{decision}");
+    let text = exported(&record, "md", &["elapsed"]);
+    assert!(
+        text.contains("Over all 3 tasks, ext4 was fastest") && !text.contains("raw was fastest"),
+        "{text}"
+    );
+    let alone = exported(&run(&["raw", "ext4"], 12), "md", &["elapsed"]);
+    assert!(alone.contains("Only one variant has data"), "{alone}");
+}
+
+#[test]
+fn a_less_safe_variant_is_cheaper_but_not_recommended() {
+    let mut record = run(&["ext2", "ext4", "xfs"], 12);
+    let note = Note::new(NoteKind::Weaker, "no journal, so an inconsistent filesystem after a crash");
+    record.notes.push((Some(0), note.clone().variant("ext2")));
+    let text = exported(&record, "md", &["elapsed"]);
+    assert!(text.contains("Use ext4. With 95% confidence no other choice is faster"), "{text}");
+    assert!(text.contains("faster in total, but gives up safety: no journal"), "{text}");
+    let said = decision(&record);
+    assert_eq!(said["cheaper_but_less_safe"][0]["variant"], "ext2", "{said}");
+    // Where all give it up, speed decides.
+    record.notes.extend(["ext4", "xfs"].map(|variant| (Some(0), note.clone().variant(variant))));
+    assert_eq!(decision(&record)["choose"], "ext2");
+}
+
+/// What a sentence with a hole in it looks like.
+const HOLES: [&str; 12] =
+    [": .", ":.", " or .", " or ,", ", .", " ≈ .", "NaN", "inf%", "inf ", " and .", "(,", "differs from :"];
+
+/// Some in a second; more where `PROPTEST_CASES` asks for them.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #[test]
+    fn no_sentence_has_a_hole_and_no_verdict_beyond_its_interval(
+        names in proptest::sample::subsequence(vec!["ext4", "xfs", "btrfs", "raw"], 1..=4),
+        rounds in 0u32..14,
+        faults in proptest::collection::vec((0usize..4, 0usize..5, 0u32..14, 0usize..3), 0..12),
+        all_zero in any::<bool>(),
+    ) {
+        let mut record = run(&names, rounds);
+        let column = record.reading("elapsed_ns").unwrap();
+        for row in 0..record.samples.len() {
+            let cell = &record.cells[record.samples.cell[row] as usize];
+            let at = (cell.variant, record.samples.task[row] as usize, cell.round);
+            for (variant, task, round, kind) in &faults {
+                if at == (*variant, *task, *round) {
+                    record.samples.values[column][row] = [0.0, f64::NAN, 1e18][*kind];
+                }
+            }
+            if all_zero && at.0 == 0 {
+                record.samples.values[column][row] = 0.0;
+            }
+        }
+        let text = exported(&record, "md", &["elapsed", "system"]);
+        for line in text.lines() {
+            prop_assert!(!HOLES.iter().any(|hole| line.contains(hole)), "{line}");
+        }
+        let said = decision(&record);
+        if let Some(regret) = said["regret"].as_f64() {
+            prop_assert!(regret >= 0.0 && said["choose"] != "raw", "{said}");
+            let sure = said["headline"].as_str().unwrap().contains("95%");
+            prop_assert_eq!(sure, said["provisional"] == false);
+        }
+    }
+}
