@@ -30,6 +30,8 @@ pub enum Cause {
     /// The filesystem under test, or a command of the work, failed at the work.
     #[default]
     Work,
+    /// The filesystem broke a promise: it lost files that were synced.
+    Violation,
     /// The variant asks for what cannot be done.
     Usage,
     /// Going on could have destroyed something.
@@ -46,6 +48,7 @@ impl Cause {
     /// The cause of an error in a cell; [`Cause::Work`] for every exit code without a cause of the same name.
     pub fn of(code: ExitCode) -> Cause {
         match code {
+            ExitCode::Refuted => Cause::Violation,
             ExitCode::Usage => Cause::Usage,
             ExitCode::Refused => Cause::Refused,
             ExitCode::Missing => Cause::Missing,
@@ -57,6 +60,7 @@ impl Cause {
     pub fn exit_code(self) -> ExitCode {
         match self {
             Cause::Work | Cause::Died => ExitCode::Inconclusive,
+            Cause::Violation => ExitCode::Refuted,
             Cause::Usage => ExitCode::Usage,
             Cause::Refused => ExitCode::Refused,
             Cause::Missing => ExitCode::Missing,

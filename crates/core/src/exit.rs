@@ -10,7 +10,7 @@ pub enum ExitCode {
     Internal = 1,
     /// Wrong usage or a bad plan.
     Usage = 2,
-    /// A claim was refuted.
+    /// A claim was refuted, or every variant failed and one of them had lost synced files.
     Refuted = 3,
     /// A claim was left inconclusive, or every variant failed at the work.
     Inconclusive = 4,

@@ -1,7 +1,7 @@
 //! A stored run, read back for analysis and reports.
 
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::event::{CommandRecord, Note, Outcome};
+use crate::event::{Cause, CommandRecord, Note, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::sample::{Direction, Unit};
@@ -116,6 +116,14 @@ pub struct RunStatus {
 }
 
 impl RunRecord {
+    /// The cells whose filesystem broke a promise: their variants and what happened.
+    pub fn violations(&self) -> impl Iterator<Item = (&CellRecord, &str)> {
+        self.cells.iter().filter_map(|cell| match &cell.outcome {
+            Outcome::Failed { why, cause: Cause::Violation } => Some((cell, why.as_str())),
+            _ => None,
+        })
+    }
+
     /// The column of a raw reading.
     pub fn reading(&self, id: &str) -> Option<usize> {
         self.readings.iter().position(|reading| reading.id == id)

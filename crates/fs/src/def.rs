@@ -52,6 +52,8 @@ pub struct FsDef {
     pub no_discard: (&'static [&'static str], &'static str),
     /// How to print the features it was made with.
     pub describe: Option<Describe>,
+    /// How it is checked after a power cut, as its authors recommend. None if fsarena knows no check of it.
+    pub check: Option<CheckDef>,
     /// How it keeps its journal on a separate device. None if it cannot.
     pub journal: Option<JournalDef>,
     /// How it spans several devices by itself. None if it cannot.
@@ -82,6 +84,7 @@ pub const BASE: FsDef = FsDef {
     traits: UNIX,
     no_discard: (&[], ""),
     describe: None,
+    check: None,
     journal: None,
     raid: None,
 };
@@ -126,6 +129,21 @@ pub const DURABLE: &str = "durable";
 pub const FAST_UNSAFE: &str = "fast-unsafe";
 /// The name of the option sets of the 2011 dbench study, as far as current kernels and mkfs accept them.
 pub const TUNED_2011: &str = "tuned-2011";
+
+/// How a filesystem is checked. The device follows the arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckDef {
+    /// The program.
+    pub program: &'static str,
+    /// The checks that it needs before it is mounted again, which repair it; empty if mounting it recovers it. Each is
+    /// run if the one before it leaves errors.
+    pub before: &'static [&'static [&'static str]],
+    /// The arguments of a full check that changes nothing. It exits with 0 if all is well.
+    pub full: &'static [&'static str],
+}
+
+/// The check of ext3 and ext4, whose journal is replayed when they are mounted.
+pub const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
 
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
 #[derive(Debug, Clone, Copy)]

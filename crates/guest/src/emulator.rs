@@ -29,6 +29,8 @@ pub struct Machine<'a> {
     pub config: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
+    /// The file that records each write to the first image under test, where one does: QEMU only.
+    pub record: Option<&'a Path>,
     /// The image of the journal's disk, where there is one.
     pub journal: Option<&'a Path>,
     /// The image of the source disk.
@@ -156,7 +158,10 @@ impl Machine<'_> {
             ));
         } else {
             words.extend(["-m".into(), OsString::from(self.memory_mib.to_string())]);
-            words.extend(disk(TEST, &self.test[0], exact));
+            words.extend(match self.record {
+                Some(record) => recorded(TEST, &self.test[0], record),
+                None => disk(TEST, &self.test[0], exact),
+            });
             words.extend(disk(OTHER, self.other, exact));
             for (path, number) in self.test[1..].iter().zip(1..) {
                 words.extend(disk(&member(number), path, exact));
@@ -202,6 +207,16 @@ fn disk(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
     ["-drive".into(), option(&drive, path), "-device".into(), device.into()]
 }
 
+/// The same, with each write to it recorded in a file.
+fn recorded(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
+    let drive =
+        format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
+    let mut drive = option(&format!("{drive},log.driver=file,log.filename="), record);
+    drive.push(option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
+    let [_, _, further, device] = disk(name, path, false);
+    ["-drive".into(), drive, further, device]
+}
+
 /// An option that ends with a path. QEMU wants commas in it doubled.
 pub(crate) fn option(head: &str, path: &Path) -> OsString {
     format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
@@ -220,6 +235,7 @@ mod tests {
             initramfs: Some(Path::new("/i")),
             config: None,
             test: &[PathBuf::from(test), PathBuf::from("/m")],
+            record: None,
             journal: Some(Path::new("/j")),
             other: Path::new("/o"),
             memory_mib: 512,
@@ -244,6 +260,17 @@ mod tests {
         assert!(
             words(Emulator::Qemu, "/t").contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
         );
+    }
+
+    #[test]
+    fn a_recorded_disk_is_the_same_device_of_the_guest() {
+        let [_, drive, _, device] = recorded(TEST, Path::new("/t"), Path::new("/a,b"));
+        assert!(
+            drive
+                .to_string_lossy()
+                .ends_with("log.filename=/a,,b,file.driver=raw,file.file.driver=file,file.file.filename=/t")
+        );
+        assert_eq!(device, disk(TEST, Path::new("/t"), false)[3]);
     }
 
     #[test]

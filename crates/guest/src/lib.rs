@@ -27,6 +27,7 @@ pub mod stripes;
 pub mod trial;
 mod unpack;
 pub mod vmlinux;
+pub mod writes;
 mod xstate;
 
 pub use error::Error;

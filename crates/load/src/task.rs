@@ -78,6 +78,9 @@ pub enum Error {
     /// A loadfile cannot be read, or was not played to its end.
     #[error(transparent)]
     Dbench(#[from] fsarena_dbench::Error),
+    /// The filesystem broke a promise.
+    #[error("{0}")]
+    Violation(String),
     /// This task cannot be done here; the others can, so it is left out and said so.
     #[error("{0}")]
     LeftOut(String),
@@ -113,6 +116,7 @@ impl Exits for Error {
             },
             Error::Engine(error) => error.exit_code(),
             Error::Dbench(error) => error.exit_code(),
+            Error::Violation(_) => ExitCode::Refuted,
             Error::Unfit(_) | Error::LeftOut(_) => ExitCode::Usage,
         }
     }

@@ -7,6 +7,7 @@ use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A request to a workload.
 #[derive(Debug, Clone)]
@@ -65,6 +66,22 @@ pub struct Survey {
     pub remarks: Vec<Note>,
 }
 
+/// The power cut that ends the first task of a workload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cut {
+    /// When it happens, counted from the beginning of that task.
+    pub after: Duration,
+    /// The seed that chooses writes after the disk's last flush that survive; without it none does.
+    pub chosen: Option<u64>,
+}
+
+impl Cut {
+    /// The name of the task that the cut ends.
+    pub const WORK: &str = "work";
+    /// The name of the task that verifies what it left.
+    pub const VERIFY: &str = "verify";
+}
+
 /// A load to time on a filesystem.
 pub trait Workload: Sync {
     /// Its name, help and settings.
@@ -100,6 +117,12 @@ pub trait Workload: Sync {
     /// The default metrics to report, the primary one first.
     fn metrics(&self) -> &'static [&'static str] {
         &["elapsed", "durable"]
+    }
+
+    /// The power cut that its first task works until, where there is one. Its other tasks follow once the filesystem has
+    /// come back.
+    fn cut(&self, _job: &Job) -> Option<Cut> {
+        None
     }
 
     /// Whether it can do without a filesystem, on the bare device.

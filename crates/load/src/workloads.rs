@@ -7,6 +7,7 @@ mod dbench_tool;
 mod fileio;
 mod fio;
 mod proxy_cache;
+mod recovery;
 mod squid;
 mod sysbench;
 mod tree;
@@ -23,6 +24,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &fileio::FILEIO,
     &fio::FIO,
     &proxy_cache::ProxyCache,
+    &recovery::Recovery,
     &squid::SquidWorkload,
     &sysbench::SYSBENCH,
     &tree::Tree,

@@ -4,10 +4,10 @@ use crate::axes::further_idle;
 use crate::bench::{Bench, Moment};
 use crate::confined;
 use crate::failed::Failed;
-use crate::protocol::{Ask, Line, MountRequest, Profiling, Request, Role};
-use crate::target;
+use crate::protocol::{Ask, Line, MountRequest, Power, Profiling, Request, Role};
+use crate::{recovery, target};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, CommandRecord, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
@@ -83,9 +83,13 @@ fn cell(
     if let Role::Worker(_) = request.role {
         return tasks(request, &mut bench, &mut |ask, _| confined::ask(answers, ask));
     }
+    if request.power == Power::Back {
+        return recovery::back(kernel, request, &mut bench);
+    }
     if let Some(mount) = &request.mount {
         let asked = request.cell.variant.level(factor::MOUNT);
-        mount_task(kernel, mount, &mut bench).map_err(|failed| failed.with_options(asked))?;
+        mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
+            .map_err(|failed| failed.with_options(asked))?;
     }
     let result = match &request.role {
         Role::Keeper(rights) => confined::keep(request, rights, &mut bench),
@@ -102,7 +106,7 @@ fn cell(
 type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Result<(), Failed>;
 
 /// Every task of the workload.
-fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
     let workload = fsarena_load::workloads::find(&request.cell.workload.name).ok_or_else(|| {
         Failed::new(Cause::Internal, format!("unknown workload `{}`", request.cell.workload.name))
     })?;
@@ -114,7 +118,13 @@ fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
     sync_prepared(request)?;
-    for mut task in workload.steps(&job, &place)? {
+    let mut steps = workload.steps(&job, &place)?;
+    match request.power {
+        Power::On => {}
+        Power::Cut => steps.truncate(1),
+        Power::Back => drop(steps.remove(0)),
+    }
+    for mut task in steps {
         if !request.cell.variant.level(factor::CLIENTS).is_empty() {
             workload.forget_clients(&mut task.info.id);
         }
@@ -182,10 +192,7 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, fsarena_trace::Unavailab
     })
 }
 
-fn perform_all(
-    work: Vec<Action>,
-    log: &mut dyn FnMut(fsarena_core::event::CommandRecord),
-) -> Result<Found, Error> {
+fn perform_all(work: Vec<Action>, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
     let mut total = Found::default();
     for action in work {
         total.extend(action.perform(log)?);
@@ -215,11 +222,18 @@ pub fn perform(request: &Request, ask: Ask, bench: &mut Bench) -> Result<(), Fai
     Ok(())
 }
 
-fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
-    bench.wait_until_idle("mount");
-    let info = lifecycle("mount", "Mount");
+/// Mounts the filesystem, as a task; `first` comes before that and is timed with it.
+pub fn mount_task(
+    kernel: &Kernel,
+    mount: &MountRequest,
+    info: &TaskInfo,
+    first: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<(), fsarena_sys::Error>,
+    bench: &mut Bench,
+) -> Result<(), Failed> {
+    bench.wait_until_idle(&info.id.to_string());
     let mut space = Readings::default();
     let work = |log: &mut dyn FnMut(_)| {
+        first(log)?;
         let peak = target::mount(mount, log)?;
         if let Ok(usable) = target::usable_bytes(&mount.target) {
             space.set(reading::USABLE, usable as f64);
@@ -231,7 +245,7 @@ fn mount_task(kernel: &Kernel, mount: &MountRequest, bench: &mut Bench) -> Resul
         }
         Ok::<_, fsarena_sys::Error>(Found { peak_bytes: peak, ..Found::from(space) })
     };
-    bench.measure(&info, "lifecycle", work, || sync_all(&[&mount.target]))?;
+    bench.measure(info, "lifecycle", work, || sync_all(&[&mount.target]))?;
     mount.journal.iter().try_for_each(|journal| uses(journal))?;
     let options = fsarena_sys::mount::effective_options(kernel, &mount.target)?;
     bench.say(CellEvent::Note(Note::new(NoteKind::Options, options.to_string()).task("mount")));
@@ -247,7 +261,8 @@ fn uses(journal: &Path) -> Result<(), Failed> {
     Err(Failed::new(Cause::Work, why))
 }
 
-fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
+/// Unmounts the filesystem, as a task.
+pub fn unmount_task(mount: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
     bench.wait_until_idle("unmount");
     let work = |log: &mut dyn FnMut(_)| target::unmount(mount, log).map(|()| Found::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)

@@ -3,7 +3,7 @@
 use crate::axes;
 use crate::child;
 use crate::executor::{Executor, Fatal, Tell, remove};
-use crate::protocol::{Agents, Request};
+use crate::protocol::{Agents, Power, Request};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
@@ -85,6 +85,7 @@ impl Executor for Directories {
             other: self.other.path().to_path_buf(),
             profiling: self.agents.profiling,
             role: self.agents.role.clone(),
+            power: Power::On,
         };
         let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {

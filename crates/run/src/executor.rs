@@ -105,7 +105,8 @@ impl Exits for Fatal {
             Fatal::Cell { failed, .. } => failed.cause.exit_code(),
             Fatal::EveryVariant(left) => {
                 // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.
-                let causes = [Cause::Internal, Cause::Refused, Cause::Usage, Cause::Missing];
+                let causes =
+                    [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
                 let has = |cause: &Cause| left.values().any(|departure| departure.cause == *cause);
                 causes.into_iter().find(has).unwrap_or_default().exit_code()
             }

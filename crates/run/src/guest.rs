@@ -7,6 +7,7 @@ mod caveat;
 mod hearing;
 mod images;
 mod packed;
+mod power;
 mod pristine;
 mod readings;
 
@@ -36,6 +37,7 @@ use fsarena_sys::image;
 use fsarena_sys::undo::Journal;
 use images::Images;
 use packed::{Asked, Packer};
+use power::Supply;
 use pristine::Pristine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -160,16 +162,23 @@ impl Guests {
         &mut self,
         cell: &Cell,
         formatted: &Formatted,
+        supply: &Supply,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Outcome, Fatal> {
         emit(CellEvent::Phase { name: "booting".into() });
-        let dir = self.dir(cell);
+        let mut dir = self.dir(cell).into_os_string();
+        dir.push(if supply.cut.is_some() { "-before" } else { "" });
+        let dir = PathBuf::from(dir);
+        let (image, record) = match &supply.recorded {
+            Some((image, record)) => (image, Some(record.as_path())),
+            None => (&formatted.image, None),
+        };
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
         let level = cell.variant.level(factor::KERNEL);
         let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
         let options = &formatted.facts.options;
         let stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        let test = self.images.backing_devices(&formatted.image, &layout, stack.array)?;
+        let test = self.images.backing_devices(image, &layout, stack.array)?;
         let further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let machine = Machine {
             emulator: self.guest.emulator,
@@ -178,6 +187,7 @@ impl Guests {
             initramfs: None,
             config: None,
             test: &test,
+            record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: self.images.other(),
             memory_mib: self.guest.memory.as_u64() >> 20,
@@ -197,12 +207,13 @@ impl Guests {
                 self.profiling,
                 cell,
                 &formatted.facts,
+                supply.power,
             )?,
             ..GuestConfig::default()
         };
         let cell = ThisCell { machine: &machine, config: &config, asked };
         let Guests { guest, journal, packer, booted, counter, .. } = self;
-        let mut starting = Starting { guest, journal, packer, counter: counter.as_ref() };
+        let mut starting = Starting { guest, journal, packer, counter: counter.as_ref(), cut: supply.cut };
         let end = match booted.as_mut() {
             None => starting.anew(&cell, emit)?,
             Some(booted) => starting.with(booted, &cell, emit)?,
@@ -259,7 +270,7 @@ impl Executor for Guests {
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         let mut effective = String::new();
         let (out, mut task) = (self.dir(cell).join(COUNTS), 0..);
-        let outcome = self.boot(cell, &formatted, &mut |event| match event {
+        let outcome = self.powered(cell, &formatted, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
                     effective = note.text.clone();

@@ -26,6 +26,7 @@ pub mod local;
 pub mod preflight;
 pub mod protocol;
 mod recorder;
+mod recovery;
 mod runner;
 pub mod scratch;
 mod source_disk;

@@ -8,7 +8,7 @@ use crate::executor::{Executor, Fatal, Tell};
 use crate::failed::Failed;
 use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
-use crate::protocol::{Agents, MountRequest, Request};
+use crate::protocol::{Agents, MountRequest, Power, Request};
 use crate::work::workload;
 use crate::{agent, child};
 use fsarena_core::cell::Cell;
@@ -154,6 +154,7 @@ impl Local {
             device: numbers(devices),
             profiling: self.agents.profiling,
             role: self.agents.role.clone(),
+            power: Power::On,
         }
     }
 

@@ -11,6 +11,7 @@ pub use room::RAM;
 use crate::axes;
 use crate::executor::Fatal;
 use crate::layout::{self, Wanted};
+use crate::recovery;
 use crate::work::{Work, workload};
 use bytesize::ByteSize;
 use fsarena_core::cell::Variant;
@@ -110,6 +111,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
     let mut kernels = Kernels::default();
     axes::check(kernel, plan, variants)?;
     let Work { room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
+    programs.extend(recovery::check(plan, variants)?);
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();
     match &backing {

@@ -29,6 +29,22 @@ pub struct Request {
     /// The part of the agent that this process plays.
     #[serde(default)]
     pub role: Role,
+    /// The power.
+    #[serde(default)]
+    pub power: Power,
+}
+
+/// The power while a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Power {
+    /// It stays on.
+    #[default]
+    On,
+    /// It is cut during the first task.
+    Cut,
+    /// It is back; what follows the first task is to be done.
+    Back,
 }
 
 /// The part of the agent that a process plays.

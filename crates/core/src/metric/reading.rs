@@ -68,6 +68,12 @@ pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
 pub const USABLE: &str = "usable_bytes";
 /// Size of the device.
 pub const DEVICE_SIZE: &str = "device_bytes";
+/// Files that were synced before a power cut and are intact after it.
+pub const FILES_SYNCED: &str = "files_synced_count";
+/// Files that were not synced before a power cut and are missing or incomplete after it.
+pub const FILES_LOST: &str = "files_lost_count";
+/// Bytes of a recording that were replayed up to a power cut.
+pub const REPLAYED: &str = "replayed_bytes";
 
 /// The readings that the task timer itself takes; all others come from probes.
 pub const TIMER: &[ReadingDef] = &[
@@ -85,7 +91,7 @@ pub const TIMER: &[ReadingDef] = &[
     },
 ];
 
-/// The readings that are taken when a filesystem is mounted.
+/// The readings that are taken when a filesystem is mounted, and after a power cut.
 pub const LIFECYCLE: &[ReadingDef] = &[
     ReadingDef {
         id: USABLE,
@@ -98,6 +104,24 @@ pub const LIFECYCLE: &[ReadingDef] = &[
         unit: Unit::Bytes,
         direction: Direction::Neutral,
         help: "size of the device under test",
+    },
+    ReadingDef {
+        id: FILES_SYNCED,
+        unit: Unit::Count,
+        direction: Direction::Neutral,
+        help: "files that were synced before the power cut, all of them intact after it",
+    },
+    ReadingDef {
+        id: FILES_LOST,
+        unit: Unit::Count,
+        direction: Direction::Lower,
+        help: "files that were written before the last sync but not synced, and that the power cut lost or left incomplete",
+    },
+    ReadingDef {
+        id: REPLAYED,
+        unit: Unit::Bytes,
+        direction: Direction::Neutral,
+        help: "bytes of recorded writes that the disk kept at the power cut",
     },
 ];
 

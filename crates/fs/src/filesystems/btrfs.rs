@@ -1,8 +1,8 @@
 //! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, RaidDef,
-    TUNED_2011, Traits, UNIX,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    RaidDef, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -98,6 +98,7 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },
     traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX },
     no_discard: (&["-K"], "nodiscard"),
+    check: Some(CheckDef { program: "btrfs", before: &[], full: &["check", "--readonly"] }),
     describe: Some(Describe {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],

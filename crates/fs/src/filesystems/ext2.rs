@@ -1,8 +1,8 @@
 //! ext2: no journal, so nothing is ordered and a crash needs fsck.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, Traits, UNIX,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet,
+    Overhead, PLAIN, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::{Grammar, Takes};
 
@@ -85,6 +85,7 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: Traits { crash_safe: false, ..UNIX },
     no_discard: (&["-K"], ""),
+    check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],

@@ -1,8 +1,8 @@
 //! ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead,
+    PLAIN, TUNED_2011, UNIX,
 };
 use crate::filesystems::ext2::{FEATURES, MKE2FS, MOUNT_NAMES};
 
@@ -66,6 +66,7 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: UNIX,
     no_discard: (&["-K"], ""),
+    check: Some(E2FSCK),
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],

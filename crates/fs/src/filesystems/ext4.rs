@@ -1,8 +1,8 @@
 //! ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    TUNED_2011, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet, Overhead,
+    PLAIN, TUNED_2011, Traits, UNIX,
 };
 use crate::filesystems::ext2::{FEATURES, MKE2FS, MOUNT_NAMES};
 
@@ -94,6 +94,7 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     traits: Traits { lazy_init: true, ..UNIX },
     no_discard: (&["-K"], ""),
+    check: Some(E2FSCK),
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],

@@ -1,8 +1,8 @@
 //! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
-    PLAIN, TUNED_2011, UNIX,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
+    Overhead, PLAIN, TUNED_2011, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -55,6 +55,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
     traits: UNIX,
+    check: Some(CheckDef { program: "jfs_fsck", before: &[&["-p"]], full: &["-f", "-n"] }),
     describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: &[] }),
     journal: Some(JournalDef {
         min_bytes: 4 * MIB,

@@ -1,8 +1,8 @@
 //! ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet, Overhead,
-    PLAIN, TUNED_2011, UNIX,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
+    Overhead, PLAIN, TUNED_2011, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -77,6 +77,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
     traits: UNIX,
+    check: Some(CheckDef { program: "reiserfsck", before: &[], full: &["--check", "-y", "-q"] }),
     describe: Some(Describe { program: "debugreiserfs", args: &[], lines: &[] }),
     journal: Some(JournalDef {
         min_bytes: 33 * MIB,

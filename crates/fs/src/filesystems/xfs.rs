@@ -1,7 +1,7 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
 use crate::def::{
-    BASE, Background, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
+    BASE, Background, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
     Overhead, PLAIN, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
@@ -98,6 +98,7 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },
     traits: Traits { reflink: true, ..UNIX },
     no_discard: (&["-K"], ""),
+    check: Some(CheckDef { program: "xfs_repair", before: &[], full: &["-n"] }),
     describe: Some(Describe { program: "xfs_info", args: &[], lines: &[] }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,

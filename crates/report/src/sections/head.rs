@@ -20,6 +20,10 @@ fn parts(report: &Report, _: Detail) -> Document {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     document.text(&plan.question);
+    for (cell, why) in record.violations() {
+        let name = &record.variants[cell.variant].name;
+        document.parts.push(Part::Loud(format!("{name}, round {}: {why}", cell.round + 1)));
+    }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let mut facts = vec![
         format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version),

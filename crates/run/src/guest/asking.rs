@@ -1,7 +1,7 @@
 //! The request to the agent in a guest.
 
 use crate::executor::Fatal;
-use crate::protocol::{Guest, MountRequest, Profiling, Request, Role};
+use crate::protocol::{Guest, MountRequest, Power, Profiling, Request, Role};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::factor;
 use fsarena_core::plan::{Emulator, Plan};
@@ -23,6 +23,7 @@ pub fn request(
     profiling: Option<Profiling>,
     cell: &Cell,
     facts: &VariantFacts,
+    power: Power,
 ) -> Result<serde_json::Value, Fatal> {
     let mount = MountRequest {
         // The guest finds it by its serial number.
@@ -43,6 +44,7 @@ pub fn request(
         profiling,
         // It is root in a kernel that is there for this cell alone.
         role: Role::Alone,
+        power,
     };
     let asked = Guest { request, other_type: plan.device.other_fs.clone() };
     serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))

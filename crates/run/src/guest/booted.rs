@@ -13,6 +13,7 @@ use fsarena_guest::launch::Launch;
 use fsarena_guest::snapshot::{self, Draft, NO_CONFIG, NOT_READY, READY, Snapshot};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::undo::{Journal, MadeDir};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ impl Booted {
         };
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut draft = Some(draft);
-        let heard = attend(journal, launch, plan, &mut |line| {
+        let heard = attend(journal, launch, plan, &Cell::new(None), &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
                 return Err(Failed::new(Cause::Work, why));
             }

@@ -14,7 +14,7 @@ use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
 use fsarena_sys::undo::Journal;
 use std::process::Stdio;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A cell, as far as starting a guest for it goes.
 pub struct ThisCell<'a> {
@@ -36,6 +36,8 @@ pub struct Starting<'a> {
     pub packer: &'a mut Packer,
     /// What counts its instructions.
     pub counter: Option<&'a Counter>,
+    /// When its power is cut, counted from the beginning of the work.
+    pub cut: Option<Duration>,
 }
 
 impl Starting<'_> {
@@ -63,7 +65,7 @@ impl Starting<'_> {
             stdin: Stdio::null(),
         };
         keep_command_line(machine.dir, "command.json", &launch)?;
-        hearing::hear(self.journal, launch, self.guest, emit)
+        hearing::hear(self.journal, launch, self.guest, self.cut, emit)
     }
 
     /// With a machine that has booted, where one can be had.
@@ -80,7 +82,8 @@ impl Starting<'_> {
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
         let running = (self.journal, self.guest);
-        let beginning = booted.beginning(&machine, cell.config, cell.asked, self.packer, running)?;
+        let unrecorded = Machine { record: None, ..machine.clone() };
+        let beginning = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, running)?;
         emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
         let snapshot = match beginning {
             Beginning::Kept(snapshot) => snapshot,
@@ -101,7 +104,7 @@ impl Starting<'_> {
             }
         };
         keep_command_line(machine.dir, "command.json", &launch)?;
-        let end = hearing::hear(self.journal, launch, self.guest, emit)?;
+        let end = hearing::hear(self.journal, launch, self.guest, self.cut, emit)?;
         match &end.outcome {
             // If the kept machine does not resume, the cell is not to blame: it gets a second chance by booting.
             Outcome::Failed { why, .. } if !end.spoke => {

@@ -9,10 +9,12 @@ use fsarena_core::plan::GuestPlan;
 use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_guest::snapshot::GOING_ON;
+use fsarena_load::workload::Cut;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::shown;
 use fsarena_sys::undo::{Journal, Undo};
 use fsarena_sys::{cancel, process};
+use std::cell::Cell;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -46,7 +48,8 @@ impl End {
     }
 }
 
-/// Starts a guest, passes on what it says, and ends it. A guest that fails is an outcome.
+/// Starts a guest, passes on what it says, and ends it: in the middle of its work, if its power is cut some time after
+/// that has begun. A guest that fails is an outcome.
 ///
 /// # Errors
 /// Where the emulator cannot be started, or the journal cannot be written.
@@ -54,11 +57,13 @@ pub fn hear(
     journal: &Journal,
     launch: Launch,
     plan: &GuestPlan,
+    cut: Option<Duration>,
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<End, Fatal> {
     let begun = Instant::now();
+    let due = Cell::new(None);
     let (mut boot, mut spoke) = (None, false);
-    let heard = attend(journal, launch, plan, &mut |line| {
+    let heard = attend(journal, launch, plan, &due, &mut |line| {
         spoke = true;
         if line == GOING_ON {
             return Ok(None);
@@ -68,6 +73,9 @@ pub fn hear(
             Line::Event(event) => {
                 if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
                     boot = Some(begun.elapsed());
+                }
+                if matches!(&event, CellEvent::Phase { name } if name == Cut::WORK) {
+                    due.set(cut.map(|after| Instant::now() + after));
                 }
                 emit(event);
                 Ok(None)
@@ -80,7 +88,9 @@ pub fn hear(
         emit(CellEvent::Spent { what: SPENT.into(), ns: boot.as_nanos() as u64 });
     }
     let outcome = match heard {
-        Ok((Outcome::Failed { why, cause }, words)) if !words.lines.is_empty() => {
+        Ok((Outcome::Failed { why, cause }, words))
+            if !words.lines.is_empty() && cause != Cause::Violation =>
+        {
             Outcome::Failed { why: told(why, None, &words), cause }
         }
         Ok((outcome, _)) | Err(outcome) => outcome,
@@ -89,7 +99,7 @@ pub fn hear(
 }
 
 /// Starts a guest and hands on each line until something comes of one. With its last words; or the outcome of a guest
-/// that was not heard so far.
+/// that was not heard so far, which is done if it was killed when that was due.
 ///
 /// # Errors
 /// Where the emulator cannot be started, or the journal cannot be written.
@@ -97,6 +107,7 @@ pub fn attend<T>(
     journal: &Journal,
     launch: Launch,
     plan: &GuestPlan,
+    due: &Cell<Option<Instant>>,
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<Result<(T, LastWords), Outcome>, Fatal> {
     let mut guest = launch.start()?;
@@ -104,12 +115,13 @@ pub fn attend<T>(
     // Should its keeper die with us, `recover` ends what is left of the group.
     let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
     let group = journal.note(Undo::KillGroup { pgid, start_time })?;
-    let heard = listen(&mut guest, plan, take);
+    let heard = listen(&mut guest, plan, due, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;
     Ok(match heard {
         Ok(got) => Ok((got, words)),
         Err(Lost::Interrupted) => Err(Outcome::Interrupted),
+        Err(Lost::Cut) => Err(Outcome::Done),
         Err(Lost::Failed(Failed { why, cause })) => {
             Err(Outcome::Failed { why: told(why, status, &words), cause })
         }
@@ -126,12 +138,14 @@ fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
 /// Why a guest was not heard to its end.
 enum Lost {
     Interrupted,
+    Cut,
     Failed(Failed),
 }
 
 fn listen<T>(
     guest: &mut Guest,
     plan: &GuestPlan,
+    due: &Cell<Option<Instant>>,
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<T, Lost> {
     let patience = Duration::from_secs_f64(plan.patience_s);
@@ -140,6 +154,9 @@ fn listen<T>(
     loop {
         if cancel::requested().is_some() {
             return Err(Lost::Interrupted);
+        }
+        if due.get().is_some_and(|due| Instant::now() >= due) {
+            return Err(Lost::Cut);
         }
         match guest.listen(LISTEN) {
             Heard::Line(line) => {

@@ -3,6 +3,7 @@
 use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, Role, Wanted};
 use crate::preflight::Check;
+use crate::recovery;
 use crate::work::inputs;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
@@ -124,6 +125,7 @@ impl Images {
 /// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
     inputs(plan, dir)?;
+    logged(tell, |log| recovery::pack(plan, dir, log))??;
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
     let variant =
         Variant { name: "source disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };

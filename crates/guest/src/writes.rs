@@ -1,0 +1,315 @@
+//! A recording of the writes to a disk, and the disk as a power cut leaves it.
+//!
+//! The format is that of Linux's `dm-log-writes`, which QEMU's `blklogwrites` writes too: a superblock, then for each
+//! write a header and its data, each padded to whole sectors.
+
+use crate::Error;
+use fsarena_core::schedule::mix;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const MAGIC: u64 = 0x006a_7366_7773_6872;
+const VERSION: u64 = 1;
+/// Bytes of the superblock and of a header that are used.
+const HEADER: usize = 32;
+/// The sizes of a sector, in bytes, that devices have.
+const SECTORS: [u64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
+/// Flags of an entry.
+const FLUSH: u64 = 1;
+const FUA: u64 = 2;
+const DISCARD: u64 = 4;
+const KNOWN: u64 = 31;
+/// Bytes that are copied at a time.
+const CHUNK: usize = 1 << 20;
+
+/// The writes after the last flush that a power cut leaves on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Later {
+    /// None, but for those that bypassed the disk's cache (FUA).
+    Lost,
+    /// Those that the seed chooses, each as likely as not.
+    Chosen(u64),
+}
+
+/// What was replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Replayed {
+    /// Bytes written or discarded.
+    pub bytes: u64,
+    /// Writes that the cut lost.
+    pub lost: u64,
+}
+
+/// An entry of the recording: offsets and lengths in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    data: u64,
+    to: u64,
+    length: u64,
+    flags: u64,
+}
+
+/// Makes an empty recording for QEMU to fill, which itself writes the superblock only when the disk is flushed.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn begin(log: &Path) -> Result<(), Error> {
+    let numbers = [MAGIC, VERSION, 0, SECTORS[0]];
+    let mut superblock = numbers.map(u64::to_le_bytes).concat();
+    superblock.resize(SECTORS[0] as usize, 0);
+    std::fs::write(log, superblock).map_err(Error::io("writing", log))
+}
+
+/// Makes of the image on which the recording began the image that a power cut at the end of the recording leaves.
+///
+/// # Errors
+/// Where the recording is none or does not fit the image, or a file fails.
+pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed, Error> {
+    let file = File::open(log).map_err(Error::io("opening the recording", log))?;
+    let disk = File::options().read(true).write(true).open(image).map_err(Error::io("opening", image))?;
+    let size = disk.metadata().map_err(Error::io("reading", image))?.len();
+    let entries = match read(&file, size).map_err(Error::io("reading the recording", log))? {
+        Ok(entries) => entries,
+        Err(why) => return Err(Error::unfit(log, why)),
+    };
+    let kept = survivors(&entries, later);
+    let mut replayed = Replayed::default();
+    for (entry, kept) in entries.iter().zip(kept) {
+        match kept {
+            true => apply(&file, &disk, entry).map_err(Error::io("replaying writes to", image))?,
+            false => replayed.lost += 1,
+        }
+        replayed.bytes += if kept { entry.length } else { 0 };
+    }
+    Ok(replayed)
+}
+
+/// Whether each entry is on the disk after the cut.
+fn survivors(entries: &[Entry], later: Later) -> Vec<bool> {
+    // A flush covers what was written before it, not the data that it may carry.
+    let covered = entries.iter().rposition(|entry| entry.flags & FLUSH != 0).unwrap_or(0);
+    let chosen = |at: usize| match later {
+        Later::Lost => false,
+        Later::Chosen(seed) => mix(seed, at as u64) & 1 == 1,
+    };
+    let kept = |(at, entry): (usize, &Entry)| {
+        at < covered || entry.length == 0 || entry.flags & FUA != 0 || chosen(at)
+    };
+    entries.iter().enumerate().map(kept).collect()
+}
+
+/// The entries for a disk of this size; or what is wrong with the recording.
+fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
+    let [magic, version, _, sector] = header(log, 0)?.unwrap_or_default();
+    let sector = sector & u64::from(u32::MAX);
+    if magic != MAGIC || version != VERSION || !SECTORS.contains(&sector) {
+        return Ok(Err("this is not a recording of writes in the format of dm-log-writes, version 1".into()));
+    }
+    let end = log.metadata()?.len();
+    let (mut at, mut entries) = (sector, vec![]);
+    while let Some([to, sectors, flags, length]) = header(log, at)? {
+        let data = at + sector;
+        at = data;
+        // A write that the power cut caught before it was recorded.
+        if [to, sectors, flags, length] == [0; 4] {
+            continue;
+        }
+        let (Some(to), Some(length)) = (to.checked_mul(sector), sectors.checked_mul(sector)) else {
+            return Ok(Err(format!("the write recorded at byte {} is beyond any disk", data - sector)));
+        };
+        if flags & !KNOWN != 0 || to.checked_add(length).is_none_or(|last| last > size) {
+            let why = format!("the write recorded at byte {} does not fit the disk", data - sector);
+            return Ok(Err(why));
+        }
+        if flags & DISCARD == 0 {
+            at = data + length;
+            if at > end {
+                break;
+            }
+        }
+        entries.push(Entry { data, to, length, flags });
+    }
+    Ok(Ok(entries))
+}
+
+/// The four numbers at an offset; none at the end of the file.
+fn header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
+    let mut bytes = [0; HEADER];
+    match log.read_exact_at(&mut bytes, at) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let mut numbers = [0; 4];
+    for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
+        *number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    }
+    Ok(Some(numbers))
+}
+
+fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
+    let Entry { data, to, length, flags } = *entry;
+    let zero =
+        |to, length| Ok(fallocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, to, length)?);
+    if flags & DISCARD != 0 && length > 0 {
+        return zero(to, length);
+    }
+    let mut buffer = vec![0; CHUNK.min(length as usize)];
+    let mut done = 0;
+    while done < length {
+        let part = &mut buffer[..CHUNK.min((length - done) as usize)];
+        log.read_exact_at(part, data + done)?;
+        // Images stay sparse.
+        match part.iter().all(|byte| *byte == 0) {
+            true => zero(to + done, part.len() as u64)?,
+            false => disk.write_all_at(part, to + done)?,
+        }
+        done += part.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    const SECTOR: usize = 512;
+    /// Sectors of the disk.
+    const SIZE: usize = 64;
+
+    /// A recording of these writes: sector, flags, and the byte that fills each sector.
+    fn recording(writes: &[(u64, u64, &[u8])]) -> Vec<u8> {
+        let sector = |numbers: [u64; 4]| {
+            let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            bytes.resize(SECTOR, 0);
+            bytes
+        };
+        let mut log = sector([MAGIC, VERSION, writes.len() as u64, SECTOR as u64]);
+        for (to, flags, data) in writes {
+            log.extend(sector([*to, data.len() as u64, *flags, 0]));
+            if flags & DISCARD == 0 {
+                log.extend(data.iter().flat_map(|byte| [*byte; SECTOR]));
+            }
+        }
+        log
+    }
+
+    fn files(log: &[u8]) -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, image] = ["log", "image"].map(|name| dir.path().join(name));
+        std::fs::write(&path, log).unwrap();
+        std::fs::write(&image, vec![b'.'; SIZE * SECTOR]).unwrap();
+        (dir, path, image)
+    }
+
+    /// The first byte of each of the first sectors after the cut, and what was replayed.
+    fn after(log: &[u8], later: Later) -> (String, Replayed) {
+        let (_dir, path, image) = files(log);
+        let replayed = replay(&path, &image, later).unwrap();
+        let bytes = std::fs::read(image).unwrap();
+        assert_eq!(bytes.len(), SIZE * SECTOR);
+        let shown = |sector: &[u8]| if sector[0] == 0 { '0' } else { char::from(sector[0]) };
+        (bytes.chunks(SECTOR).take(8).map(shown).collect(), replayed)
+    }
+
+    #[test]
+    fn a_cut_loses_what_was_written_after_the_last_flush() {
+        let log = recording(&[(0, 0, b"ab"), (5, 0, b"c"), (0, FLUSH, b""), (1, 0, b"d"), (6, FUA, b"e")]);
+        let (disk, replayed) = after(&log, Later::Lost);
+        assert_eq!(disk, "ab...ce.");
+        assert_eq!(replayed, Replayed { bytes: 4 * SECTOR as u64, lost: 1 });
+    }
+
+    #[test]
+    fn the_data_of_a_flush_is_not_covered_by_it() {
+        let log = recording(&[(0, 0, b"a"), (1, FLUSH, b"b")]);
+        assert_eq!(after(&log, Later::Lost).0, "a.......");
+        let log = recording(&[(0, 0, b"a"), (1, FLUSH | FUA, b"b")]);
+        assert_eq!(after(&log, Later::Lost).0, "ab......");
+        assert_eq!(after(&recording(&[(0, 0, b"a")]), Later::Lost).0, "........");
+    }
+
+    #[test]
+    fn a_discard_leaves_zeros_and_a_later_write_prevails() {
+        let log = recording(&[(0, 0, b"aaaa"), (1, DISCARD, &[0; 2]), (2, 0, b"z"), (0, FLUSH, b"")]);
+        assert_eq!(after(&log, Later::Lost).0, "a0za....");
+    }
+
+    #[test]
+    fn a_seed_chooses_the_same_later_writes_each_time_and_any_of_them() {
+        let writes: Vec<(u64, u64, &[u8])> = (0..8).map(|sector| (sector, 0, b"x".as_slice())).collect();
+        let log = recording(&writes);
+        let of = |seed| after(&log, Later::Chosen(seed)).0;
+        assert_eq!(of(1), of(1));
+        let disks: Vec<String> = (0..32).map(of).collect();
+        for sector in 0..8 {
+            let kept = disks.iter().filter(|disk| disk.as_bytes()[sector] == b'x').count();
+            assert!((4..=28).contains(&kept), "sector {sector}: {kept} of 32");
+        }
+    }
+
+    #[test]
+    fn a_recording_that_has_begun_leaves_the_disk_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        begin(&log).unwrap();
+        assert_eq!(
+            after(&std::fs::read(log).unwrap(), Later::Lost),
+            ("........".into(), Replayed::default())
+        );
+    }
+
+    #[test]
+    fn a_write_that_the_cut_caught_is_left_out() {
+        let whole = recording(&[(0, 0, b"a"), (0, FLUSH, b""), (1, 0, b"bbb")]);
+        assert_eq!(after(&whole[..whole.len() - 1], Later::Lost).0, "a.......");
+        // A recording has room for a write before it has the write.
+        let mut log = recording(&[(0, 0, b"a")]);
+        log.extend([0; 3 * SECTOR]);
+        log.extend(&recording(&[(2, 0, b"c"), (0, FLUSH, b"")])[SECTOR..]);
+        assert_eq!(after(&log, Later::Lost).0, "a.c.....");
+    }
+
+    proptest! {
+        #[test]
+        fn every_sector_has_its_last_surviving_write(
+            seed in any::<u64>(),
+            writes in vec((0..8u64, prop::sample::select(vec![0, 0, 0, FLUSH, FUA, DISCARD]), 1..4usize), 0..24),
+        ) {
+            let data: Vec<Vec<u8>> = (0..writes.len()).map(|at| vec![b'A' + at as u8; writes[at].2]).collect();
+            let entry = |(at, (to, flags, _)): (usize, &(u64, u64, usize))| (*to, *flags, &data[at][..]);
+            let log: Vec<_> = writes.iter().enumerate().map(entry).collect();
+            let last_flush = writes.iter().rposition(|write| write.1 == FLUSH).unwrap_or(0);
+            let mut expected = vec![b'.'; SIZE];
+            for (at, (to, flags, count)) in writes.iter().enumerate() {
+                if at < last_flush || *flags == FUA || mix(seed, at as u64) & 1 == 1 {
+                    let byte = if *flags == DISCARD { b'0' } else { data[at][0] };
+                    expected[*to as usize..][..*count].fill(byte);
+                }
+            }
+            let (disk, _) = after(&recording(&log), Later::Chosen(seed));
+            prop_assert_eq!(disk.as_bytes(), &expected[..8]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused_before_the_image_changes() {
+        let mut log = recording(&[(0, 0, b"a"), (60, 0, b"bbbbb"), (0, FLUSH, b"")]);
+        let refused = |log: &[u8]| {
+            let (_dir, path, image) = files(log);
+            let error = replay(&path, &image, Later::Lost).unwrap_err().to_string();
+            assert!(std::fs::read(image).unwrap().iter().all(|byte| *byte == b'.'));
+            error
+        };
+        assert!(refused(&log).ends_with("at byte 1536 does not fit the disk"), "{}", refused(&log));
+        assert!(refused(&recording(&[(u64::MAX, 0, b"a")])).contains("beyond any disk"));
+        log[0] ^= 1;
+        assert!(refused(&log).contains("not a recording of writes in the format of dm-log-writes"));
+        assert!(refused(b"").contains("not a recording"));
+    }
+}

@@ -1,0 +1,272 @@
+//! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
+//! before the cut has to be intact.
+
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Cut, Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, RngExt, SeedableRng};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The workload.
+pub struct Recovery;
+
+/// Files that are there at a time: an older one is removed for each new one.
+const LIVE: u64 = 512;
+/// Every fourth file is synced, with its directory.
+const SYNCED_EACH: u64 = 4;
+const DIRECTORIES: u64 = 7;
+/// Bytes of the largest file.
+const LARGEST: usize = 64 << 10;
+/// The earliest instant of the cut, as a share of the time of work.
+const EARLIEST: f64 = 0.25;
+/// How long after the last possible instant of the cut the work gives up waiting for it.
+const OVERDUE: Duration = Duration::from_secs(60);
+/// The file on the source disk with the number of files that are done, the last of them synced.
+const PROGRESS: &str = "synced";
+/// Names in a failure.
+const NAMED: usize = 5;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "recovery",
+    help: "write files, cut the power, then time how long the filesystem takes to come back, and verify the synced files",
+    settings: &[
+        SettingDef {
+            id: "seconds",
+            kind: Kind::Float { min: 0.1, max: 300.0 },
+            default: Default::Float(10.0),
+            help: "the power is cut at an instant drawn between a quarter of this time and all of it",
+        },
+        SettingDef {
+            id: "cut",
+            kind: Kind::Choice(&["barrier", "any"]),
+            default: Default::Text("barrier"),
+            help: "writes that the disk keeps: those up to its last flush, or by chance any of the later ones too",
+        },
+    ],
+};
+
+impl Workload for Recovery {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        vec![
+            info("recover", "Come back after a power cut", true),
+            info("fsck", "Check the filesystem", false),
+        ]
+    }
+
+    fn survey(&self, _: &Job) -> Result<Survey, Error> {
+        let remark = Note::new(
+            NoteKind::Remark,
+            "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; fsck: a \
+             full check after that, which changes nothing",
+        );
+        // The programs that check filesystems lie on the source disk with their libraries.
+        let room = Room { bytes: LIVE * LARGEST as u64, inodes: LIVE + DIRECTORIES, other_bytes: 64 << 20 };
+        Ok(Survey { room, remarks: vec![remark], ..Survey::default() })
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["elapsed", reading::FILES_LOST]
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, place: &Place) -> Result<(), Error> {
+        let path = place.other.join(PROGRESS);
+        std::fs::write(&path, 0u64.to_le_bytes()).map_err(Error::io(format!("write {}", path.display())))
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let seed = job.seed;
+        let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
+        let (root, progress) = (place.root.clone(), place.other.join(PROGRESS));
+        let (same_root, same_progress) = (root.clone(), progress.clone());
+        let write = move || {
+            let begun = Instant::now();
+            work(&root, &progress, seed, &mut |_| begun.elapsed() < limit)?;
+            Err::<Readings, _>(Error::Unfit("the power was not cut".into()))
+        };
+        let verify = move || verify(&same_root, done(&same_progress)?, seed);
+        let task =
+            |info, call| Task { info, before: Before::Warm, prepare: vec![], work: vec![Action::Call(call)] };
+        Ok(vec![
+            task(info(Cut::WORK, "Work until the power is cut", false), Call::new(["write", "fsync"], write)),
+            task(info(Cut::VERIFY, "Read the files of before the cut", false), Call::new(["cmp"], verify)),
+        ])
+    }
+
+    fn cut(&self, job: &Job) -> Option<Cut> {
+        let share = EARLIEST + (1.0 - EARLIEST) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
+        let after = Duration::from_secs_f64(share * job.settings.float("seconds"));
+        Some(Cut { after, chosen: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)) })
+    }
+}
+
+fn info(id: &str, title: &str, in_composite: bool) -> TaskInfo {
+    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite }
+}
+
+fn is_synced(number: u64) -> bool {
+    number % SYNCED_EACH == SYNCED_EACH - 1
+}
+
+/// The path of a file below the root.
+fn name(number: u64) -> PathBuf {
+    PathBuf::from(format!("d{}/f{number:06}", number % DIRECTORIES))
+}
+
+fn contents(seed: u64, number: u64) -> Vec<u8> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
+    let mut bytes = vec![0; rng.random_range(1..=LARGEST)];
+    rng.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Writes one file after another while `go_on` says so of its number, and notes each sync that has returned.
+fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<(), Error> {
+    let failed = |path: &Path| Error::io(format!("write {}", path.display()));
+    let sync = |dir: &Path| File::open(dir)?.sync_all();
+    let notes = OpenOptions::new().write(true).open(progress).map_err(failed(progress))?;
+    let note = |count: u64| notes.write_all_at(&count.to_le_bytes(), 0).and_then(|()| notes.sync_data());
+    note(0).map_err(failed(progress))?;
+    for number in 0..DIRECTORIES {
+        std::fs::create_dir(root.join(format!("d{number}"))).map_err(failed(root))?;
+    }
+    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed(root))?;
+    for number in (0..).take_while(|number| go_on(*number)) {
+        let path = root.join(name(number));
+        if let Some(oldest) = number.checked_sub(LIVE) {
+            std::fs::remove_file(root.join(name(oldest))).map_err(failed(root))?;
+        }
+        let mut file = File::create(&path).map_err(failed(&path))?;
+        file.write_all(&contents(seed, number)).map_err(failed(&path))?;
+        if is_synced(number) {
+            let dir = path.parent().unwrap_or(root);
+            file.sync_all().and_then(|()| sync(dir)).map_err(failed(&path))?;
+            note(number + 1).map_err(failed(progress))?;
+        }
+    }
+    Ok(())
+}
+
+/// The number of files that were done when the last sync returned.
+fn done(progress: &Path) -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
+    read.map_err(Error::io(format!("read {}", progress.display())))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Compares the files of before the cut with what they were. Those that were not synced may be lost.
+fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings, Error> {
+    if done == 0 {
+        let why =
+            "the power was cut before the first file was synced; give the work more time: --set seconds=60";
+        return Err(Error::Unfit(why.into()));
+    }
+    let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
+    // Files up to the next sync may have begun, and each removes an old one.
+    for number in (done + SYNCED_EACH).saturating_sub(LIVE)..done {
+        let fault = fault(&root.join(name(number)), &contents(seed, number));
+        synced += u64::from(is_synced(number));
+        match fault {
+            Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", name(number).display())),
+            fault => lost += u64::from(fault.is_some()),
+        }
+    }
+    if !damaged.is_empty() {
+        let more = if damaged.len() > NAMED { ", …" } else { "" };
+        return Err(Error::Violation(format!(
+            "DATA LOSS: {} of {synced} files that were synced before the power cut are not intact: {}{more}",
+            damaged.len(),
+            damaged[..damaged.len().min(NAMED)].join(", ")
+        )));
+    }
+    let mut readings = Readings::default();
+    readings.set(reading::FILES_SYNCED, synced as f64);
+    readings.set(reading::FILES_LOST, lost as f64);
+    Ok(readings)
+}
+
+/// How a file differs from what it was, where it does.
+fn fault(path: &Path, expected: &[u8]) -> Option<String> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
+        Err(error) => Some(error.to_string()),
+        Ok(found) if found.len() != expected.len() => {
+            Some(format!("{} bytes instead of {}", found.len(), expected.len()))
+        }
+        Ok(found) => (found != expected).then(|| "other contents".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::Settings;
+
+    /// The files of a work that is cut before the file of this number.
+    fn written(until: u64) -> (tempfile::TempDir, PathBuf, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, progress) = (dir.path().join("root"), dir.path().join("synced"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(&progress, [9; 8]).unwrap();
+        work(&root, &progress, 7, &mut |number| number < until).unwrap();
+        (dir, root, done(&progress).unwrap())
+    }
+
+    #[test]
+    fn intact_files_are_counted_and_lost_ones_without_sync_are_allowed() {
+        let (_dir, root, done) = written(LIVE + 10);
+        assert_eq!(done, LIVE + 8);
+        let of = |id: &str| verify(&root, done, 7).unwrap().get(id).unwrap();
+        // The oldest four may be removed before the next sync.
+        assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 0.0));
+        std::fs::remove_file(root.join(name(20))).unwrap();
+        std::fs::write(root.join(name(501)), "").unwrap();
+        assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 2.0));
+    }
+
+    #[test]
+    fn a_damaged_synced_file_is_a_violation_with_its_name() {
+        let (_dir, root, done) = written(40);
+        let said = || verify(&root, done, 7).unwrap_err().to_string();
+        std::fs::remove_file(root.join(name(3))).unwrap();
+        let mut bytes = contents(7, 7);
+        bytes[0] ^= 1;
+        std::fs::write(root.join(name(7)), &bytes).unwrap();
+        std::fs::write(root.join(name(11)), &contents(7, 11)[1..]).unwrap();
+        assert!(said().starts_with("DATA LOSS: 3 of 10 files that were synced"), "{}", said());
+        assert!(said().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
+        (12..40).for_each(|number| std::fs::write(root.join(name(number)), "").unwrap());
+        assert!(said().contains("10 of 10") && said().ends_with(", …"), "{}", said());
+        assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("--set seconds"));
+    }
+
+    #[test]
+    fn the_instant_of_the_cut_is_drawn_from_the_seed() {
+        let job = |seed| Job { settings: Settings::defaults(DEF.settings), scale: Scale::Tiny, seed };
+        let at = |seed| Recovery.cut(&job(seed)).unwrap().after.as_secs_f64();
+        assert_eq!(at(1), at(1));
+        let all: Vec<f64> = (0..200).map(at).collect();
+        let within = |low: f64, high: f64| all.iter().filter(|at| (low..high).contains(at)).count();
+        assert_eq!(within(2.5, 10.001), 200);
+        assert!(within(2.5, 4.0) > 20 && within(8.5, 10.0) > 20);
+    }
+}
