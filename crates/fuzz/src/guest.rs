@@ -5,6 +5,7 @@ use fsarena_guest::console::LastWords;
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
 use fsarena_guest::modules::Modules;
 use fsarena_guest::vmlinux;
+use fsarena_guest::writes::{Later, replay};
 use std::path::Path;
 
 pub fn console(bytes: &[u8]) {
@@ -38,6 +39,15 @@ pub fn modules(bytes: &[u8]) {
     let modules = Modules::open(&dir).expect("a directory of modules");
     let _ = modules.closure(&["m"], "crc32c_generic").map_err(|error| sensible(&error, bytes));
     std::fs::remove_file(path).expect("a file");
+}
+
+/// A recording of writes to a disk of 64 KiB.
+pub fn writes(bytes: &[u8]) {
+    let (log, image) = (room::file("writes", bytes), room::file("disk.img", &[b'.'; 64 << 10]));
+    for later in [Later::Lost, Later::Chosen(1)] {
+        let _ = replay(&log, &image, later).map_err(|error| sensible(&error, bytes));
+        assert_eq!(image.metadata().expect("an image").len(), 64 << 10);
+    }
 }
 
 /// Checks that the order of releases is an order, whatever their names.

@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     ("kernel", guest::kernel),
     ("modules", guest::modules),
     ("releases", guest::releases),
+    ("writes", guest::writes),
 ];
 
 /// Feeds an input to a target.

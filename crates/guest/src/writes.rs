@@ -34,7 +34,7 @@ pub enum Later {
     Chosen(u64),
 }
 
-/// What was replayed.
+/// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
     /// Bytes written or discarded.
@@ -285,7 +285,7 @@ mod tests {
             let entry = |(at, (to, flags, _)): (usize, &(u64, u64, usize))| (*to, *flags, &data[at][..]);
             let log: Vec<_> = writes.iter().enumerate().map(entry).collect();
             let last_flush = writes.iter().rposition(|write| write.1 == FLUSH).unwrap_or(0);
-            let mut expected = vec![b'.'; SIZE];
+            let mut expected = [b'.'; SIZE];
             for (at, (to, flags, count)) in writes.iter().enumerate() {
                 if at < last_flush || *flags == FUA || mix(seed, at as u64) & 1 == 1 {
                     let byte = if *flags == DISCARD { b'0' } else { data[at][0] };

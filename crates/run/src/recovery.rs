@@ -34,7 +34,7 @@ const CORRECTED: i32 = 3;
 /// Refuses a plan whose power cuts cannot be had. Returns the programs that check its filesystems.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// The missing part, and what to do.
 pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>, Fatal> {
     let mut programs = BTreeSet::new();
     let Some(asked) = plan.workloads.iter().find(|asked| cuts(plan, asked)) else { return Ok(programs) };

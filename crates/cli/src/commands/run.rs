@@ -41,8 +41,10 @@ pub fn run(args: Args) -> Outcome {
         args.check_outputs()?;
         return stages::run(&args, &written);
     }
-    if args.after.is_some() {
-        return Err(Failure::new(ExitCode::Usage, format!("--after: {} has no stages", written.origin)));
+    for (flag, given) in [("--after", &args.after), ("--stage", &args.stage)] {
+        if given.is_some() {
+            return Err(Failure::new(ExitCode::Usage, format!("{flag}: {} has no stages", written.origin)));
+        }
     }
     run_plan(args, |args| resolved(&written, &mut args.overrides()?))
 }

@@ -30,6 +30,7 @@ mod load;
 mod order;
 mod other;
 mod plans;
+mod power;
 mod recover;
 mod resume;
 mod rights;

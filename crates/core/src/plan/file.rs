@@ -184,6 +184,12 @@ pub struct StageFile {
     /// Its question; by default that of the whole plan.
     #[serde(default)]
     pub question: String,
+    /// Its workload, instead of the plan's.
+    #[serde(rename = "use")]
+    pub workload: Option<Spanned<toml::Value>>,
+    /// Whether it runs only if `--stage` names it.
+    #[serde(default)]
+    pub optional: bool,
     /// What varies in it, before what varies in all stages.
     #[serde(default)]
     pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,

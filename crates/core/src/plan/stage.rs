@@ -3,6 +3,7 @@
 use super::file::{PlanFile, StageFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use toml::Spanned;
 
 /// Which stage of a study a run is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -25,6 +26,10 @@ impl PlanFile {
         for (id, levels) in &stage.factors {
             file.factors.remove(id);
             file.factors.insert(id.clone(), levels.clone());
+        }
+        if let Some(workload) = &stage.workload {
+            let named = Spanned::new(0..0, "use".to_string());
+            file.workloads = vec![[(named, workload.clone())].into()];
         }
         for workload in &mut file.workloads {
             for (id, value) in &stage.set {

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 32] = [
+const FIXED: [&str; 33] = [
     "workload",
     "after",
+    "stage",
     "factor",
     "plan",
     "on",
@@ -197,6 +198,9 @@ pub struct Args {
     /// Run the stages of the study that follow this run's stage
     #[arg(long, value_name = "RUN", help_heading = "Run")]
     pub after: Option<String>,
+    /// Run only this stage of the study
+    #[arg(long, value_name = "STAGE", help_heading = "Run")]
+    pub stage: Option<String>,
     /// Print the resolved plan and exit
     #[arg(long, help_heading = "Run")]
     pub dry_run: bool,

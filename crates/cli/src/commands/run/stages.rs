@@ -5,6 +5,7 @@ use super::once::once;
 use crate::failure::{Failure, Outcome};
 use crate::running::resolved;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
 use fsarena_core::plan::file::{PlanFile, StageFile, Written};
 use fsarena_core::plan::stage::Stage;
@@ -31,22 +32,29 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
     let whole = over.budget_s;
     let mut ended = ExitCode::Done;
     let mut plans = vec![];
-    for stage in &file.stages[begin..] {
-        over.budget_s = whole.map(|budget| budget * share(file, stage, over.scale));
+    let stages = wanted(args, &file.stages[begin..])?;
+    for stage in &stages {
+        over.budget_s = whole.map(|budget| budget * share(file, stage, &stages, over.scale));
         let mut plan = resolved(&written.of_stage(stage), &mut over)?;
         plan.title = format!("{}, stage {}", plan.title, stage.name);
-        if stage.name != file.stages[begin].name {
+        if stage.name != stages[0].name {
             ready(args, &plan)?;
         }
         plans.push(plan);
     }
-    for (stage, mut plan) in file.stages[begin..].iter().zip(plans) {
+    for (stage, mut plan) in stages.into_iter().zip(plans) {
         if let Some(chosen) = chosen(args, stage, &earlier)? {
             narrow(args, stage, &mut plan, chosen)?;
         } else if stage.best.is_some() {
+            let of = stage.of.as_deref().unwrap_or_default();
+            if !args.dry_run {
+                let message =
+                    format!("stage {} goes on with a run of stage {of}: name it, --after RUN", stage.name);
+                return Err(Failure::new(ExitCode::Usage, message));
+            }
             // Nothing has been run yet: that is what --dry-run is for.
             let mut out = std::io::stdout().lock();
-            let (name, of) = (&stage.name, stage.of.as_deref().unwrap_or_default());
+            let name = &stage.name;
             let factor = stage.best.as_deref().unwrap_or_default();
             let _ = writeln!(out, "# stage {name}: every variant at its best {factor} of stage {of}\n");
             continue;
@@ -63,6 +71,18 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
         earlier.insert(stage.name.clone(), run.id());
     }
     Ok(ended)
+}
+
+/// The stages to run: that which the user names, or all but those that run only if they are named.
+fn wanted<'a>(args: &Args, stages: &'a [StageFile]) -> Result<Vec<&'a StageFile>, Failure> {
+    match &args.stage {
+        Some(name) => {
+            let names = stages.iter().map(|stage| stage.name.as_str());
+            let stage = stages.iter().find(|stage| stage.name == *name);
+            Ok(vec![stage.ok_or_else(|| unknown("stage", name, names))?])
+        }
+        None => Ok(stages.iter().filter(|stage| !stage.optional).collect()),
+    }
 }
 
 /// Finds what would keep a later stage from beginning, before the first one is measured.
@@ -126,14 +146,14 @@ fn narrow(args: &Args, stage: &StageFile, plan: &mut Plan, chosen: Vec<Best>) ->
 }
 
 /// A stage's share of a budget for all, as the stages' own budgets at this scale stand to each other.
-fn share(file: &PlanFile, stage: &StageFile, scale: Option<Scale>) -> f64 {
+fn share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale: Option<Scale>) -> f64 {
     let scale = scale.or(file.scale).unwrap_or_default();
     let own = |stage: &StageFile| {
         let budget = stage.scales.get(&scale).and_then(|at| at.budget.as_ref());
         let time = budget.and_then(|text| humantime::parse_duration(text.get_ref()).ok());
         time.map_or(1.0, |time| time.as_secs_f64())
     };
-    own(stage) / file.stages.iter().map(own).sum::<f64>()
+    own(stage) / stages.iter().map(|stage| own(stage)).sum::<f64>()
 }
 
 /// After a resumed stage: how to go on with those behind it.
@@ -141,7 +161,7 @@ pub fn hint(args: &Args, plan: &Plan, run: &RunDir) {
     let behind = || {
         let study = study::find(&plan.name)?;
         let file = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?.file;
-        let last = file.stages.last()?.name.clone();
+        let last = file.stages.iter().rfind(|stage| !stage.optional)?.name.clone();
         (plan.stage.as_ref()?.name != last).then_some(())
     };
     if !args.quiet && behind().is_some() {
