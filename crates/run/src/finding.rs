@@ -3,12 +3,12 @@
 use crate::deciding::{Outlook, cost};
 use crate::work;
 use fsarena_core::cell::Variant;
-use fsarena_core::factor;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::composites;
 use fsarena_stats::grid;
+use fsarena_stats::grid::references;
 use fsarena_stats::{regret, table};
 use std::collections::BTreeSet;
 
@@ -34,10 +34,9 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     let (direction, mut values) =
         main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));
-    // The bare device is the ceiling of all rounds, never a candidate.
-    let raw = |variant: usize| record.variants[variant].level(factor::FS) == factor::RAW;
-    values.iter_mut().enumerate().filter(|(at, _)| raw(*at)).for_each(|(_, rounds)| rounds.clear());
-    let regrets = regret::of(&values, direction);
+    // The ceiling of all rounds, never a candidate.
+    let raw = |variant: usize| record.variants[variant].is_bare_device();
+    let regrets = regret::of(&values, &references(record), direction);
     let name = |variant: usize| record.variants[variant].name.as_str();
     let able = |variant: &usize| {
         let lost = !regrets.provisional && regrets.beaten(*variant);

@@ -1,8 +1,8 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
 use crate::def::{
-    BASE, Background, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
-    Overhead, PLAIN, TUNED_2011, Traits, UNIX,
+    BASE, Background, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME,
+    OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
 

@@ -70,7 +70,7 @@ fn plan(args: &Args, further: Duration) -> Result<Plan, Failure> {
 /// Right after the idle wait and later are equivalent.
 fn claim(pair: &[Variant]) -> String {
     let names: Vec<&str> = pair.iter().map(|variant| variant.name.as_str()).collect();
-    Claim::same(Quantity::composite("elapsed"), names[0], names[names.len() - 1], Some(WITHIN)).text
+    Claim::same(Quantity::of_all("elapsed"), names[0], names[names.len() - 1], Some(WITHIN)).text
 }
 
 #[derive(serde::Serialize)]
