@@ -136,7 +136,7 @@ mod tests {
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
         let late = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
         let late = late.chain([f64::NAN; 48]).collect();
-        let regrets = of(&[first, vec![1.0; 60], late], Direction::Lower);
+        let regrets = of(&[first, vec![1.0; 60], late], &[], Direction::Lower);
         assert_eq!([0, 1, 2].map(|variant| regrets.beaten(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
         assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
