@@ -1,7 +1,7 @@
 //! A stored run, read back for analysis and reports.
 
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::event::{Cause, CommandRecord, Note, Outcome};
+use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::sample::{Direction, Unit};
@@ -122,6 +122,24 @@ impl RunRecord {
             Outcome::Failed { why, cause: Cause::Violation } => Some((cell, why.as_str())),
             _ => None,
         })
+    }
+
+    /// What a variant gives up of the safety that others of the run have.
+    pub fn given_up(&self, variant: usize) -> Vec<&str> {
+        let name = &self.variants[variant].name;
+        let notes = self.notes.iter().map(|(_, note)| note);
+        let weaker =
+            notes.filter(|note| note.kind == NoteKind::Weaker && note.variant.as_ref() == Some(name));
+        let mut words: Vec<&str> = vec![];
+        weaker.for_each(|note| words.extend(Some(note.text.as_str()).filter(|text| !words.contains(text))));
+        words
+    }
+
+    /// Those of these variants that give up no safety; all where each does.
+    pub fn as_safe(&self, variants: &[usize]) -> Vec<usize> {
+        let safe: Vec<usize> =
+            variants.iter().copied().filter(|variant| self.given_up(*variant).is_empty()).collect();
+        if safe.is_empty() { variants.to_vec() } else { safe }
     }
 
     /// The column of a raw reading.

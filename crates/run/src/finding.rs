@@ -38,12 +38,18 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     let raw = |variant: usize| record.variants[variant].is_bare_device();
     let regrets = regret::of(&values, &references(record), direction);
     let name = |variant: usize| record.variants[variant].name.as_str();
+    // Who gives up safety ousts nobody that does not, and is not chosen while there is such a one.
+    let safe = record.as_safe(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
+    let of_safe = regrets.among(&safe);
     let able = |variant: &usize| {
-        let lost = !regrets.provisional && regrets.beaten(*variant);
+        let beaten = if safe.contains(variant) { &of_safe } else { &regrets }.beaten(*variant);
+        let lost = !regrets.provisional && beaten;
         live.contains(name(*variant)) && !lost && !raw(*variant)
     };
     let able: Vec<usize> = (0..record.variants.len()).filter(able).collect();
-    let found = regrets.choose(&able).and_then(|choice| Some((name(choice), regrets.of(choice)?.exp_m1())));
+    let eligible: Vec<usize> = able.iter().copied().filter(|variant| safe.contains(variant)).collect();
+    let found =
+        of_safe.choose(&eligible).and_then(|choice| Some((name(choice), of_safe.of(choice)?.exp_m1())));
     let answered = match found.filter(|_| !regrets.provisional) {
         Some((choice, regret)) if regret <= within => {
             Some(format!("{choice} costs at most {:.2}% more than the best", 100.0 * regret))

@@ -15,19 +15,19 @@ fn a_variant_that_cannot_be_the_best_leaves_and_stays_away_when_the_run_is_resum
     place.edit_plan("tasks = [1, 2, 3]", "tasks = [9, 12]");
     place.edit_plan("driver = \"native\"", "driver = \"commands\"");
     let variant = |name: &str, fs: &str| format!("[[variant]]\nname = \"{name}\"\nfs = \"{fs}\"\n");
-    let variants = variant("one", "ext2") + &variant("two", "ext2") + &variant("slow", "ext4");
+    let variants = variant("one", "ext3") + &variant("two", "ext3") + &variant("slow", "ext4");
     place.edit_plan("[factors]\nfs = [\"ext4\"]", &variants);
     place.edit_plan("rounds = 1", "best_within = \"0.001%\"\nmax_rounds = 11");
     let cp = "grep -q 'mnt/test[^ ]* ext4 ' /proc/mounts && sleep 0.1; sleep 0.02; exec \"$REAL\" \"$@\"";
     place.shim("cp", cp);
     // Two of them in each round: this is the second one of the tenth round.
-    let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 19);
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext3", "*/dev/loop*", 19);
     let mut running = Running::start(&place, place.fsarena(&["run", "plan.toml", "--metric", "elapsed"]));
     gate.wait(&mut running);
     running.signal(Signal::TERM);
     gate.open();
     running.ended_by(Signal::TERM);
-    std::fs::remove_file(place.dir.join("shims/mkfs.ext2")).unwrap();
+    std::fs::remove_file(place.dir.join("shims/mkfs.ext3")).unwrap();
 
     let (printed, _) = place.expect(0, &["run", "--resume", "latest"]);
     let gone =

@@ -5,7 +5,6 @@ use super::{Detail, Section, either};
 use crate::document::{Chapter, Document};
 use crate::number::{beside, percent, plural};
 use crate::report::Report;
-use fsarena_core::event::NoteKind;
 use fsarena_core::metric::label;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
@@ -63,13 +62,14 @@ impl Decision<'_> {
         let broke = |variant: usize| report.record.violations().any(|(cell, _)| cell.variant == variant);
         let mut order = main.comparison.order.clone();
         order.retain(|variant| !broke(*variant));
-        let as_safe: Vec<usize> =
-            order.iter().copied().filter(|variant| given_up(report, *variant).is_empty()).collect();
-        // Where all give something up, none is chosen for its safety.
-        let candidates = if as_safe.is_empty() { order } else { as_safe };
+        let candidates = report.record.as_safe(&order);
         let regrets = main.regrets.among(&candidates);
         let means = overall.geometric.regrets.among(&candidates);
-        let choice = regrets.choose(&candidates)?;
+        // Where one alone is as safe, nothing is left to weigh.
+        let choice = match candidates[..] {
+            [only] if order.len() > 1 => only,
+            _ => regrets.choose(&candidates)?,
+        };
         let mut equal = regrets.equal(choice, report.margin.ln_1p());
         equal.insert(0, choice);
         Some(Decision { report, analysis, overall, candidates, regrets, means, choice, equal })
@@ -79,6 +79,9 @@ impl Decision<'_> {
     pub fn headline(&self) -> String {
         let regrets = &self.regrets;
         let names: Vec<String> = self.equal.iter().map(|variant| self.name(*variant).to_string()).collect();
+        if self.candidates.len() == 1 {
+            return format!("Use {}: every other variant gives up safety.", names[0]);
+        }
         if names.len() > 1 {
             let most = self.regret().map_or(String::new(), |most| rounded_up(most.exp_m1()));
             let all = if names.len() == 2 { "either costs" } else { "each of them costs" };
@@ -111,7 +114,7 @@ impl Decision<'_> {
     fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let order = &self.overall.main().comparison.order;
         let ahead = order.iter().copied().take_while(|variant| *variant != self.choice);
-        let unsafe_ones = ahead.map(|variant| (variant, given_up(self.report, variant)));
+        let unsafe_ones = ahead.map(|variant| (variant, self.report.record.given_up(variant)));
         unsafe_ones.filter(|(_, words)| !words.is_empty()).collect()
     }
 
@@ -313,16 +316,6 @@ impl Decision<'_> {
     fn gain(&self, regret: f64) -> String {
         rounded_up(gain(&self.analysis.metric, regret))
     }
-}
-
-/// What a variant gives up of the safety that others of the run have.
-fn given_up(report: &Report, variant: usize) -> Vec<&str> {
-    let name = &report.record.variants[variant].name;
-    let notes = report.record.notes.iter().map(|(_, note)| note);
-    let weaker = notes.filter(|note| note.kind == NoteKind::Weaker && note.variant.as_ref() == Some(name));
-    let mut words: Vec<&str> = weaker.map(|note| note.text.as_str()).collect();
-    words.dedup();
-    words
 }
 
 /// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.

@@ -96,8 +96,12 @@ fn a_less_safe_variant_is_cheaper_but_not_recommended() {
     assert!(text.contains("faster in total, but gives up safety: no journal"), "{text}");
     let said = decision(&record);
     assert_eq!(said["cheaper_but_less_safe"][0]["variant"], "ext2", "{said}");
+    // Where one alone gives up none, nothing is left to weigh.
+    record.notes.push((Some(0), note.clone().variant("xfs")));
+    let said = decision(&record);
+    assert_eq!(said["headline"], "Use ext4: every other variant gives up safety.", "{said}");
     // Where all give it up, speed decides.
-    record.notes.extend(["ext4", "xfs"].map(|variant| (Some(0), note.clone().variant(variant))));
+    record.notes.push((Some(0), note.variant("ext4")));
     assert_eq!(decision(&record)["choose"], "ext2");
 }
 

@@ -54,7 +54,7 @@ fn the_headline_names_the_variant_and_what_it_can_cost() {
     assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
     let (decision, text) = decided(run(&variants, 24), Asked::default());
     let headline = "Use ext4. With 95% confidence no other choice is faster in total or by geometric mean.";
-    let mut expected = json!({"cheaper_but_less_safe": [], "choose": "ext4", "equal": [], "regret": 0.0, "regret_by_geometric_mean": 0.0});
+    let mut expected = json!({"cheaper_but_less_safe": [], "left": {}, "choose": "ext4", "equal": [], "regret": 0.0, "regret_by_geometric_mean": 0.0});
     expected["metric"] = "elapsed".into();
     expected["rounds"] = 24.into();
     expected["provisional"] = false.into();

@@ -82,7 +82,9 @@ fn page(record: &RunRecord, choice: &Choice, profile: &Profile, elsewhere: bool)
             first.taker()
         )),
         None => {
-            document.text("No thread waited for a kernel lock, so lock contention does not limit this cell.")
+            document.text(
+                "CPU stacks, no lock found: no thread waited for a kernel lock, so lock contention does not limit this cell.",
+            )
         }
     }
     document.parts.push(Part::Code("text", profile.text(TOP, CALLERS)));
