@@ -162,8 +162,10 @@ pub(crate) fn open_to_merge(path: &Path) -> Result<Connection> {
     check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        // Pages go from the log to the file in steps of 256 MiB, because each step waits for the disk.
         db.execute_batch(
-            "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
+            "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
+             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536",
         )?;
         db.execute_batch(SERIES)?;
         // Each part asks for these few among the notes of all cells.

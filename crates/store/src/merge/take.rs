@@ -36,8 +36,8 @@ SELECT p.round, v.name, h.hostname FROM part.cell p CROSS JOIN main.cell m USING
     CROSS JOIN main.host h ON h.id = m.host CROSS JOIN main.variant v ON v.id = m.variant
 WHERE m.started_at <> p.started_at LIMIT 1";
 
-/// What each table takes: its name, and how many rows that must be, and how it is done. `?1` is added to the ids of cells,
-/// `?2` to those of samples.
+/// What each table takes: its name, how many rows that must be, and how it is done. `?1` is added to the ids of cells, `?2`
+/// to those of samples. Where every cell is new, [`ONLY`] is left out.
 const TAKE: [(&str, &str, &str); 4] = [
     (
         "cell",
@@ -61,7 +61,7 @@ const TAKE: [(&str, &str, &str); 4] = [
         "INSERT INTO main.value(sample, metric, value)
          SELECT v.sample + ?2, m.new, v.value FROM part.value v
          CROSS JOIN map m ON m.kind = 'metric' AND m.old = v.metric
-         WHERE ?1 >= 0 AND v.sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
     ),
     (
         "series",
@@ -72,6 +72,9 @@ const TAKE: [(&str, &str, &str); 4] = [
          WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
     ),
 ];
+
+/// The samples of new cells.
+const ONLY: &str = "sample IN (SELECT id FROM part.sample WHERE cell IN fresh)";
 
 /// Notes of cells come with these; those of no cell are often the same on every machine, and are taken once.
 const NOTES: [&str; 2] = [
@@ -127,7 +130,11 @@ impl Merge {
             transaction.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_err(failed)
         };
         let offsets = params![last("cell")?, last("sample")?];
+        let count_cells = "SELECT count(*) FROM part.cell";
+        let cells: i64 = transaction.query_row(count_cells, [], |row| row.get(0)).map_err(failed)?;
+        let only = if cells == fresh.len() as i64 { "TRUE" } else { ONLY };
         for (table, count, insert) in TAKE {
+            let (count, insert) = (&count.replace(ONLY, only), &insert.replace(ONLY, only));
             let expected: i64 = transaction.query_row(count, [], |row| row.get(0)).map_err(failed)?;
             if transaction.execute(insert, offsets).map_err(failed)? as i64 != expected {
                 let what = format!("damaged: table {table} refers to rows that are missing");
