@@ -214,6 +214,8 @@ pub struct Background {
     pub thread: &'static str,
     /// Whether the filesystem on a device has any of the work left, where the thread lives on for long after it.
     pub has_work: fn(&std::path::Path) -> std::io::Result<bool>,
+    /// The flag of mkfs and the value with which mkfs does the work itself, where there are such.
+    pub by_mkfs: Option<(&'static str, &'static str)>,
 }
 
 /// What a filesystem does by default, where that makes comparisons unequal.

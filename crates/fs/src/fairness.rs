@@ -132,7 +132,7 @@ const RULES: &[Rule] = &[
     Rule {
         of_clones: false,
         does: VariantFacts::lazy_init,
-        text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and its first minutes carry the rest of that work",
+        text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and no task carries the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {

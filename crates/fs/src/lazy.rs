@@ -15,6 +15,7 @@ use std::path::Path;
 pub(crate) const EXT4LAZYINIT: Background = Background {
     thread: "ext4lazyinit",
     has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),
+    by_mkfs: Some(("-E", "lazy_itable_init=0")),
 };
 
 const SUPERBLOCK_AT: u64 = 1024;

@@ -3,7 +3,7 @@
 use crate::available::to_install;
 use crate::def::FsDef;
 use crate::safety::ScratchDevice;
-use crate::{Error, external, grammar};
+use crate::{Error, external, grammar, pinned};
 use bytesize::ByteSize;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
@@ -208,6 +208,31 @@ pub fn format<'a>(
     Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })
 }
 
+/// Makes a filesystem again, where mkfs left work that the kernel does after mounting, in the state that waiting for the
+/// kernel would reach. Returns the argument that did it; None where nothing is left, or where the options say who does that work.
+///
+/// # Errors
+/// As those of [`format`].
+pub fn complete(
+    devices: &Devices,
+    def: &FsDef,
+    options: &VariantOptions,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<Option<String>, Error> {
+    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?))) else {
+        return Ok(None);
+    };
+    let key = value.split('=').next().unwrap_or(value);
+    let asked = options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable");
+    if asked || !(background.has_work)(devices.first()).unwrap_or(false) {
+        return Ok(None);
+    }
+    let mut options = options.clone();
+    pinned::set(&mut options.mkfs, flag, key, value);
+    format(devices.clone(), def, &options, log)?;
+    Ok(Some(format!("{flag} {value}")))
+}
+
 /// Makes the journal where that takes a separate command; its blocks are as large as those of the filesystem.
 fn make_journal(
     make: Option<&[&str]>,
@@ -340,6 +365,31 @@ mod tests {
         let own = of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
         assert_eq!(own.journal.unwrap().bytes, Some(64 << 20));
         assert_eq!(of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(), "raid0");
+    }
+
+    #[test]
+    fn inode_tables_are_complete_unless_the_user_says_who_writes_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path(), "test").unwrap();
+        let image =
+            fsarena_sys::image::create(&journal, &dir.path().join("image"), 300 << 20, false).unwrap();
+        let device = ScratchDevice::from_image(image);
+        let def = filesystems::find("ext4").unwrap();
+        let left = || (def.background.unwrap().has_work)(device.path()).unwrap();
+        let completed = |mkfs: &str, mount: &str| {
+            let mkfs = vec!["-E".to_string(), mkfs.to_string()];
+            let options = VariantOptions { mkfs, mount: mount.into(), ..VariantOptions::default() };
+            format(&device, def, &options, &mut |_| ()).unwrap();
+            let before = left();
+            let by = complete(&(&device).into(), def, &options, &mut |_| ()).unwrap();
+            (before, by, left())
+        };
+        // mkfs knows that a discarded file is zeros.
+        let by = Some("-E lazy_itable_init=0".to_string());
+        assert_eq!(completed("nodiscard", ""), (true, by, false));
+        assert_eq!(completed("nodiscard,lazy_itable_init=1", ""), (true, None, true));
+        assert_eq!(completed("nodiscard", "noinit_itable"), (true, None, true));
+        assert_eq!(completed("nodiscard,lazy_itable_init=0", ""), (false, None, false));
     }
 
     #[test]

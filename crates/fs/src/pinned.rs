@@ -20,13 +20,18 @@ fn pins(mkfs: &str) -> &'static [(&'static str, &'static str)] {
 /// The arguments of a mkfs, with what it would draw by chance. What they say already stays as it is.
 pub fn pin(mkfs: &str, words: &mut Vec<String>) {
     for (flag, key) in pins(mkfs) {
-        let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));
-        match given {
-            // Of two such flags the last would hold alone.
-            Some(list) if !key.is_empty() && !list.contains(key) => list.push_str(&format!(",{key}{ID}")),
-            Some(_) => {}
-            None => words.extend([flag.to_string(), format!("{key}{ID}")]),
-        }
+        set(words, flag, key, &format!("{key}{ID}"));
+    }
+}
+
+/// Gives a flag a value, unless its list already says something with this key.
+pub(crate) fn set(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
+    let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));
+    match given {
+        // Of two such flags the last would hold alone.
+        Some(list) if !key.is_empty() && !list.contains(key) => list.push_str(&format!(",{value}")),
+        Some(_) => {}
+        None => words.extend([flag.to_string(), value.to_string()]),
     }
 }
 

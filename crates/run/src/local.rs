@@ -24,6 +24,7 @@ use fsarena_sys::mount;
 use fsarena_sys::undo::{Journal, Undo};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The executor of this kernel.
 pub struct Local {
@@ -94,11 +95,23 @@ impl Local {
             |error: fsarena_fs::Error| Failed::from(error).with_options(cell.variant.level(factor::MKFS)),
         )?;
         let formatted = formatted.expect("measured without an error");
+        let begun = Instant::now();
+        let mut log = |record| bench.say(CellEvent::Command(record));
+        let completed = lifecycle::complete(devices, def, &options, &mut log)?;
+        if completed.is_some() {
+            sync().map_err(fsarena_sys::Error::io("syncing", devices.first()))?;
+            bench.spent("lifecycle", begun.elapsed());
+        }
         let mut log = |record| bench.say(CellEvent::Command(record));
         let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
         if !self.facts.contains_key(&cell.variant.name) {
-            let made = formatted.argv.join(" ");
-            let text = if features.is_empty() { made } else { format!("{made}: {features}") };
+            let mut text = formatted.argv.join(" ");
+            if let Some(by) = completed {
+                text += &format!(", timed; then made again with `{by}`, so that the kernel has nothing to initialise");
+            }
+            if !features.is_empty() {
+                text += &format!(": {features}");
+            }
             bench.say(CellEvent::Note(
                 Note::new(NoteKind::Options, text).task("mkfs").variant(&cell.variant.name),
             ));

@@ -10,7 +10,7 @@ use crate::grammar::Takes;
 pub const DEF: FsDef = FsDef {
     id: "xfs",
     // Workers free the inodes of removed files. A worker has the name of its queue, after a plus sign while it works.
-    background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true) }),
+    background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
     kernel_type: "xfs",
     mkfs: "mkfs.xfs",
