@@ -219,7 +219,8 @@ pub fn complete(
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Option<String>, Error> {
-    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?))) else {
+    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?)))
+    else {
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);

@@ -4,7 +4,7 @@
 use crate::document::source::Source;
 use crate::document::{Cell, Document, Table};
 use crate::findings::figures::{iops, size, threads};
-use crate::number::{plural, with_unit};
+use crate::number::{percent, plural, with_unit};
 use crate::report::Report;
 use crate::sections::tasks::ALIKE;
 use fsarena_core::cell::TaskId;
@@ -32,6 +32,8 @@ pub struct Figure {
     pub value: f64,
     /// A mark printed after the value.
     pub mark: String,
+    /// Whether it is of the bare device, which is never the best.
+    pub bare: bool,
     /// The task of the run whose samples it sums up, by its number.
     pub task: Option<usize>,
 }
@@ -87,8 +89,8 @@ fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, unit: Unit, directi
     };
     let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
-    let alone = here().count() == 1;
-    if !alone && !here().any(|other| other.variant != variant && better(other.value, own.value)) {
+    let rivals = || here().filter(|other| other.variant != variant && !other.bare);
+    if !own.bare && rivals().next().is_some() && !rivals().any(|other| better(other.value, own.value)) {
         cell.strong()
     } else {
         cell
@@ -112,9 +114,12 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
             let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
             let mark = format!("{}{}", if alike { ALIKE } else { "" }, marks.mark(&task.task.id, variant));
             let index = report.record.task(&task.task.id);
-            figures.push(Figure { mode: task.task.id.name.clone(), at, variant, value, mark, task: index });
+            let bare = analysis.grid.references.contains(&variant);
+            let mode = task.task.id.name.clone();
+            figures.push(Figure { mode, at, variant, value, mark, bare, task: index });
         }
     }
+    let shares = add_shares(&mut figures, analysis.metric.unit);
     tables(document, &variants, &figures, analysis.metric.unit, analysis.metric.direction);
     let mut text =
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
@@ -122,6 +127,9 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         text.push_str(
             " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
         );
+    }
+    if shares {
+        text.push_str(" Per cent: of the bare device.");
     }
     let all: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
     for (sign, words) in SIGNS {
@@ -131,6 +139,19 @@ pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
         }
     }
     document.text(text);
+}
+
+/// Adds to each rate its share of what the bare device reached; whether there was one.
+fn add_shares(figures: &mut [Figure], unit: Unit) -> bool {
+    let bare: Vec<Figure> = figures.iter().filter(|figure| figure.bare).cloned().collect();
+    let rate = matches!(unit, Unit::PerSecond | Unit::BytesPerSecond);
+    for figure in figures.iter_mut().filter(|figure| !figure.bare && rate) {
+        let ceiling = bare.iter().find(|bare| bare.mode == figure.mode && bare.at == figure.at);
+        if let Some(ceiling) = ceiling.filter(|bare| bare.value > 0.0) {
+            figure.mark = format!("{} {}", figure.mark, percent(figure.value / ceiling.value));
+        }
+    }
+    rate && !bare.is_empty()
 }
 
 const CACHE: char = '°';

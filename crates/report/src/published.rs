@@ -9,6 +9,7 @@ use crate::matrix;
 use crate::page::Page;
 use crate::sections::conclusions;
 use fsarena_core::conclusion::{self, Conclusion, Machine};
+use fsarena_core::factor;
 use fsarena_core::metric;
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::{Direction, Unit};
@@ -95,6 +96,7 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
         let at = matrix::place(&row.task_id())?;
         let variant = variants.iter().position(|variant| *variant == row.variant)?;
         Some(matrix::Figure {
+            bare: row.variant == factor::RAW,
             mode: row.task.clone(),
             at,
             variant,

@@ -107,7 +107,9 @@ impl Local {
         if !self.facts.contains_key(&cell.variant.name) {
             let mut text = formatted.argv.join(" ");
             if let Some(by) = completed {
-                text += &format!(", timed; then made again with `{by}`, so that the kernel has nothing to initialise");
+                text += &format!(
+                    ", timed; then made again with `{by}`, so that the kernel has nothing to initialise"
+                );
             }
             if !features.is_empty() {
                 text += &format!(": {features}");

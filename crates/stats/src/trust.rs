@@ -3,6 +3,7 @@
 use crate::comparison::median;
 use crate::grid::{dropped, grid};
 use fsarena_core::cell::Variant;
+use fsarena_core::matrix::work_of;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::setting::Value;
@@ -79,16 +80,19 @@ pub fn doubts(record: &RunRecord) -> BTreeMap<(usize, usize), Doubt> {
     found
 }
 
-/// Whether every workload of the plan that ran this task has the setting on for the variant, whose level goes first.
+/// Whether every workload of the plan that ran this task has the setting on for the variant.
 fn asked(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
-    if let Some(level) = variant.levels.get(setting) {
-        return level == "true";
-    }
     let rows = record.samples.task.iter().zip(&record.samples.cell).filter(|(of, _)| **of as usize == task);
     let mut names: Vec<&str> = rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let mut plans =
         record.plan.workloads.iter().filter(|plan| names.contains(&plan.name.as_str())).peekable();
-    plans.peek().is_some() && plans.all(|plan| plan.settings.0.get(setting) == Some(&Value::Bool(true)))
+    plans.peek().is_some()
+        && plans.all(|plan| match work_of(variant, plan).settings.0.get(setting) {
+            Some(Value::Bool(on)) => *on,
+            // A level of a factor is text.
+            Some(Value::Text(level)) => level == "true",
+            _ => false,
+        })
 }

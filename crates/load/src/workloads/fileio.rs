@@ -15,6 +15,7 @@ use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
 use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
@@ -255,7 +256,13 @@ impl Maker {
     fn native(&self, cell: Cell) -> Action {
         let job = native::job(&self.chosen, cell, self.ground.is_device());
         self.call(&info(&cell).id.to_string(), move |ground, chosen| {
-            Ok(fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?.found())
+            let outcome = fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?;
+            let mut found = outcome.found();
+            if job.verify {
+                // Also where that is none.
+                found.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);
+            }
+            Ok(found)
         })
     }
 
