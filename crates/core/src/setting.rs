@@ -19,6 +19,8 @@ pub enum Value {
     Text(String),
     /// A list.
     List(Vec<Value>),
+    /// A table of settings.
+    Table(BTreeMap<String, Value>),
 }
 
 impl fmt::Display for Value {
@@ -34,6 +36,7 @@ impl fmt::Display for Value {
                 }
                 Ok(())
             }
+            Value::Table(values) => f.debug_map().entries(values).finish(),
         }
     }
 }
@@ -86,6 +89,10 @@ pub enum Kind {
     },
     /// A list of modes of a load, by the names of sysbench or of fio (see [`MODES`]).
     Modes(&'static [&'static str]),
+    /// A list of texts.
+    Texts,
+    /// A list of tables with these settings; none of them is required.
+    Tables(&'static [SettingDef]),
 }
 
 /// Modes of a load: the names of sysbench, which fsarena uses in tasks, and the names of fio.
@@ -136,6 +143,12 @@ impl fmt::Display for Kind {
                 let names: Vec<String> = words.iter().map(|word| format!("{word} ({})", fio(word))).collect();
                 write!(f, "some of {}", names.join(", "))
             }
+            Kind::Texts => f.write_str("a list of texts"),
+            Kind::Tables(defs) => {
+                let names: Vec<String> =
+                    defs.iter().map(|def| format!("`{}` ({})", def.id, def.kind)).collect();
+                write!(f, "tables with {}", names.join(", "))
+            }
         }
     }
 }
@@ -157,6 +170,15 @@ impl Kind {
                 bytes.map_or(Value::Text(text), Value::Int)
             }
             (Kind::Modes(_), Value::Text(text)) => Value::Text(mode(&text).to_string()),
+            (Kind::Tables(defs), Value::Table(written)) => {
+                let mut all = Settings::defaults(defs).0;
+                all.extend(written.into_iter().map(|(id, value)| {
+                    let def = defs.iter().find(|def| def.id == id);
+                    let value = def.map_or(value.clone(), |def| def.kind.canonical(value));
+                    (id, value)
+                }));
+                Value::Table(all)
+            }
             (_, value) => value,
         }
     }
@@ -175,6 +197,11 @@ impl Kind {
             }
             (Kind::Ints { min, max } | Kind::Sizes { min, max }, Value::Int(v)) => (min..=max).contains(&v),
             (Kind::Modes(words), value) => Kind::Choice(words).accepts(value),
+            (Kind::Texts, Value::List(values)) => values.iter().all(|value| Kind::Text.accepts(value)),
+            (Kind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
+            (Kind::Tables(defs), Value::Table(values)) => values
+                .iter()
+                .all(|(id, value)| defs.iter().any(|def| def.id == id && def.kind.accepts(value))),
             _ => false,
         }
     }
@@ -192,13 +219,15 @@ impl Kind {
             Kind::Sizes { .. } | Kind::Modes(_) => {
                 Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
             }
+            // Words may contain commas.
+            Kind::Texts | Kind::Tables(_) => return None,
         };
         self.read(value)
     }
 }
 
 /// The default of a setting.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
     /// `true` or `false`.
     Bool(bool),
@@ -230,7 +259,7 @@ impl From<Default> for Value {
 }
 
 /// The definition of one setting: it drives parsing, checking, `list workloads` and the docs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SettingDef {
     /// The name in plans and in `--set NAME=VALUE`.
     pub id: &'static str,

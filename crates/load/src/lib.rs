@@ -5,6 +5,7 @@
 //! engine (`fsarena-engine`) and the dbench player (`fsarena-dbench`); neither knows workloads.
 
 pub mod demands;
+pub mod invocation;
 pub mod payload;
 mod program;
 pub mod source;

@@ -1,5 +1,6 @@
 //! Tasks: the timed parts of a workload.
 
+use crate::invocation::Invocation;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -37,6 +38,8 @@ pub enum Action {
     RunEach(Vec<Argv>),
     /// Run one command, and take the readings of the sample from what it prints.
     Read(Argv, Reader),
+    /// Run a command of the user.
+    Own(Invocation),
     /// Do it in this process.
     Call(Call),
 }
@@ -72,6 +75,9 @@ pub enum Error {
     /// The work cannot be done as asked.
     #[error("{0}")]
     Unfit(String),
+    /// The plan asks for what cannot be.
+    #[error("{0}")]
+    Plan(String),
     /// The load engine failed.
     #[error(transparent)]
     Engine(#[from] fsarena_engine::Error),
@@ -117,7 +123,7 @@ impl Exits for Error {
             Error::Engine(error) => error.exit_code(),
             Error::Dbench(error) => error.exit_code(),
             Error::Violation(_) => ExitCode::Refuted,
-            Error::Unfit(_) | Error::LeftOut(_) => ExitCode::Usage,
+            Error::Unfit(_) | Error::Plan(_) | Error::LeftOut(_) => ExitCode::Usage,
         }
     }
 }
@@ -156,6 +162,10 @@ impl Action {
                     ms: begun.elapsed().as_millis() as u64,
                 });
                 Ok(Found { peak_bytes: peak, ..Found::default() })
+            }
+            Action::Own(invocation) => {
+                invocation.expect(log)?;
+                Ok(Found::default())
             }
             Action::Call(call) => {
                 let found = (call.run)()?;

@@ -1,7 +1,7 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
 use crate::demands::Demands;
-use crate::task::{Error, Task};
+use crate::task::{Action, Error, Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
@@ -113,6 +113,11 @@ pub trait Workload: Sync {
     /// # Errors
     /// If the inputs are missing.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
+
+    /// Checks of a task after its data is on the device, not timed. Where one fails, the cell fails.
+    fn checks(&self, _job: &Job, _place: &Place, _task: &TaskId) -> Vec<Action> {
+        vec![]
+    }
 
     /// The default metrics to report, the primary one first.
     fn metrics(&self) -> &'static [&'static str] {

@@ -1,5 +1,6 @@
 //! Every workload, one file each.
 
+mod command;
 mod coreutils;
 mod dbench;
 mod dbench_like;
@@ -17,6 +18,7 @@ use crate::workload::Workload;
 
 /// Every workload fsarena knows.
 pub const WORKLOADS: &[&dyn Workload] = &[
+    &command::Command,
     &coreutils::Coreutils,
     &dbench::DBENCH,
     &dbench_like::DBENCH_LIKE,

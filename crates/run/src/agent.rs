@@ -128,8 +128,13 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
         if !request.cell.variant.level(factor::CLIENTS).is_empty() {
             workload.forget_clients(&mut task.info.id);
         }
-        let name = task.info.id.to_string();
-        one_task(request, task, bench, privileged).map_err(|failed| failed.of(&name))?;
+        let (id, name) = (task.info.id.clone(), task.info.id.to_string());
+        let mut done = one_task(request, task, bench, privileged);
+        if done.is_ok() {
+            let mut log = |record| bench.say(CellEvent::Command(record));
+            done = perform_all(workload.checks(&job, &place, &id), &mut log).map(drop).map_err(Failed::from);
+        }
+        done.map_err(|failed| failed.of(&name))?;
     }
     Ok(())
 }

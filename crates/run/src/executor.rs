@@ -95,6 +95,7 @@ impl Exits for Fatal {
             Fatal::Guest(error) => error.exit_code(),
             Fatal::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),
             Fatal::Workload(fsarena_load::task::Error::Dbench(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::task::Error::Plan(_)) => ExitCode::Usage,
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) => ExitCode::Internal,

@@ -107,6 +107,9 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
         options(variants)?;
     }
     kernels_are_guests(plan, variants)?;
+    if matches!(backing, Backing::Guest(_)) {
+        guests::hold_programs(plan)?;
+    }
     claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
     axes::check(kernel, plan, variants)?;

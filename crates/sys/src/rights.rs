@@ -70,6 +70,12 @@ impl User {
         User::of(0, 0)
     }
 
+    /// The home directory and login name of the user of this process; under sudo the environment has root's.
+    pub fn home() -> Option<(PathBuf, String)> {
+        let user = unistd::User::from_uid(unistd::geteuid()).ok().flatten()?;
+        Some((user.dir, user.name))
+    }
+
     fn of(uid: u32, gid: u32) -> User {
         let name = unistd::User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
         let groups = name.as_deref().and_then(|name| CString::new(name).ok());

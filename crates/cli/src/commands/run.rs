@@ -4,6 +4,7 @@ mod dry;
 mod flags;
 mod once;
 mod overrides;
+mod own;
 mod refuse;
 mod stages;
 
@@ -70,6 +71,9 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
 
 /// The plan that the arguments name, as it was written.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
+    if let Some(plan) = args.own_plan()? {
+        return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
+    }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
     let (origin, bytes) = match study::find(name) {
         Some(study) => (format!("study {name}"), study.plan.as_bytes().to_vec()),

@@ -29,6 +29,7 @@ mod large;
 mod load;
 mod order;
 mod other;
+mod own_command;
 mod plans;
 mod power;
 mod recover;

@@ -116,6 +116,9 @@ fn setting(value: &Value) -> toml::Value {
         Value::Float(value) => toml::Value::Float(*value),
         Value::Text(value) => text(value),
         Value::List(values) => toml::Value::Array(values.iter().map(setting).collect()),
+        Value::Table(values) => {
+            toml::Value::Table(values.iter().map(|(id, value)| (id.clone(), setting(value))).collect())
+        }
     }
 }
 

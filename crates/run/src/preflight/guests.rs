@@ -18,6 +18,7 @@ use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::modules::Modules;
 use fsarena_guest::trial;
+use fsarena_load::workloads::WORKLOADS;
 use std::collections::BTreeMap;
 
 /// Filesystems of an source disk that their mkfs can fill from a directory, without mounting it.
@@ -28,6 +29,23 @@ pub fn usual() -> Emulator {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |program| find_program(&path, program).is_some();
     if !has(QEMU) && has(kernel::UML) { Emulator::Uml } else { Emulator::Qemu }
+}
+
+/// Refuses a workload of programs: a guest has none but fsarena.
+pub fn hold_programs(plan: &Plan) -> Result<(), Fatal> {
+    if plan.workloads.iter().all(|asked| asked.name != "command") {
+        return Ok(());
+    }
+    // Those whose programs are installed on the host only, and nothing else.
+    let hosts = ["command", "squid", "dbench-tool", "fio", "sysbench"];
+    let names: Vec<&str> =
+        WORKLOADS.iter().map(|workload| workload.def().id).filter(|id| !hosts.contains(id)).collect();
+    let message = format!(
+        "guests hold no programs, so the workload command cannot run there. Run it as root on a loop image \
+         (`--on loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {}",
+        names.join(", ")
+    );
+    Err(Fatal::Missing(message))
 }
 
 /// The kernels of a plan, by the level of the factor `kernel`.

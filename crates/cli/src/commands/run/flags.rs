@@ -1,5 +1,6 @@
 //! The flags of `fsarena run`.
 
+use super::own::Own;
 use crate::commands::report::{Export, parse_export};
 use crate::failure::Failure;
 use crate::flags::{Runs, View, byte_size, metric, parse_percent, time};
@@ -14,7 +15,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 33] = [
+const FIXED: [&str; 40] = [
+    "cmd",
+    "setup",
+    "prepare",
+    "check",
+    "cache",
+    "timeout",
+    "command",
     "workload",
     "after",
     "stage",
@@ -132,6 +140,8 @@ pub struct Args {
     /// Numbers of threads
     #[arg(long, value_name = "N,…", help_heading = "Work")]
     pub threads: Option<String>,
+    #[command(flatten)]
+    pub own: Own,
     /// Number of rounds [default: the plan's; with claims, as many as they need]
     #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,

@@ -172,6 +172,12 @@ fn setting_value(value: &toml::Value) -> Option<Value> {
         toml::Value::Float(value) => Value::Float(*value),
         toml::Value::String(value) => Value::Text(value.clone()),
         toml::Value::Array(values) => Value::List(values.iter().map(setting_value).collect::<Option<_>>()?),
-        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
+        toml::Value::Table(values) => Value::Table(
+            values
+                .iter()
+                .map(|(id, value)| Some((id.clone(), setting_value(value)?)))
+                .collect::<Option<_>>()?,
+        ),
+        toml::Value::Datetime(_) => return None,
     })
 }

@@ -1,0 +1,88 @@
+//! Commands of the user on the command line: they become the plan of a run.
+
+use super::Args;
+use crate::failure::Failure;
+use crate::flags::time;
+use fsarena_core::exit::ExitCode;
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// The flags for the commands to time.
+#[derive(Debug, clap::Args)]
+pub struct Own {
+    /// Shell command to time, run as `sh -euc`, optionally named: `build='make -j2'`; repeatable
+    #[arg(long, value_name = "[NAME=]COMMAND", conflicts_with = "plan", help_heading = "Your own command")]
+    pub cmd: Vec<String>,
+    /// Shell command on each fresh filesystem, not timed
+    #[arg(long, value_name = "COMMAND", help_heading = "Your own command")]
+    pub setup: Option<String>,
+    /// Shell command before each task, not timed
+    #[arg(long, value_name = "COMMAND", help_heading = "Your own command")]
+    pub prepare: Option<String>,
+    /// Shell command after each task, not timed; if it fails, the task fails
+    #[arg(long, value_name = "COMMAND", help_heading = "Your own command")]
+    pub check: Option<String>,
+    /// Page cache before each task: warm or cold [default: warm]
+    #[arg(long, value_name = "STATE", help_heading = "Your own command")]
+    pub cache: Option<String>,
+    /// Time after which a command counts as hung [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Your own command")]
+    pub timeout: Option<Duration>,
+    /// Program and arguments to time, without a shell; their working directory is the filesystem under test
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["plan", "cmd"])]
+    pub command: Vec<String>,
+}
+
+impl Args {
+    /// The plan of the commands on the command line, where there are any.
+    pub(super) fn own_plan(&self) -> Result<Option<String>, Failure> {
+        let own = &self.own;
+        let texts =
+            [("setup", &own.setup), ("prepare", &own.prepare), ("check", &own.check), ("cache", &own.cache)];
+        let mut workload = Table::new();
+        workload.extend(texts.into_iter().filter_map(|(id, text)| Some((id.into(), text.clone()?.into()))));
+        workload.extend(own.timeout.map(|limit| ("timeout".into(), limit.as_secs_f64().into())));
+        let mut tasks: Vec<Value> = own.cmd.iter().map(|text| Value::Table(task(text))).collect();
+        if !own.command.is_empty() {
+            tasks.push(Value::Table(Table::from_iter([("run".into(), own.command.clone().into())])));
+        }
+        if tasks.is_empty() {
+            return match workload.keys().next() {
+                Some(flag) => {
+                    let message = format!(
+                        "--{flag}: add --cmd COMMAND, or a command after `--`; in a plan: --set {flag}=VALUE"
+                    );
+                    Err(Failure::new(ExitCode::Usage, message))
+                }
+                None => Ok(None),
+            };
+        }
+        workload.insert("use".into(), "command".into());
+        workload.insert("task".into(), tasks.into());
+        let words = match own.command.is_empty() {
+            true => own.cmd.join("; "),
+            false => own.command.join(" "),
+        };
+        let plan = Table::from_iter([
+            ("name".into(), "command".into()),
+            ("title".into(), words.clone().into()),
+            ("question".into(), format!("Which variant is fastest at `{words}`?").into()),
+            ("workload".into(), vec![Value::Table(workload)].into()),
+        ]);
+        Ok(Some(plan.to_string()))
+    }
+}
+
+/// `build=make -j2` has a name. `CC=gcc make` has none: names are lower-case.
+fn task(text: &str) -> Table {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    match text.split_once('=').filter(|(name, _)| is_name(name)) {
+        Some((name, script)) => {
+            Table::from_iter([("name".into(), name.into()), ("cmd".into(), script.into())])
+        }
+        None => Table::from_iter([("cmd".into(), text.into())]),
+    }
+}

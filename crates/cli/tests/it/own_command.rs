@@ -1,0 +1,99 @@
+//! Commands of the user: their tasks, their settings, and every way in which they can go wrong.
+
+use crate::common::kernel::has;
+use crate::common::{Place, root};
+use std::os::unix::fs::PermissionsExt;
+
+/// A run of one round on ext2, with hardly any idle wait.
+const QUICK: &str = "name = \"own\"\nseed = 1\n[factors]\nfs = [\"ext2\"]\n[stop]\nrounds = 1\n[idle]\ntimeout = \"50ms\"\n\
+                     dirty = \"1GiB\"\nio_pressure_percent = 100.0\n[[workload]]\nuse = \"command\"\nroom = \"8MiB\"\n";
+
+/// A place with this plan; none where the test cannot run.
+fn place(workload: &str) -> Option<Place> {
+    if !root() || !has(&["mkfs.ext2"]) {
+        return None;
+    }
+    let place = Place::new();
+    std::fs::set_permissions(&place.dir, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(place.dir.join("own.toml"), format!("{QUICK}{workload}")).unwrap();
+    Some(place)
+}
+
+fn task(cmd: &str) -> String {
+    format!("[[workload.task]]\ncmd = '''{cmd}'''\n")
+}
+
+#[test]
+fn a_plan_sets_up_prepares_times_and_checks_its_tasks() {
+    let tasks = "setup = 'echo setup > log'\nprepare = 'echo prepare >> log'\ncheck = 'test -s log'\n\
+                 [[workload.task]]\nrun = [\"cp\", \"log\", \"a b\"]\n\
+                 [[workload.task]]\nname = \"all\"\n\
+                 cmd = '''test \"$(cat log | tr \"\\n\" .)\" = setup.prepare.prepare. && test \"$PWD\" = \"$FSARENA_DIR\" &&\n\
+                 test -d \"$FSARENA_SOURCE\" && test \"$FSARENA_VARIANT$FSARENA_ROUND\" = ext21 && test -s 'a b' && touch \"$TMPDIR/t\"'''\n";
+    let Some(place) = place(tasks) else { return };
+    place.expect(0, &["run", "own.toml", "--quiet"]);
+    let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
+    assert!(["cp", "all"].iter().all(|name| tasks.iter().any(|task| task == name)), "{tasks:?}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_command_on_the_command_line_runs_without_a_shell() {
+    let Some(place) = place("") else { return };
+    let on = ["--fs", "ext2", "--rounds", "1", "--quiet"];
+    let run = |more: &[&str]| place.expect(0, &[&["run"][..], &on, more].concat());
+    run(&["--", "touch", "a; b", "$HOME"]);
+    run(&["--setup", "touch x", "--cmd", "list=test -e x", "--cmd", "CC=gcc true", "--check", "test -e x"]);
+    let rows = place.rows("latest");
+    assert!(rows.iter().any(|(_, _, task)| task == "list"), "{rows:?}");
+    place.assert_clean();
+}
+
+#[test]
+fn each_bad_command_fails_its_cell_and_says_why() {
+    let cases = [
+        ("echo words >&2; exit 3", "exit 3): words"),
+        ("sleep 60", "did not end within 1 s"),
+        ("yes", "printed more than 64 MiB"),
+        ("setsid sleep 61 > /dev/null 2>&1 &", "(sleep)"),
+        ("read line", "exit 1"),
+        ("rm -rf \"$PWD\"", "removed its working directory"),
+        ("cat /dev/zero > big", "allow more room with --size"),
+        ("umount \"$(df --output=target . | tail -1)\"", "failed"),
+        ("kill -9 $PPID; sleep 1", "signal: 9"),
+        ("cd / && : > /var/fsarena-outside", "can write only to $FSARENA_DIR"),
+    ];
+    for (script, words) in cases {
+        let Some(place) = place(&format!("timeout = 1\n{}", task(script))) else { return };
+        let output = place.output(&["run", "own.toml", "--quiet"]);
+        let said = crate::common::text(&output.stdout) + &crate::common::text(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{script}: {words}\n{said}");
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn a_failing_setup_or_check_fails_the_cell() {
+    for setting in ["setup = 'echo why >&2; exit 7'\n", "check = 'echo why >&2; exit 7'\n"] {
+        let Some(place) = place(&format!("{setting}{}", task("true"))) else { return };
+        let output = place.output(&["run", "own.toml", "--quiet"]);
+        let said = crate::common::text(&output.stdout) + &crate::common::text(&output.stderr);
+        assert!(!output.status.success() && said.contains("exit 7): why"), "{setting}{said}");
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_the_run() {
+    let place = Place::new();
+    let said = |code, args: &[&str]| place.expect(code, args).1;
+    let missing = said(6, &["run", "--on", "dir:home", "--", "no-such-program"]);
+    assert!(missing.contains("no-such-program is not installed"), "{missing}");
+    let guest = said(6, &["run", "--on", "qemu", "--fs", "ext4", "--", "true"]);
+    assert!(guest.contains("guests hold no programs") && guest.contains("coreutils"), "{guest}");
+    let alone = said(2, &["run", "--setup", "true"]);
+    assert!(alone.contains("--setup: add --cmd"), "{alone}");
+    let both = said(2, &["run", "--on", "dir:home", "--cmd", "a=true", "--cmd", "a=true"]);
+    assert!(both.contains("two tasks have the name `a`"), "{both}");
+    place.assert_clean();
+}

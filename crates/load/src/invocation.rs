@@ -1,0 +1,229 @@
+//! A command that the user wrote: run to its end or its time limit, its output bounded, and no process of it left.
+
+use crate::task::Error;
+use fsarena_core::event::CommandRecord;
+use fsarena_sys::argv;
+use fsarena_sys::cancel;
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::process;
+use fsarena_sys::said::shown;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::io::{PipeReader, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes of output after which a command fails.
+const MOST_OUTPUT: u64 = 64 << 20;
+/// Bytes of output that a failure shows.
+const TAIL: usize = 4096;
+/// How often a signal and the time limit are looked for.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long processes that outlive their command may take to end.
+const GRACE: Duration = Duration::from_millis(200);
+/// How long killed processes may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A command with its directory, environment and time limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invocation {
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables beside those of fsarena.
+    pub env: Vec<(&'static str, PathBuf)>,
+    /// The time that it may take.
+    pub limit: Duration,
+}
+
+/// Output so far: how much, and its end.
+#[derive(Default)]
+struct Output {
+    bytes: u64,
+    tail: Vec<u8>,
+}
+
+impl Invocation {
+    /// Runs it, logs it, and expects success.
+    ///
+    /// # Errors
+    /// If it cannot start, fails, takes too long, prints too much, leaves a process, or removes its directory.
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+        let begun = Instant::now();
+        let (ended, said) = self.run(begun)?;
+        log(CommandRecord {
+            argv: self.words.clone(),
+            times: 1,
+            last: None,
+            cwd: Some(self.dir.display().to_string()),
+            ended: ended.clone(),
+            ms: begun.elapsed().as_millis() as u64,
+        });
+        let ended = match ended.as_str() {
+            "exit 0" if self.dir.is_dir() => return Ok(()),
+            "exit 0" => "it removed its working directory, the filesystem under test".into(),
+            _ => ended,
+        };
+        Err(argv::Error::Failed { command: self.words.join(" "), ended, said: shown(&said).into() }.into())
+    }
+
+    fn run(&self, begun: Instant) -> Result<(String, String), Error> {
+        let failed =
+            |error: std::io::Error| argv::Error::Start { program: self.words[0].clone(), source: error };
+        // Processes that outlive their parent become children of this one.
+        rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
+        let (mut reader, child) = self.start()?;
+        let mut output = Output::default();
+        let stopped = self.watch(&child, &mut reader, &mut output, begun).map_err(failed)?;
+        if stopped.is_some() {
+            let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
+        }
+        let mut child = child;
+        let status = child.wait().map_err(failed)?;
+        let left = end_survivors();
+        drain(&mut reader, &mut output);
+        if let Some(signal) = cancel::requested() {
+            return Err(argv::Error::Interrupted { program: self.words[0].clone(), signal }.into());
+        }
+        let left = (!left.is_empty()).then(|| format!("it left processes running: {}", left.join(", ")));
+        let ended = stopped.unwrap_or_else(|| match status.success() {
+            true => left.unwrap_or_else(|| "exit 0".into()),
+            false => ended(status),
+        });
+        let mut said = String::from_utf8_lossy(&output.tail).trim().to_string();
+        said.push_str(&hint(&said, &self.dir));
+        Ok((ended, said))
+    }
+
+    fn start(&self) -> Result<(PipeReader, Child), Error> {
+        let start_error = |source: std::io::Error| match (source.kind(), self.dir.is_dir()) {
+            (std::io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: self.words[0].clone() },
+            _ => argv::Error::Start { program: self.words[0].clone(), source },
+        };
+        let (reader, writer) = std::io::pipe().map_err(start_error)?;
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).current_dir(&self.dir).process_group(0).stdin(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(argv::mark());
+        command.stdout(writer.try_clone().map_err(start_error)?).stderr(writer);
+        let child = command.spawn().map_err(start_error)?;
+        Ok((reader, child))
+    }
+
+    /// Reads the output until the command ends. Why it has to be killed, where that is so.
+    fn watch(
+        &self,
+        child: &Child,
+        reader: &mut PipeReader,
+        output: &mut Output,
+        begun: Instant,
+    ) -> std::io::Result<Option<String>> {
+        let pidfd = rustix::process::pidfd_open(pid_of(child), PidfdFlags::empty())?;
+        let glance = Timespec { tv_sec: 0, tv_nsec: GLANCE.as_nanos() as i64 };
+        let mut open = true;
+        loop {
+            let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
+            fds.extend(open.then(|| PollFd::from_borrowed_fd(reader.as_fd(), PollFlags::IN)));
+            match rustix::event::poll(&mut fds, Some(&glance)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let [over, readable] = [0, 1].map(|i| fds.get(i).is_some_and(|fd| !fd.revents().is_empty()));
+            if readable {
+                open = output.take(reader)?;
+            }
+            if output.bytes > MOST_OUTPUT {
+                return Ok(Some(format!("it printed more than {} MiB", MOST_OUTPUT >> 20)));
+            }
+            if over {
+                return Ok(None);
+            }
+            if begun.elapsed() > self.limit || cancel::requested().is_some() {
+                return Ok(Some(format!("it did not end within {} s (--timeout)", self.limit.as_secs_f64())));
+            }
+        }
+    }
+}
+
+impl Output {
+    /// Takes one piece of a stream; false at its end.
+    fn take(&mut self, reader: &mut PipeReader) -> std::io::Result<bool> {
+        let mut piece = [0; 1 << 16];
+        let read = reader.read(&mut piece)?;
+        self.bytes += read as u64;
+        self.tail.extend_from_slice(&piece[..read]);
+        let surplus = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..surplus);
+        Ok(read > 0)
+    }
+}
+
+/// Takes what is left in the pipe, without waiting for a process that holds it open.
+fn drain(reader: &mut PipeReader, output: &mut Output) {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        let mut fds = [PollFd::from_borrowed_fd(reader.as_fd(), PollFlags::IN)];
+        let ready = rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0);
+        if !ready || output.bytes > MOST_OUTPUT || !output.take(reader).unwrap_or(false) {
+            return;
+        }
+    }
+}
+
+/// Kills the processes that outlived their command and a time of grace, and returns their names.
+fn end_survivors() -> Vec<String> {
+    let kernel = Kernel::host();
+    let begun = Instant::now();
+    let mut names = Vec::new();
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => continue,
+            Ok(None) if begun.elapsed() < PATIENCE => {}
+            _ => return names,
+        }
+        if begun.elapsed() > GRACE {
+            for pid in children(&kernel) {
+                names.push(process::name(&kernel, pid.as_raw_nonzero().get()));
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The living children of this process.
+fn children(kernel: &Kernel) -> Vec<Pid> {
+    let own = std::process::id().to_string();
+    let is_child = |pid: &i32| {
+        let stat = kernel.read(&format!("proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.next().is_some_and(|state| state != "Z") && fields.next() == Some(&own)
+    };
+    process::all(kernel).into_iter().filter(is_child).filter_map(Pid::from_raw).collect()
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+    }
+}
+
+/// What to do about a failure whose cause is the place.
+fn hint(said: &str, dir: &Path) -> String {
+    let full = rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail * 100 < fs.f_blocks);
+    if full || said.contains("No space left on device") {
+        return "; the filesystem is full: allow more room with --size".into();
+    }
+    if said.contains("Read-only file system") {
+        return "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into();
+    }
+    String::new()
+}

@@ -1,0 +1,249 @@
+//! `command`: any program, on a fresh filesystem in each round.
+
+use crate::demands::Demands;
+use crate::invocation::Invocation;
+use crate::task::{Action, Before, Error, Task};
+use crate::workload::{Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::setting::{Default, Kind, SettingDef, Settings, Value, WorkloadDef};
+use fsarena_sys::argv;
+use fsarena_sys::program;
+use fsarena_sys::rights::User;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The workload.
+pub struct Command;
+
+/// Room for temporary files on the source disk.
+const TEMPORARY_BYTES: u64 = 64 << 20;
+
+const CACHE: SettingDef = SettingDef {
+    id: "cache",
+    kind: Kind::Choice(&["warm", "cold"]),
+    default: Default::Text("warm"),
+    help: "cold drops the page cache before a task",
+};
+const PREPARE: SettingDef = text("prepare", "shell command before each task, not timed");
+const CHECK: SettingDef =
+    text("check", "shell command after each task, not timed; if it fails, the task fails");
+
+/// The settings of one task. The workload's `prepare`, `check` and `cache` apply where a task has none.
+const TASK: &[SettingDef] = &[
+    text("name", "name of the task; by default that of its program"),
+    text("cmd", "shell command to time, run as `sh -euc`"),
+    SettingDef {
+        id: "run",
+        kind: Kind::Texts,
+        default: Default::Words(&[]),
+        help: "program and arguments to time, without a shell",
+    },
+    PREPARE,
+    CHECK,
+    SettingDef { kind: Kind::Choice(&["", "warm", "cold"]), default: Default::Text(""), ..CACHE },
+];
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "command",
+    help: "your own commands: fsarena run --fs ext4,xfs -- COMMAND",
+    settings: &[
+        text("setup", "shell command on each fresh filesystem, not timed"),
+        PREPARE,
+        CHECK,
+        CACHE,
+        SettingDef {
+            id: "timeout",
+            kind: Kind::Float { min: 0.001, max: 1e7 },
+            default: Default::Float(3600.0),
+            help: "seconds after which a command counts as hung",
+        },
+        SettingDef {
+            id: "room",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
+            default: Default::Int(512 << 20),
+            help: "bytes that the commands write at most; the image has room for them",
+        },
+        SettingDef {
+            id: "task",
+            kind: Kind::Tables(TASK),
+            default: Default::Words(&[]),
+            help: "commands to time, in order",
+        },
+    ],
+};
+
+const fn text(id: &'static str, help: &'static str) -> SettingDef {
+    SettingDef { id, kind: Kind::Text, default: Default::Text(""), help }
+}
+
+/// One of the commands to time.
+struct Timed {
+    name: String,
+    words: Vec<String>,
+    settings: Settings,
+}
+
+impl Timed {
+    fn all(job: &Job) -> Vec<Timed> {
+        let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
+        let mut all: Vec<Timed> = Vec::new();
+        for table in tables {
+            let Value::Table(values) = table else { continue };
+            let settings = Settings(values.clone());
+            let words = match settings.text("cmd") {
+                "" => settings.words("run").into_iter().map(String::from).collect(),
+                script => shell(script),
+            };
+            let name = match settings.text("name") {
+                "" => unused(&all, &program_of(&settings)),
+                name => name.to_string(),
+            };
+            all.push(Timed { name, words, settings });
+        }
+        all
+    }
+
+    fn info(&self) -> TaskInfo {
+        let title = match self.settings.text("cmd") {
+            "" => self.words.join(" "),
+            script => script.into(),
+        };
+        TaskInfo { id: TaskId::new(self.name.as_str()), title, number: None, in_composite: true }
+    }
+
+    /// A setting of the task, or else of the workload.
+    fn text<'a>(&'a self, job: &'a Job, id: &str) -> &'a str {
+        match self.settings.text(id) {
+            "" => job.settings.text(id),
+            own => own,
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let written = [!self.settings.text("cmd").is_empty(), !self.settings.words("run").is_empty()];
+        let named = self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        match written {
+            [true, true] => Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name)),
+            [false, false] => Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name)),
+            _ if !named => Some(format!("task name `{}`: use letters, digits, - and _", self.name)),
+            _ => None,
+        }
+    }
+}
+
+/// A shell command as an argument vector.
+fn shell(script: &str) -> Vec<String> {
+    ["sh", "-euc", script].map(String::from).into()
+}
+
+/// The name of the program that a task begins with.
+fn program_of(settings: &Settings) -> String {
+    let first = settings.text("cmd").split_whitespace().next();
+    let first = first.or(settings.words("run").first().copied()).unwrap_or_default();
+    let file = Path::new(first).file_name().unwrap_or_default().to_string_lossy();
+    let name: String = file.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+    if name.is_empty() { "task".into() } else { name }
+}
+
+/// `make`, `make-2`, …
+fn unused(taken: &[Timed], name: &str) -> String {
+    let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+/// Makes commands in a place.
+struct Maker<'a> {
+    job: &'a Job,
+    place: &'a Place,
+}
+
+impl Maker<'_> {
+    fn action(&self, words: Vec<String>) -> Action {
+        let home = User::home();
+        let mut env = vec![
+            ("FSARENA_DIR", self.place.root.clone()),
+            ("FSARENA_SOURCE", self.place.other.clone()),
+            ("TMPDIR", temporary(self.place)),
+        ];
+        env.extend(home.into_iter().flat_map(|(dir, name)| [("HOME", dir), ("USER", PathBuf::from(name))]));
+        let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
+        Action::Own(Invocation { words, dir: self.place.root.clone(), env, limit })
+    }
+
+    /// A shell command, where one is written.
+    fn script(&self, script: &str) -> Option<Action> {
+        (!script.is_empty()).then(|| self.action(shell(script)))
+    }
+}
+
+fn temporary(place: &Place) -> PathBuf {
+    place.other.join("tmp")
+}
+
+impl Workload for Command {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        Timed::all(job).iter().map(Timed::info).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let tasks = Timed::all(job);
+        if tasks.is_empty() {
+            let message =
+                "the workload command has no task; write the command after `--`, or add [[workload.task]]";
+            return Err(Error::Plan(message.into()));
+        }
+        for (at, task) in tasks.iter().enumerate() {
+            if let Some(fault) = task.fault() {
+                return Err(Error::Plan(fault));
+            }
+            if tasks[..at].iter().any(|other| other.name == task.name) {
+                return Err(Error::Plan(format!("two tasks have the name `{}`", task.name)));
+            }
+            installed(&task.words[0])?;
+        }
+        let bytes = job.settings.int("room") as u64;
+        let room = Room { bytes, inodes: bytes >> 14, other_bytes: TEMPORARY_BYTES };
+        Ok(Survey { room, demands: Demands::default(), remarks: vec![] })
+    }
+
+    fn programs(&self, _job: &Job) -> Vec<&'static str> {
+        vec!["sh"]
+    }
+
+    fn inputs(&self, _job: &Job, place: &Place) -> Result<(), Error> {
+        let dir = temporary(place);
+        std::fs::create_dir_all(&dir).map_err(Error::io(format!("make {}", dir.display())))
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let maker = Maker { job, place };
+        let mut setup = maker.script(job.settings.text("setup"));
+        let tasks = Timed::all(job).into_iter().map(|task| Task {
+            info: task.info(),
+            before: if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm },
+            prepare: setup.take().into_iter().chain(maker.script(task.text(job, "prepare"))).collect(),
+            work: vec![maker.action(task.words)],
+        });
+        Ok(tasks.collect())
+    }
+
+    fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
+        let tasks = Timed::all(job);
+        let task = tasks.iter().find(|task| task.name == id.name);
+        task.and_then(|task| Maker { job, place }.script(task.text(job, "check"))).into_iter().collect()
+    }
+}
+
+/// Refuses a program that is missing. One with a relative path can be the work of `setup`.
+fn installed(name: &str) -> Result<(), Error> {
+    let found = match name.contains('/') {
+        true => !name.starts_with('/') || Path::new(name).exists(),
+        false => program::find(&std::env::var_os("PATH").unwrap_or_default(), name).is_some(),
+    };
+    if found { Ok(()) } else { Err(argv::Error::NotFound { program: name.into() }.into()) }
+}
