@@ -219,11 +219,9 @@ fn on_a_terminal(place: &Place, variable: (&str, &str), args: &str) -> String {
     let fsarena = env!("CARGO_BIN_EXE_fsarena");
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &format!("{fsarena} report {args}"), "/dev/null"]);
-    command
-        .env("FSARENA_RUNS", place.runs())
-        .env("TERM", "xterm")
-        .env_remove("NO_COLOR")
-        .env_remove("COLUMNS");
+    // Nothing else of the environment, where CI, CLICOLOR or SHELL would decide.
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+    command.env("FSARENA_RUNS", place.runs()).env("TERM", "xterm");
     let output = command.env(variable.0, variable.1).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     text(&output.stdout)
