@@ -5,13 +5,20 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 FSARENA := $(TARGET)/release/fsarena
 ARGS    ?=
 
-.PHONY: all build run setup test test-long fuzz hostile kill lint deny bench doc docs clean
+.PHONY: all build man run setup test test-long fuzz hostile kill lint deny bench doc docs clean
 
 all: build
 
 # Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
 build:
 	$(CARGO) rustc --release --package fsarena --bin fsarena -- -C target-feature=+crt-static
+
+# Manual pages and completions, by the binary itself, into target/release/share.
+man: SHARE := $(TARGET)/release/share
+man: build
+	rm -rf $(SHARE) && mkdir -p $(SHARE)/man/man1
+	$(FSARENA) man $(SHARE)/man/man1
+	for shell in bash zsh fish nushell; do $(FSARENA) completions $$shell > $(SHARE)/fsarena.$$shell || exit; done
 
 # mkfs programs of every filesystem this kernel mounts, and squid: through apt when root, else says what to install.
 setup: build

@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, analyse, compare, doctor, history, list, load, merge, recover, report, run, selftest, serve, show,
-    watch,
+    ab, analyse, compare, completions, doctor, history, list, load, merge, recover, report, run, selftest,
+    serve, show, watch,
 };
 use crate::failure::{Outcome, printing};
 use clap::{ColorChoice, Parser, Subcommand};
@@ -61,6 +61,9 @@ enum Command {
     Selftest(selftest::Args),
     Doctor(doctor::Args),
     Recover(recover::Args),
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(completions::ManArgs),
     /// Explain the exit codes
     #[command(name = "exit-codes", long_about = EXIT_CODES)]
     ExitCodes,
@@ -100,6 +103,8 @@ impl Cli {
             Command::Watch(args) => watch::run(*args),
             Command::Doctor(args) => doctor::run(args),
             Command::Recover(args) => recover::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => completions::man(args),
             Command::ExitCodes => {
                 writeln!(std::io::stdout(), "{EXIT_CODES}").map_err(printing)?;
                 Ok(ExitCode::Done)

@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod analyse;
 pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod history;
 pub mod list;

@@ -33,6 +33,13 @@ pub struct Runs {
     pub runs: PathBuf,
 }
 
+impl Runs {
+    /// The runs directory where `--runs` names none.
+    pub fn usual() -> PathBuf {
+        std::env::var_os("FSARENA_RUNS").map_or_else(|| "runs".into(), PathBuf::from)
+    }
+}
+
 /// How reports judge and weigh.
 #[derive(Debug, Clone, clap::Args)]
 pub struct View {

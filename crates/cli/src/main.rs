@@ -4,6 +4,7 @@ mod args;
 #[cfg(test)]
 mod book;
 mod commands;
+mod complete;
 mod failure;
 mod flags;
 mod listing;
@@ -12,6 +13,7 @@ mod running;
 mod terminal;
 
 use clap::Parser;
+use clap_complete::CompleteEnv;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::safe;
 use rustix::fs::Mode;
@@ -23,6 +25,8 @@ fn main() -> std::process::ExitCode {
     fsarena_run::take_over();
     look_in_sbin();
     failure::report_panics();
+    // Where a shell completes a line, this answers it and ends the process.
+    CompleteEnv::with_factory(complete::command).complete();
     terminal::choose_color(std::env::args_os());
     // Unwinding undoes what the command set up.
     let result = std::panic::catch_unwind(|| parsed().run());

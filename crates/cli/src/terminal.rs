@@ -19,22 +19,28 @@ pub fn width() -> Option<u16> {
 
 /// Applies `--color` before clap parses, so that it holds for help and usage errors too.
 pub fn choose_color(args: impl Iterator<Item = OsString>) {
-    let mut args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned()).take_while(|arg| arg != "--");
+    let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
+    if let Some(choice) = flag("--color", args).and_then(|value| ColorChoice::from_str(&value, false).ok()) {
+        match choice {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// The last value of a flag in these arguments, before clap parses them.
+pub fn flag(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
+    let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
     while let Some(arg) = args.next() {
-        let value = match arg.strip_prefix("--color") {
-            Some("") => args.next(),
-            Some(rest) => rest.strip_prefix('=').map(String::from),
-            None => None,
-        };
-        if let Some(choice) = value.and_then(|value| ColorChoice::from_str(&value, false).ok()) {
-            match choice {
-                ColorChoice::Auto => anstream::ColorChoice::Auto,
-                ColorChoice::Always => anstream::ColorChoice::Always,
-                ColorChoice::Never => anstream::ColorChoice::Never,
-            }
-            .write_global();
+        match arg.strip_prefix(name) {
+            Some("") => last = args.next(),
+            Some(rest) => last = rest.strip_prefix('=').map(String::from).or(last),
+            None => {}
         }
     }
+    last
 }
 
 /// Whether standard output gets colors: as `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` say, else on a terminal.

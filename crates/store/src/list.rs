@@ -22,6 +22,9 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The names of its variants.
     pub variants: Vec<String>,
+    /// The names of its tasks.
+    #[serde(skip)]
+    pub tasks: Vec<String>,
     /// Rounds that have a finished cell.
     pub rounds: u32,
     /// The machines it ran on: name and kernel.
@@ -65,6 +68,7 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
             started: row.text(1)?,
             status: status(row.int(2)? != 0, row.text(3)?, run.is_being_written()),
             variants: vec![],
+            tasks: vec![],
             rounds: 0,
             machines: vec![],
             notes: vec![],
@@ -73,6 +77,7 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
     })?;
     let mut summary = summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
     summary.variants = texts(&source, "variant", "name")?;
+    summary.tasks = texts(&source, "task", "name")?;
     summary.machines = texts(&source, "host", "hostname || ', Linux ' || kernel")?;
     summary.notes = texts(&source, "note", "text")?;
     let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {ROWS})");
@@ -107,6 +112,7 @@ impl RunSummary {
             started: String::new(),
             status: RunStatus { complete: false, why: error.to_string() },
             variants: vec![],
+            tasks: vec![],
             rounds: 0,
             machines: vec![],
             notes: vec![],

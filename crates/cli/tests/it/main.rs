@@ -38,6 +38,7 @@ mod rights;
 mod selftest;
 mod serve;
 mod shards;
+mod shells;
 mod signals;
 mod squid;
 mod studies;

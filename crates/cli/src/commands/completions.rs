@@ -1,0 +1,82 @@
+//! `fsarena completions` and `fsarena man`: what shells and man read, from the definitions of the arguments.
+
+use crate::args::Cli;
+use crate::complete;
+use crate::failure::{Failure, Outcome, printing};
+use crate::listing;
+use clap::{Command, CommandFactory, ValueEnum};
+use clap_complete::env::{EnvCompleter, Fish, Zsh};
+use clap_complete::generate;
+use clap_complete_nushell::Nushell;
+use clap_mangen::Man;
+use fsarena_core::exit::ExitCode;
+use std::path::{Path, PathBuf};
+
+/// Print a script that completes commands, flags and names in a shell
+///
+/// Packages install it. Without one, in the start-up file of the shell:
+///
+///   bash     source <(fsarena completions bash)
+///   zsh      source <(fsarena completions zsh)     after compinit
+///   fish     fsarena completions fish | source
+///   nushell  fsarena completions nushell | save -f ~/.config/nushell/autoload/fsarena.nu
+///
+/// bash, zsh and fish ask fsarena for studies, runs, filesystems, factors, tasks and metrics each time; nushell gets those
+/// of this version, without runs.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Nushell,
+}
+
+/// Prints the script.
+pub fn run(args: Args) -> Outcome {
+    let mut script = Vec::new();
+    let asking = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
+        shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing)
+    };
+    match args.shell {
+        Shell::Bash => script.extend(include_bytes!("../complete/fsarena.bash")),
+        Shell::Zsh => asking(&Zsh, &mut script)?,
+        Shell::Fish => asking(&Fish, &mut script)?,
+        Shell::Nushell => generate(Nushell, &mut complete::fixed(), "fsarena", &mut script),
+    }
+    listing::text(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::Done)
+}
+
+/// Write the manual pages of all commands into a directory
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Existing directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Writes `fsarena.1`, `fsarena-run.1` and so on.
+pub fn man(args: ManArgs) -> Outcome {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;
+    Ok(ExitCode::Done)
+}
+
+fn pages(command: &Command, dir: &Path) -> std::io::Result<()> {
+    let page =
+        Man::new(command.clone()).source(concat!("fsarena ", env!("CARGO_PKG_VERSION"))).manual("fsarena");
+    page.generate_to(dir)?;
+    command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .try_for_each(|command| pages(command, dir))
+}
