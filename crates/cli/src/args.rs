@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, analyse, compare, completions, doctor, history, list, load, merge, recover, report, run, selftest,
-    serve, show, watch,
+    ab, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report, run,
+    selftest, serve, show, watch,
 };
 use crate::failure::{Outcome, printing};
 use clap::{ColorChoice, Parser, Subcommand};
@@ -61,6 +61,7 @@ enum Command {
     Selftest(selftest::Args),
     Doctor(doctor::Args),
     Recover(recover::Args),
+    Config(config::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(completions::ManArgs),
@@ -85,6 +86,11 @@ SIGINT, SIGTERM and SIGHUP end a run: it cleans up, keeps its samples, and ends 
 (a shell shows 130, 143, 129). These codes change only with a major version.";
 
 impl Cli {
+    /// Whether the command works without the config file, so that a fault in it stops nothing urgent.
+    pub fn needs_no_config(&self) -> bool {
+        matches!(self.command, Command::Recover(_))
+    }
+
     /// Runs the command that the arguments name.
     pub fn run(self) -> Outcome {
         match self.command {
@@ -103,6 +109,7 @@ impl Cli {
             Command::Watch(args) => watch::run(*args),
             Command::Doctor(args) => doctor::run(args),
             Command::Recover(args) => recover::run(args),
+            Command::Config(args) => config::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => completions::man(args),
             Command::ExitCodes => {

@@ -4,6 +4,7 @@ pub mod ab;
 pub mod analyse;
 pub mod compare;
 pub mod completions;
+pub mod config;
 pub mod doctor;
 pub mod history;
 pub mod list;

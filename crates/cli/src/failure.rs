@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::panic::Location;
 
 /// What a command returns where it cannot do its work.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
     code: ExitCode,

@@ -1,5 +1,6 @@
 //! Flags that several commands take, and the values that flags of every command accept.
 
+use crate::config::Config;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use fsarena_core::metric::METRICS;
@@ -36,7 +37,8 @@ pub struct Runs {
 impl Runs {
     /// The runs directory where `--runs` names none.
     pub fn usual() -> PathBuf {
-        std::env::var_os("FSARENA_RUNS").map_or_else(|| "runs".into(), PathBuf::from)
+        let file = || Some(Config::load().ok()?.get("runs")?.value.into());
+        std::env::var_os("FSARENA_RUNS").or_else(file).map_or_else(|| "runs".into(), PathBuf::from)
     }
 }
 

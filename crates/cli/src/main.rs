@@ -5,6 +5,7 @@ mod args;
 mod book;
 mod commands;
 mod complete;
+mod config;
 mod failure;
 mod flags;
 mod listing;
@@ -12,8 +13,10 @@ mod progress;
 mod running;
 mod terminal;
 
-use clap::Parser;
+use args::Cli;
+use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
+use config::Config;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::safe;
 use rustix::fs::Mode;
@@ -27,9 +30,17 @@ fn main() -> std::process::ExitCode {
     failure::report_panics();
     // Where a shell completes a line, this answers it and ends the process.
     CompleteEnv::with_factory(complete::command).complete();
-    terminal::choose_color(std::env::args_os());
+    let config = Config::load();
+    let settings = config.as_ref().ok();
+    terminal::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
     // Unwinding undoes what the command set up.
-    let result = std::panic::catch_unwind(|| parsed().run());
+    let result = std::panic::catch_unwind(|| {
+        let command = parsed(settings);
+        match config.as_ref().err() {
+            Some(failure) if !command.needs_no_config() => Err(failure.clone()),
+            _ => command.run(),
+        }
+    });
     let signal = fsarena_sys::cancel::requested();
     let code = match result {
         Ok(Ok(code)) => code,
@@ -53,8 +64,11 @@ fn main() -> std::process::ExitCode {
 
 /// The command line. An error repeats the argument at fault: a long one, or one with control characters, is printed
 /// shortened and made harmless.
-fn parsed() -> args::Cli {
-    args::Cli::try_parse().unwrap_or_else(|error| {
+fn parsed(config: Option<&Config>) -> Cli {
+    let mut command = config.map_or_else(Cli::command, |config| config.defaults(Cli::command()));
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| error.format(&mut command)).unwrap_or_else(|error| {
         let text = error.render().to_string();
         let message = safe::message(&text);
         if !error.use_stderr() || message == text.trim_end() {

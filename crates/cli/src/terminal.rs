@@ -1,5 +1,6 @@
 //! What standard output can show.
 
+use crate::config::Setting;
 use anstream::AutoStream;
 use clap::{ColorChoice, ValueEnum};
 use fsarena_report::document::terminal::Screen;
@@ -17,10 +18,17 @@ pub fn width() -> Option<u16> {
     asked.or_else(terminal).filter(|columns| *columns > 0)
 }
 
-/// Applies `--color` before clap parses, so that it holds for help and usage errors too.
-pub fn choose_color(args: impl Iterator<Item = OsString>) {
+/// The environment variables that choose colors, before the config file does.
+pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
+
+/// Applies `--color`, else the config file, before clap parses, so that it holds for help and usage errors too.
+pub fn choose_color(args: impl Iterator<Item = OsString>, file: Option<Setting>) {
     let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
-    if let Some(choice) = flag("--color", args).and_then(|value| ColorChoice::from_str(&value, false).ok()) {
+    let chosen =
+        COLOR_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let file = file.filter(|_| !chosen).map(|setting| setting.value.to_string());
+    let asked = flag("--color", args).or(file);
+    if let Some(choice) = asked.and_then(|value| ColorChoice::from_str(&value, false).ok()) {
         match choice {
             ColorChoice::Auto => anstream::ColorChoice::Auto,
             ColorChoice::Always => anstream::ColorChoice::Always,

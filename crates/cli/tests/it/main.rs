@@ -9,6 +9,7 @@ mod charts;
 mod claims;
 mod commands;
 mod common;
+mod config;
 mod dbench;
 mod dir;
 mod erase;

@@ -67,6 +67,8 @@ pub struct Overrides {
     pub settings: Vec<(String, String)>,
     /// `--on`, `--erase`.
     pub backing: Option<Backing>,
+    /// Where loop images lie if nothing names their directory.
+    pub images: Option<PathBuf>,
     /// `--size`.
     pub size: Option<ByteSize>,
     /// `--precondition`.
@@ -142,7 +144,7 @@ impl Resolver<'_> {
             None => "ext4".into(),
         };
         Ok(DevicePlan {
-            backing: self.over.backing.clone().unwrap_or(Backing::Loop { path: None }),
+            backing: self.over.backing.clone().unwrap_or(Backing::Loop { path: self.over.images.clone() }),
             size: self.over.size.or(self.size(file.device.size.as_ref())?),
             direct_io: file.device.direct_io.unwrap_or(true),
             discard: file.device.discard.unwrap_or(false),

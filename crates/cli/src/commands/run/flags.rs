@@ -225,6 +225,9 @@ pub struct Args {
     /// User that the workloads run as [default: who started sudo, else this user]
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub user: Option<String>,
+    /// Directory for the images of `--on loop`, as `--on loop:DIR`: a setting more than a flag
+    #[arg(long, value_name = "DIR", env = "FSARENA_IMAGES", hide = true)]
+    pub images: Option<PathBuf>,
     /// Print no progress
     #[arg(long, short, help_heading = "Run")]
     pub quiet: bool,

@@ -62,6 +62,7 @@ impl Args {
             workload: self.workload.clone(),
             settings,
             backing,
+            images: self.images.as_deref().map(absolute).transpose()?,
             size: self.size,
             precondition: self.precondition,
             other_dir: other.clone().filter(|_| !self.other_is_device()),
@@ -115,7 +116,7 @@ impl Args {
                     return Err(Failure::new(ExitCode::Usage, "--on can be repeated for `dir:PATH` only"));
                 }
                 On::Loop(path) => {
-                    let path = path.as_deref().map(absolute).transpose()?;
+                    let path = path.as_deref().or(self.images.as_deref()).map(absolute).transpose()?;
                     return Ok((Some(Backing::Loop { path }), vec![]));
                 }
                 On::Ram => return Ok((Some(Backing::Ram), vec![])),

@@ -70,6 +70,8 @@ impl Args {
             On::Loop(dir) => dir.clone(),
             _ => None,
         });
+        let on_images = matches!(self.backing()?.0, None | Some(Backing::Loop { .. }));
+        let places = places.chain(self.images.clone().filter(|_| on_images));
         let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(PathBuf::from);
         let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
         let given = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
