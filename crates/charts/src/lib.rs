@@ -34,7 +34,14 @@ pub struct Chart {
     pub columns: usize,
     /// What the colours mean.
     pub legend: Vec<Key>,
+    /// Its width, in CSS pixels.
+    pub width: u32,
 }
+
+/// Width of most charts, and of those that a telephone shows whole, in CSS pixels.
+pub const WIDE: u32 = 920;
+/// See [`WIDE`].
+pub const NARROW: u32 = 350;
 
 /// Whether a chart has a sibling that shows the same by another measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,12 +128,10 @@ pub enum Mark {
         /// The end as text if it lies beyond the picture; the axis then ends in an arrow.
         beyond: Option<String>,
     },
-    /// The figure of a horizontal bar: at its end where its interval leaves room, else behind the interval.
+    /// The figure of a horizontal bar. Figures stand in a column right of the plot, where no bar or interval meets them.
     Figure {
-        /// The end of the bar, and its middle.
-        at: (f64, f64),
-        /// Where its interval ends; none where it has none.
-        whisker: Option<f64>,
+        /// The middle of the bar.
+        y: f64,
         /// The figure.
         text: String,
         /// Its colour.
@@ -281,8 +286,8 @@ impl Mark {
     }
 
     /// The figure of a bar that does not stand out.
-    pub fn figure(at: (f64, f64), whisker: Option<f64>, text: String) -> Mark {
-        Mark::Figure { at, whisker, text, colour: colour::theme::SOFT, strong: false }
+    pub fn figure(y: f64, text: String) -> Mark {
+        Mark::Figure { y, text, colour: colour::theme::SOFT, strong: false }
     }
 
     /// A rectangle with an edge that is seen even where its colour is that of the page.
@@ -303,6 +308,7 @@ impl Chart {
             panels: vec![],
             columns: 1,
             legend: vec![],
+            width: WIDE,
         }
     }
 }

@@ -42,7 +42,7 @@ fn paper() -> String {
 fn element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
     let mut pen = Pen::default();
     let height = layout::draw(&mut pen, chart).ceil() + 2.0 * margin;
-    let width = layout::WIDTH + 2.0 * margin;
+    let width = f64::from(chart.width) + 2.0 * margin;
     let (title, about) = (safe::line(&chart.title), safe::line(about));
     let (id, title, about, body) = (&chart.id, escape(title), escape(about), pen.into_text());
     format!(

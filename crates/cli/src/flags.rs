@@ -54,6 +54,9 @@ pub struct View {
     /// Variant in use today: the report adds what staying on it costs
     #[arg(long, value_name = "VARIANT", help_heading = "Report")]
     pub current: Option<String>,
+    /// Print the whole report, not only what fits on a screen
+    #[arg(long, help_heading = "Report")]
+    pub full: bool,
 }
 
 /// Reads a percentage, `1%` or `1`, as a fraction.

@@ -18,3 +18,6 @@ pub struct Host {
 
 /// The fact that tells which build of fsarena measured: the beginning of the BLAKE3 hash of its file.
 pub const BUILD: &str = "fsarena_build";
+
+/// The fact that tells where the images of the filesystems lie: `/data on vda (ext4)`.
+pub const IMAGES: &str = "images_in";

@@ -212,7 +212,7 @@ pub fn format<'a>(
 /// kernel would reach. Returns the argument that did it; None where nothing is left, or where the options say who does that work.
 ///
 /// # Errors
-/// As those of [`format`].
+/// As those of [`format()`].
 pub fn complete(
     devices: &Devices,
     def: &FsDef,

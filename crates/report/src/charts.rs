@@ -24,6 +24,7 @@ mod raw;
 mod requests;
 mod schedulers;
 mod spent;
+pub mod standing;
 mod strips;
 mod time_series;
 mod timeline;
@@ -33,6 +34,7 @@ type Kind = fn(&Seen) -> Vec<Chart>;
 
 /// Every kind by the name of its file, in the order of a report. A new kind is a file in `charts/` and a line here.
 const KINDS: &[(&str, Kind)] = &[
+    ("standing", standing::charts),
     ("bars", bars::charts),
     ("raw", raw::charts),
     ("clients", clients::charts),
@@ -137,11 +139,14 @@ pub fn bar(
     unit: Unit,
 ) -> Vec<Mark> {
     let mut marks = vec![Mark::Box { x: (0.0, value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 }];
+    let mut figure = with_unit(value, unit);
     if let Some(x) = whisker {
-        let beyond = (x.1 > limit).then(|| with_unit(x.1, unit));
-        marks.push(Mark::Across { x, y: at, beyond });
+        marks.push(Mark::Across { x, y: at, beyond: (x.1 > limit).then(String::new) });
+        if x.1 > limit {
+            figure.push_str(&format!(" →{}", with_unit(x.1, unit)));
+        }
     }
-    marks.push(Mark::figure((value, at), whisker.map(|(_, high)| high), with_unit(value, unit)));
+    marks.push(Mark::figure(at, figure));
     marks
 }
 

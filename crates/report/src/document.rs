@@ -50,10 +50,12 @@ pub enum Part {
 pub enum Chapter {
     /// The result, how large it is and how sure.
     Answer,
-    /// Claims and conclusions, and what became of them.
+    /// Claims, and what became of them.
     Claims,
     /// The charts.
     Charts,
+    /// What the author of the study concluded.
+    Conclusions,
     /// The tables.
     Data,
     /// How the figures were measured, and what disturbed them.
@@ -67,6 +69,7 @@ impl Chapter {
             Chapter::Answer => "answer",
             Chapter::Claims => "claims",
             Chapter::Charts => "pictures",
+            Chapter::Conclusions => "conclusions",
             Chapter::Data => "data",
             Chapter::Method => "method",
         }
@@ -78,6 +81,7 @@ impl Chapter {
             Chapter::Answer => "Answer",
             Chapter::Claims => "Claims",
             Chapter::Charts => "Charts",
+            Chapter::Conclusions => "Conclusions",
             Chapter::Data => "Data",
             Chapter::Method => "Method",
         }
@@ -201,19 +205,6 @@ impl Document {
         }
         Document { parts: kept.into_iter().rev().cloned().collect() }
     }
-
-    /// The same with the chapters from the last to the first, so that the answer is what stays on a screen.
-    pub fn answer_last(self) -> Document {
-        let mut chapters: Vec<Vec<Part>> = vec![vec![]];
-        for part in self.parts {
-            match part {
-                Part::Chapter(_) => chapters.push(vec![part]),
-                _ => chapters.last_mut().expect("there is one from the start").push(part),
-            }
-        }
-        chapters[1..].reverse();
-        Document { parts: chapters.concat() }
-    }
 }
 
 impl Table {
@@ -268,7 +259,16 @@ mod tests {
     fn chart() -> Chart {
         let (id, title, about) = ("c".into(), "C".into(), "c".into());
         let (panels, legend) = (vec![], vec![]);
-        Chart { id, title, about, form: fsarena_charts::Form::Only, panels, columns: 1, legend }
+        Chart {
+            id,
+            title,
+            about,
+            form: fsarena_charts::Form::Only,
+            panels,
+            columns: 1,
+            legend,
+            width: fsarena_charts::WIDE,
+        }
     }
 
     #[test]
@@ -284,22 +284,6 @@ mod tests {
         let [title, data, figures, text] = &document.without_charts().parts[..] else { panic!() };
         assert_eq!((title, text), (&Part::Heading(1, "title".into()), &Part::Text("some".into())));
         assert_eq!((data, figures), (&Part::Chapter(Chapter::Data), &Part::Heading(3, "figures".into())));
-    }
-
-    #[test]
-    fn the_answer_comes_last_and_the_title_first() {
-        let mut document = Document::default();
-        document.heading(1, "title");
-        for chapter in [Chapter::Answer, Chapter::Data] {
-            document.chapter(chapter);
-            document.text(chapter.id());
-        }
-        let last = document.answer_last();
-        assert_eq!(last.parts[0], Part::Heading(1, "title".into()));
-        assert_eq!(
-            (&last.parts[2], &last.parts[4]),
-            (&Part::Text("data".into()), &Part::Text("answer".into()))
-        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod data;
 mod policy;
 
-use crate::document::{Document, Part, Table};
+use crate::document::{Chapter, Document, Part, Table};
 use crate::error::Error;
 use crate::report::Report;
 use crate::safe;
@@ -15,7 +15,7 @@ use crate::sections::{Detail, document};
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fsarena_charts::{Form, svg};
+use fsarena_charts::{Chart, Form, NARROW, svg};
 use fsarena_stats::verdict::Outcome;
 use std::borrow::Cow;
 
@@ -165,6 +165,8 @@ struct Shown<'a> {
     name: &'a str,
     /// A chart, drawn.
     svg: String,
+    /// The same for narrow pages, where it has labels that must be read beside its bars.
+    narrow: Option<String>,
 }
 
 /// The title of a document, the parts that stand below the title, and all others by chapter.
@@ -177,14 +179,19 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
     if !title.is_empty() {
         parts.next();
     }
-    let mut lead = Section::default();
-    while let Some(part) = parts.next_if(|part| matches!(part, Part::Text(_) | Part::Facts(_))) {
-        lead.parts.push(Shown { part, name: "", svg: String::new() });
+    // A page that has an answer begins with it: the facts about it come last.
+    let answers = document.parts.contains(&Part::Chapter(Chapter::Answer));
+    let (mut lead, mut last) = (Section::default(), Section::default());
+    while let Some(part) =
+        parts.next_if(|part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_)))
+    {
+        let section = if answers && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
+        section.parts.push(Shown { part, name: "", svg: String::new(), narrow: None });
     }
     let mut sections = vec![Section::default()];
     let mut name = "";
     for part in parts {
-        let mut drawn = String::new();
+        let (mut drawn, mut narrow) = (String::new(), None);
         match part {
             Part::Chapter(chapter) => {
                 name = chapter.title();
@@ -192,22 +199,32 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
                 continue;
             }
             Part::Heading(_, text) => name = text,
-            Part::Chart(chart) => drawn = svg::inline(chart),
+            Part::Chart(chart) => {
+                drawn = svg::inline(chart);
+                let slim = || Chart {
+                    id: format!("{}-narrow", chart.id),
+                    width: NARROW,
+                    columns: 1,
+                    ..(**chart).clone()
+                };
+                narrow = (chart.form == Form::Normalised).then(|| svg::inline(&slim()));
+            }
             _ => {}
         }
         let section = sections.last_mut().expect("there is one from the start");
         section.both |= matches!(part, Part::Chart(chart) if chart.form == Form::Raw);
-        section.parts.push(Shown { part, name, svg: drawn });
+        section.parts.push(Shown { part, name, svg: drawn, narrow });
     }
+    sections.push(last);
     sections.retain(|section| !section.parts.is_empty());
     Ok((title, lead, sections))
 }
 
 /// How the templates print text.
 trait Escaped {
-    /// One line without control characters. The engine escapes it.
+    /// One line without control characters, whose intervals do not break. The engine escapes it.
     fn line(&self, text: &str) -> String {
-        safe::line(text)
+        unbroken(&safe::line(text))
     }
 
     /// Several lines without control characters.
@@ -234,6 +251,25 @@ trait Escaped {
         // The badge parts them already.
         found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))
     }
+}
+
+/// The same with no place to break between the brackets of an interval: `[0.89, 1.2]`, `[−7% to +14%]`.
+fn unbroken(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, inner)) = rest.split_once('[') {
+        let interval = inner.split_once(']').filter(|(inner, _)| inner.len() < 40 && !inner.contains('['));
+        let Some((inner, after)) = interval.filter(|(inner, _)| inner.contains(|c: char| c.is_ascii_digit()))
+        else {
+            all.push_str(&rest[..before.len() + 1]);
+            rest = inner;
+            continue;
+        };
+        let joined = inner.replace(' ', "\u{a0}").replace('–', "\u{2060}–\u{2060}");
+        all.push_str(&format!("{before}[{joined}]"));
+        rest = after;
+    }
+    all + rest
 }
 
 impl Escaped for Page {}

@@ -45,6 +45,8 @@ pub struct Report {
     pub pictures: Option<String>,
     /// The abilities of the terminal.
     pub screen: Screen,
+    /// Whether the terminal shows everything, not only what fits on a screen.
+    pub full: bool,
     /// The plan as resolved, TOML.
     pub plan: String,
     ranking: OnceLock<Option<Ranking>>,
@@ -148,6 +150,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         commands: Commands::default(),
         pictures: None,
         screen: Screen::default(),
+        full: false,
         ranking: OnceLock::new(),
         pair: OnceLock::new(),
     })

@@ -17,8 +17,11 @@ pub mod ranking;
 pub mod reached;
 mod samples;
 mod scaling;
+mod standing;
 pub mod tasks;
 pub mod totals;
+mod untested;
+mod warnings;
 
 use crate::document::{Chapter, Document, Part};
 use crate::report::Report;
@@ -48,19 +51,22 @@ pub enum Detail {
 const SECTIONS: &[Section] = &[
     head::SECTION,
     decision::SECTION,
+    standing::SECTION,
     pair::SECTION,
     answer::SECTION,
     hosts::SECTION,
     anomalies::SECTION,
     scaling::SECTION,
+    untested::SECTION,
+    warnings::SECTION,
     claims::SECTION,
-    conclusions::SECTION,
     pictures::SECTION,
-    samples::SECTION,
+    conclusions::SECTION,
     tasks::SECTION,
     normalised::SECTION,
     ranking::SECTION,
     totals::SECTION,
+    samples::SECTION,
     decide::SECTION,
     reached::SECTION,
     notes::SECTION,
@@ -73,7 +79,7 @@ pub fn document(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let mut chapter = None;
     for (section, made) in SECTIONS.iter().zip(made) {
-        if section.chapter != chapter && !made.parts.is_empty() {
+        if section.chapter != chapter && !made.parts.is_empty() && detail > Detail::Brief {
             chapter = section.chapter;
             document.parts.extend(chapter.map(Part::Chapter));
         }

@@ -340,6 +340,7 @@ impl Session {
         if !matches!(plan.device.backing, Backing::Guest(_)) {
             host.facts.extend(self.agents.role.facts());
         }
+        host.facts.extend(check.images_at.clone().map(|at| (fsarena_core::host::IMAGES.into(), at)));
         if plan.stop.shard.is_some() {
             // A debug build takes a tenth of a second to read, so only runs that are merged have it.
             let program = std::fs::read("/proc/self/exe")

@@ -55,8 +55,8 @@ pub struct Check {
     pub resumed: bool,
     /// What carries the filesystems.
     backing: Backing,
-    /// Where images on disk lie, as [`room::images_at`] words it; empty where there are none.
-    images_at: String,
+    /// Where images on disk lie, as [`room::images_at`] words it.
+    pub(crate) images_at: Option<String>,
 }
 
 impl Check {
@@ -81,7 +81,8 @@ impl Check {
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        format!("{} tasks a cell; {what} of {size}, source disk of {other}{}", self.tasks, self.images_at)
+        let at = self.images_at.iter().map(|at| format!("; images in {at}")).collect::<String>();
+        format!("{} tasks a cell; {what} of {size}, source disk of {other}{at}", self.tasks)
     }
 }
 
@@ -152,8 +153,8 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
     let programs = programs.into_iter().collect();
     let copies = room.other_bytes > 0;
     let images_at = match backing {
-        Backing::Loop { .. } | Backing::Guest(_) => images_at(kernel, &plan.device, runs),
-        _ => String::new(),
+        Backing::Loop { .. } | Backing::Guest(_) => Some(images_at(kernel, &plan.device, runs)),
+        _ => None,
     };
     Ok(Check {
         size_bytes,

@@ -8,8 +8,6 @@ use crate::text::Font;
 use crate::{Anchor, Axis, Chart, Mark, Panel};
 use fsarena_core::safe;
 
-/// Width of every chart in CSS pixels.
-pub const WIDTH: f64 = 920.0;
 /// The title of a chart.
 const TITLE: Font = Font::bold(16.0);
 /// The title of a panel.
@@ -27,23 +25,24 @@ const LINE: f64 = 15.0;
 
 /// Draws a chart. Returns its height in CSS pixels.
 pub fn draw(pen: &mut Pen, chart: &Chart) -> f64 {
+    let whole = f64::from(chart.width);
     pen.text(
         (0.0, 3.0 + TITLE.size / 2.0),
-        &TITLE.fit(&safe::line(&chart.title), WIDTH),
+        &TITLE.fit(&safe::line(&chart.title), whole),
         (TITLE, theme::INK),
         Anchor::Start,
     );
     let mut top = TITLE.size + 12.0;
-    for row in legend::rows(&chart.legend) {
+    for row in legend::rows(&chart.legend, whole) {
         row.into_iter().for_each(|(left, key)| legend::draw(pen, key, (left, top + legend::ROW / 2.0)));
         top += legend::ROW;
     }
     top += 6.0;
     // Panels above each other share their left and right edges.
     let columns = chart.columns.max(1);
-    let width = (WIDTH - GAP * (columns - 1) as f64) / columns as f64;
+    let width = (whole - GAP * (columns - 1) as f64) / columns as f64;
     let most = |of: &dyn Fn(&Panel) -> f64| chart.panels.iter().map(of).fold(0.0, f64::max);
-    let labels = most(&|panel| label_room(&panel.y)).min(width / 2.0);
+    let labels = most(&|panel| label_room(&panel.y)).min(width * 0.45);
     let columns_of = Columns { width, labels, right: most(&right_room) };
     for panels in chart.panels.chunks(columns) {
         top += columns_of.draw(pen, panels, top) + GAP;
@@ -89,10 +88,12 @@ fn label_room(axis: &Axis) -> f64 {
     longest + 10.0 + if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 }
 }
 
-/// Room to the right of a plot: for half of the last label, and for the ends of intervals that lie beyond the picture.
+/// Room to the right of a plot: for half of the last label, for figures, and for the ends of intervals that lie beyond the
+/// picture.
 fn right_room(panel: &Panel) -> f64 {
     let beyond = |mark: &Mark| match mark {
         Mark::Across { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
+        Mark::Figure { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
         _ => 0.0,
     };
     let label = panel.x.ticks.last().map_or(0.0, |(_, label)| LABEL.width(label) / 2.0);

@@ -1,6 +1,6 @@
 //! The keys of a chart: what its colours and shapes stand for.
 
-use super::layout::{LABEL, WIDTH};
+use super::layout::LABEL;
 use super::pen::{Paint, Pen, Point};
 use crate::colour::theme;
 use crate::{Anchor, Colour, Dash, Key, Sign};
@@ -11,13 +11,13 @@ pub const ROW: f64 = 20.0;
 const LINE: f64 = 26.0;
 
 /// The keys in rows, each with its distance from the left.
-pub fn rows(keys: &[Key]) -> Vec<Vec<(f64, &Key)>> {
+pub fn rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
     let mut rows: Vec<Vec<(f64, &Key)>> = vec![];
     let mut left = 0.0;
     for key in keys {
         let width = sign_width(key.sign) + LABEL.width(&key.label) + 20.0;
         match rows.last_mut() {
-            Some(row) if left + width <= WIDTH => row.push((left, key)),
+            Some(row) if left + width <= room => row.push((left, key)),
             _ => {
                 left = 0.0;
                 rows.push(vec![(left, key)]);

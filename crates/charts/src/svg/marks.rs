@@ -5,7 +5,7 @@ use super::panel::Plot;
 use super::pen::{Paint, Pen, n};
 use crate::colour::theme;
 use crate::text::Font;
-use crate::{Anchor, Colour, Dash, Mark};
+use crate::{Anchor, Dash, Mark};
 
 /// Draws one mark.
 pub fn draw(pen: &mut Pen, plot: &Plot, mark: &Mark) {
@@ -39,29 +39,11 @@ pub fn draw(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             let point = (x + f64::from(shift.0), y + f64::from(shift.1));
             pen.text(point, text, (font(*strong), *colour), *anchor);
         }
-        Mark::Figure { at: bar, whisker, text, colour, strong } => {
-            let whisker = whisker.map(|end| at((end, bar.1)).0);
-            figure(pen, at(*bar), whisker, text, (font(*strong), *colour));
+        Mark::Figure { y, text, colour, strong } => {
+            let (right, y) = at((plot.panel.x.range.1, *y));
+            pen.text((right + 6.0, y), text, (font(*strong), *colour), Anchor::Start);
         }
     }
-}
-
-/// The least that is seen of an interval behind the figure that lies on it, in CSS pixels.
-const REST: f64 = 12.0;
-
-/// The figure of a bar that ends at `x`. It lies on a long interval, which goes on behind it, as the height lies on the
-/// line of a map; behind a short one it stands.
-fn figure(pen: &mut Pen, (x, y): (f64, f64), whisker: Option<f64>, text: &str, look: (Font, Colour)) {
-    let room = look.0.width(text) + 4.0;
-    let left = match whisker.filter(|end| *end > x) {
-        Some(end) if end - x >= 8.0 + room + REST => {
-            pen.rectangle((x + 8.0, y - 5.0), (x + 8.0 + room, y + 5.0), Paint::Fill(theme::PAPER, 1.0));
-            x + 10.0
-        }
-        Some(end) => end + 6.0,
-        None => x + 6.0,
-    };
-    pen.text((left, y), text, look, Anchor::Start);
 }
 
 /// An interval with an upright line at each end. One that ends beyond the picture has an arrow at the end of the axis,

@@ -51,6 +51,8 @@ pub struct Options {
     pub asked: Asked,
     /// What the reader's terminal can show.
     pub screen: Screen,
+    /// Whether the terminal shows the whole report.
+    pub full: bool,
 }
 
 impl Options {
@@ -63,7 +65,7 @@ impl Options {
             current: view.current,
             claims: vec![],
         };
-        Options { asked, screen: terminal::screen() }
+        Options { asked, screen: terminal::screen(), full: view.full }
     }
 }
 
@@ -147,6 +149,7 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     let mut report = fsarena_report::report::of(record, asked)?;
     report.resolution = resolution;
     report.screen = options.screen;
+    report.full = options.full;
     Ok(report)
 }
 

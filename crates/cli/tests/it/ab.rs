@@ -14,9 +14,10 @@ fn the_report_leads_with_b_against_a() {
         ["ab", "plan.toml"].iter().chain(&sides).chain(&["--rounds", "2", "--on", "ram"]).copied().collect();
     // Two rounds decide nothing, and that is what the exit code says.
     let (text, _) = place.expect(4, &run);
-    // What a terminal shows last stays on the screen; what a page shows first is read first.
     let title = "B (ext4/^has_journal/noatime,nodiratime) compared with A (ext4)";
-    assert!(text.find(title).expect(&text) > text.find("elapsed: time until").unwrap(), "{text}");
+    assert!(text.contains(title) && !text.contains("elapsed: time until"), "{text}");
+    let (whole, _) = place.expect(4, &["report", "--full"]);
+    assert!(whole.find(title).expect(&whole) < whole.find("elapsed: time until").unwrap(), "{whole}");
     let (page, _) = place.expect(4, &["report", "--format", "md"]);
     assert!(page.find("compared with A").expect(&page) < page.find("elapsed: time until").unwrap(), "{page}");
     place.assert_clean();

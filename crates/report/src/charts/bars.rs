@@ -112,19 +112,19 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     let Some(value) = value else { return vec![] };
     let middle = (y.0 + y.1) / 2.0;
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
-    let mut whisker = None;
+    let mut end = String::new();
     if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1) {
         let (low, high) = (100.0 * ratio.low, 100.0 * ratio.high);
-        let beyond = (high > limit).then(|| format!("{}%", three(high)));
-        marks.push(Mark::Across { x: (low, high), y: middle, beyond });
-        whisker = Some(high);
+        if high > limit {
+            end = format!(" →{}%", three(high));
+        }
+        marks.push(Mark::Across { x: (low, high), y: middle, beyond: (high > limit).then(String::new) });
     }
     let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
     let letters = if few || comparison.provisional() { "?" } else { &result.letters };
     marks.push(Mark::Figure {
-        at: (value, middle),
-        whisker,
-        text: format!("{}% {letters}", three(value)),
+        y: middle,
+        text: format!("{}% {letters}{end}", three(value)),
         colour: if is_best { theme::INK } else { theme::SOFT },
         strong: is_best,
     });

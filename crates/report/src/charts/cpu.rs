@@ -75,13 +75,12 @@ fn bar(totals: &[Total], variant: usize, row: usize) -> Option<(usize, Vec<Mark>
     if marks.is_empty() {
         return None;
     }
-    let (mut end, mut whisker) = (from, None);
+    let mut end = from;
     if let Some(typical) = in_all(totals, variant) {
         marks.push(Mark::Across { x: (typical.low, typical.high), y: -0.5 - row, beyond: None });
-        whisker = Some(typical.high);
         end = end.max(typical.high);
     }
-    marks.push(Mark::figure((from, -0.5 - row), whisker, with_unit(used, Unit::Seconds)));
+    marks.push(Mark::figure(-0.5 - row, with_unit(used, Unit::Seconds)));
     Some((variant, marks, end))
 }
 

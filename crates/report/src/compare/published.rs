@@ -223,7 +223,7 @@ impl Known<'_> {
             ("figures", format!("published:{}", self.published.name())),
             ("machine", hosts.join("; ")),
             ("machine then", if machine.is_empty() { "not stated".into() } else { machine.join("; ") }),
-            ("filesystems on", head::backing(&record.plan.device.backing)),
+            ("filesystems on", head::place(record)),
             ("scale", record.plan.scale.name().to_string()),
             ("rounds", self.analysis.grid.rounds.len().to_string()),
             ("compared", filesystems.join(", ")),

@@ -7,10 +7,15 @@ use crate::report::Report;
 use crate::sections::{Detail, document};
 use std::io::Write;
 
-/// Tables and the answer, for the terminal.
-pub const TERM: Exporter = Exporter::new("term", "tables and the answer, for the terminal", export);
+/// The answer on a screen, or the whole report, for the terminal.
+pub const TERM: Exporter =
+    Exporter::new("term", "the answer on a screen, for the terminal; with --full the whole report", export);
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let document = document(report, Detail::Brief).answer_last();
+    let detail = if report.full { Detail::Full } else { Detail::Brief };
+    let mut document = document(report, detail);
+    if !report.full {
+        document.text(format!("The whole report: fsarena report {} --full", report.record.id));
+    }
     Ok(terminal::write(&document, report.screen, out)?)
 }

@@ -11,24 +11,28 @@ use fsarena_stats::matrix::{Analysis, analyse};
 
 /// The maximum number of findings in this section, to keep it readable.
 const MOST: usize = 6;
+/// The same where a screen holds the report.
+const BRIEF: usize = 3;
 
 /// What stands out in a matrix of block sizes and threads.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
 /// Adds the findings; nothing where the run measured no matrix.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let Ok(matrix) = matrix_of_run(&report.record) else { return document };
     let analysis = analyse(&matrix, None);
     document.heading(3, "Anomalies");
     document.text(in_the_way(&matrix, &analysis));
     let findings = told(&matrix, &analysis);
-    let rest = findings.len().saturating_sub(MOST);
+    let full = detail >= Detail::Full;
+    let most = if full { MOST } else { BRIEF };
+    let rest = findings.len().saturating_sub(most);
     document.list(
         findings
             .into_iter()
-            .take(MOST)
-            .map(|(title, words)| format!("{title}. {}", words.join(" ")))
+            .take(most)
+            .map(|(title, words)| if full { format!("{title}. {}", words.join(" ")) } else { title })
             .collect(),
     );
     if rest > 0 {
@@ -38,7 +42,9 @@ fn parts(report: &Report, _: Detail) -> Document {
             report.record.id
         ));
     }
-    document.text(grounds(&analysis));
+    if full {
+        document.text(grounds(&analysis));
+    }
     document
 }
 

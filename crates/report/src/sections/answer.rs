@@ -2,6 +2,7 @@
 
 mod best;
 
+use super::decision::Decision;
 use super::{Detail, Section, either};
 use crate::document::{Chapter, Document, Part};
 use crate::matrix;
@@ -24,10 +25,16 @@ pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    // The headline and the table below it say the rest.
+    let brief = detail < Detail::Full && Decision::of(report).is_some();
     for analysis in report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty()) {
         if !report.ranks() {
             // Once, whatever the metrics.
             document.list(worked(&report.record));
+            break;
+        }
+        if brief {
+            document.list(in_brief(&names, &report.record, analysis));
             break;
         }
         document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
@@ -38,12 +45,21 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
     }
     if report.ranks() {
-        document.list(left_out(&report.record));
+        let left_out = left_out(&report.record).into_iter();
+        document.list(left_out.map(|one| if brief { clipped(&one) } else { one }).collect());
     }
     if detail >= Detail::Full {
         document.text(legend(report));
     }
     document
+}
+
+/// The tasks that have a clear winner, a line for each variant.
+fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+    let sure = !analysis.provisional();
+    let tasks = sure.then(|| won(names, analysis).into_iter().chain(inconclusive(names, analysis)));
+    let all = best::of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
+    all.chain(dropped(names, analysis)).map(|sentence| clipped(&sentence)).collect()
 }
 
 /// The tasks that rank no variant, and why.
@@ -236,14 +252,29 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
 }
 
 /// The first of many: the tables have all.
-pub fn few(mut all: Vec<String>) -> Vec<String> {
-    const MOST: usize = 6;
-    if all.len() > MOST {
-        let rest = all.len() - (MOST - 1);
-        all.truncate(MOST - 1);
+pub fn few(all: Vec<String>) -> Vec<String> {
+    few_of(all, 6)
+}
+
+/// At most this many of them.
+pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
+    if all.len() > most {
+        let rest = all.len() - (most - 1);
+        all.truncate(most - 1);
         all.push(format!("and {rest} more"));
     }
     all
+}
+
+/// The beginning of a text, as much as two lines hold.
+pub fn clipped(text: &str) -> String {
+    const MOST: usize = 180;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => {
+            format!("{}…", text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words))
+        }
+        None => text.into(),
+    }
 }
 
 /// Who was best over all, or between whom that is open.

@@ -52,7 +52,7 @@ fn run(record: &RunRecord) -> Vec<(String, String)> {
         row("ended", record.ended.clone()),
         row("status", format!("{status}: {}", record.status.why)),
         row("seed", plan.seed.to_string()),
-        row("filesystems are on", super::head::backing(&plan.device.backing)),
+        row("filesystems are on", super::head::place(record)),
         row(
             "idle means",
             format!(

@@ -11,26 +11,24 @@ use fsarena_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
 /// What the author of the study concluded.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Claims), parts };
+pub const SECTION: Section = Section { chapter: Some(Chapter::Conclusions), parts };
 
-/// What became of the author's conclusions in short; in full with a table of all of them.
+/// What became of the author's conclusions, with a table of all of them; nothing in brief.
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
-    let (checked, full) = (&report.conclusions, detail >= Detail::Full);
-    if checked.is_empty() {
+    let checked = &report.conclusions;
+    if checked.is_empty() || detail < Detail::Full {
         return document;
     }
     document.heading(3, "The author's conclusions, then and here");
-    document.text(summary(checked, full));
+    document.text(summary(checked));
     document.list(surprises(checked));
-    if full {
-        let mut table = Table::words(["the author's conclusion", "then", "here"]);
-        for one in checked {
-            let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
-            table.rows.push(row![quoted(&one.conclusion), then, here(&one.here)]);
-        }
-        document.table(table);
+    let mut table = Table::words(["the author's conclusion", "then", "here"]);
+    for one in checked {
+        let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
+        table.rows.push(row![quoted(&one.conclusion), then, here(&one.here)]);
     }
+    document.table(table);
     document
 }
 
@@ -76,7 +74,7 @@ pub fn json(answer: &Answer) -> Value {
 }
 
 /// `29 of 32 checkable conclusions hold on the published figures; 3 of 16 hold here, 4 are refuted, 9 are inconclusive.`
-fn summary(checked: &[Checked], table: bool) -> String {
+fn summary(checked: &[Checked]) -> String {
     let of = |answers: &dyn Fn(&Checked) -> Option<Outcome>| {
         let found: Vec<Outcome> = checked.iter().filter_map(answers).collect();
         (found.iter().filter(|outcome| **outcome == Outcome::Held).count(), found.len(), found)
@@ -86,8 +84,7 @@ fn summary(checked: &[Checked], table: bool) -> String {
     let (held, all, here) = of(&|one| one.here.outcome);
     let count = |outcome: Outcome| here.iter().filter(|found| **found == outcome).count();
     match all {
-        0 if table => format!("{then}; none can be checked here, for the reasons in the table."),
-        0 => format!("{then}; none can be checked here (`fsarena report --format md` lists the reasons)."),
+        0 => format!("{then}; none can be checked here, for the reasons in the table."),
         _ => format!(
             "{then}; {held} of {all} hold here, {} refuted, {} inconclusive.",
             count(Outcome::Refuted),

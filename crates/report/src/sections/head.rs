@@ -4,8 +4,9 @@ use super::{Detail, Section};
 use crate::document::{Document, Part};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
-use fsarena_core::host::Host;
+use fsarena_core::host::{self, Host};
 use fsarena_core::plan::Backing;
+use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 
 /// The title and what was asked.
@@ -15,45 +16,43 @@ pub const SECTION: Section = Section { chapter: None, parts };
 pub const MACHINES: usize = 8;
 
 /// Study, question, machine, rounds.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
-    document.text(&plan.question);
+    let full = detail >= Detail::Full;
+    if full {
+        document.text(&plan.question);
+    }
     for (cell, why) in record.violations() {
         let name = &record.variants[cell.variant].name;
         document.parts.push(Part::Loud(format!("{name}, round {}: {why}", cell.round + 1)));
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
-    let mut facts = vec![
-        format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version),
-        format!(
-            "{}{}, scale {}, seed {}, on {}",
-            plural(rounds, "round"),
-            if plan.stop.open_ended() {
-                String::new()
-            } else {
-                format!(" of {} planned", plan.stop.rounds_here())
-            },
-            plan.scale.name(),
-            plan.seed,
-            backing(&plan.device.backing)
-        ),
-    ];
-    facts.extend(record.hosts.iter().take(MACHINES).map(machine));
-    let more = record.hosts.len().saturating_sub(MACHINES);
-    if more > 0 {
-        facts.push(format!("and {}", plural(more, "more machine")));
+    let planned = format!(" of {} planned", plan.stop.rounds_here());
+    let mut facts = vec![format!(
+        "{}{}, scale {}, seed {}, on {}",
+        plural(rounds, "round"),
+        if plan.stop.open_ended() { "" } else { &planned },
+        plan.scale.name(),
+        plan.seed,
+        place(record)
+    )];
+    if full {
+        facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
+        facts.extend(record.hosts.iter().take(MACHINES).map(machine));
+        let more = record.hosts.len().saturating_sub(MACHINES);
+        facts.extend((more > 0).then(|| format!("and {}", plural(more, "more machine"))));
+        facts.extend(report.resolution.clone());
     }
-    facts.extend(report.resolution.clone());
     if let Some(shard) = plan.stop.shard {
-        facts.push(format!(
+        document.parts.push(Part::Loud(format!(
             "SHARD {shard}: a part of {} rounds. Merge all shards first: fsarena merge RUN…",
             plan.stop.rounds
-        ));
+        )));
     }
     if !record.status.complete {
-        facts.push(format!("NOT COMPLETE: {}", record.status.why));
+        document.parts.push(Part::Loud(format!("NOT COMPLETE: {}", record.status.why)));
     }
     document.parts.push(Part::Facts(facts));
     document
@@ -75,9 +74,9 @@ fn memory(size: &str) -> String {
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
-/// What carries the filesystems, in words.
-pub fn backing(backing: &Backing) -> String {
-    match backing {
+/// What carried the filesystems: `loop images in /data on vda (ext4)`.
+pub fn place(record: &RunRecord) -> String {
+    let backing = match &record.plan.device.backing {
         Backing::Loop { path: None } => "loop images".into(),
         Backing::Loop { path: Some(path) } => format!("loop images in {}", path.display()),
         Backing::Ram => "loop images in memory".into(),
@@ -85,5 +84,11 @@ pub fn backing(backing: &Backing) -> String {
         Backing::Erase { path, .. } => format!("the device {}", path.display()),
         Backing::Dir => "existing directories".into(),
         guest @ Backing::Guest(_) => format!("image files in {}", guest.executor()),
+    };
+    let images = record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES));
+    match (&record.plan.device.backing, images) {
+        (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
+        (Backing::Guest(_), Some(images)) => format!("{backing}, kept in {images}"),
+        _ => backing,
     }
 }

@@ -16,9 +16,11 @@ use fsarena_stats::best::without;
 pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
 
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
-    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return document };
+    let Some(analysis) = report.analyses.first().filter(|_| report.ranks() && detail >= Detail::Full) else {
+        return document;
+    };
     let Some(crossed) = Crossed::of(report).filter(|_| analysis.metric.direction != Direction::Neutral)
     else {
         return document;

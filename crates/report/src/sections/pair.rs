@@ -67,7 +67,7 @@ fn difference(row: &Row, margin: f64) -> (String, String) {
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
 /// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return document };
@@ -77,6 +77,9 @@ fn parts(report: &Report, _: Detail) -> Document {
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
     document.list(whole.map(|row| in_words(row, report.margin)).collect());
+    if detail < Detail::Full {
+        return document;
+    }
     let margin = percent(report.margin);
     let rounds = format!("rounds for {margin}");
     let header = ["task and metric", "B − A", "verdict", "σ", &rounds];

@@ -18,8 +18,11 @@ const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
 pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
 
 /// A line for each label, with the tasks that have it.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
+    if detail < Detail::Full {
+        return document;
+    }
     let Ok(shares) = medians(&report.record, SHARE) else { return document };
     let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let tasks: Vec<(String, Vec<Option<Reach>>)> =

@@ -11,7 +11,7 @@ use crate::scaling::{grounds, overview, words};
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
 /// A table with a row for each curve; nothing where the clients do not vary.
-fn parts(report: &Report, _: Detail) -> Document {
+fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let Some(run) = Curves::shown(&report.record) else { return document };
     let curves = run.analysed(report.record.plan.seed);
@@ -19,6 +19,13 @@ fn parts(report: &Report, _: Detail) -> Document {
     let mut table = overview(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
         *row = source::row(Source::of(None, [*variant]).as_ref(), std::mem::take(row));
+    }
+    if detail < Detail::Full {
+        // The laws take many words.
+        table.header.remove(1);
+        table.rows.iter_mut().for_each(|row| drop(row.remove(1)));
+        document.table(table);
+        return document;
     }
     document.table(table);
     let misfit =

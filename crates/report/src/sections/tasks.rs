@@ -21,15 +21,15 @@ pub const ALIKE: &str = "≈";
 /// The tables of tasks.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
 
-/// A table for each metric, and the medians behind it. In brief only the first: a screen holds no second.
+/// A table for each metric, and the medians behind it; nothing in brief.
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
-    let full = detail >= Detail::Full;
-    for (at, analysis) in report.analyses.iter().enumerate().take(if full { usize::MAX } else { 1 }) {
+    if detail < Detail::Full && !report.record.samples.is_empty() {
+        return document;
+    }
+    for (at, analysis) in report.analyses.iter().enumerate() {
         add(&mut document, report, analysis, at == 0);
-        if full {
-            add_medians(&mut document, report, analysis);
-        }
+        add_medians(&mut document, report, analysis);
     }
     document
 }
@@ -116,7 +116,7 @@ fn task_row(record: &RunRecord, task: &TaskAnalysis, unit: Unit) -> Vec<Cell> {
 }
 
 /// A row of one task, or of all: each figure is made of its variant's samples and, as a ratio, of those of the best.
-fn row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
+pub fn row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
         cell(comparison, variant, unit).made_of(Source::of(task, std::iter::once(variant).chain(best)))

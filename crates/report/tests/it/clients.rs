@@ -29,7 +29,8 @@ fn record() -> RunRecord {
     record
 }
 
-fn term(report: &Report) -> String {
+fn term(report: &mut Report) -> String {
+    report.full = true;
     let mut out = vec![];
     exporters::find("term").unwrap().export(report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -37,14 +38,14 @@ fn term(report: &Report) -> String {
 
 #[test]
 fn curves_have_a_law_a_saturation_and_a_peak() {
-    let report = fixture::report(record(), &["throughput"]).unwrap();
+    let mut report = fixture::report(record(), &["throughput"]).unwrap();
     let charts = charts::all(&report);
     let found = |id: &str| charts.iter().find(|chart| chart.id == id).unwrap_or_else(|| panic!("no {id}"));
     assert_eq!(found("clients").panels.len(), 1);
     let fitted = found("clients-fit");
     assert_eq!(fitted.panels.len(), 2, "a panel a variant");
     assert!(fitted.panels[0].title.starts_with("ext4: saturation 2, peak 4"), "{}", fitted.panels[0].title);
-    let said = term(&report);
+    let said = term(&mut report);
     assert!(
         said.contains("How throughput scales with clients") && !said.contains("left out: zero"),
         "{said}"
@@ -56,7 +57,7 @@ fn a_load_that_did_nothing_once_is_left_out_of_its_curve_and_said() {
     let mut record = record();
     let (column, row) = (record.readings.len() - 1, record.samples.task.iter().position(|task| *task == 3));
     record.samples.values[column][row.unwrap()] = 0.0;
-    let report = fixture::report(record, &["throughput"]).unwrap();
+    let mut report = fixture::report(record, &["throughput"]).unwrap();
     assert!(charts::all(&report).iter().any(|chart| chart.id == "clients-fit"));
-    assert!(term(&report).contains("1 value of zero left out"), "{}", term(&report));
+    assert!(term(&mut report).contains("1 value of zero left out"), "{}", term(&mut report));
 }

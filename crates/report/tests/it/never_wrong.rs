@@ -137,9 +137,13 @@ proptest! {
                 record.samples.values[column][row] = 0.0;
             }
         }
-        let text = exported(&record, "md", &["elapsed", "system"]);
-        for line in text.lines() {
-            prop_assert!(!HOLES.iter().any(|hole| line.contains(hole)), "{line}");
+        for format in ["md", "term", "junit", "github"] {
+            let text = exported(&record, format, &["elapsed", "system"]);
+            for line in text.lines() {
+                prop_assert!(!HOLES.iter().any(|hole| line.contains(hole)), "{line}");
+            }
+            // What a terminal shows by default fits on a screen.
+            prop_assert!(format != "term" || text.lines().count() <= 45, "{text}");
         }
         let said = decision(&record);
         if let Some(regret) = said["regret"].as_f64() {

@@ -141,7 +141,7 @@ pub fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
     }
 }
 
-/// `; images in /data on nvme0n1p2 (ext4)`: the directory of the images, with its device and filesystem.
+/// `/data on nvme0n1p2 (ext4)`: the directory of the images, with its device and filesystem.
 pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
     let dir = images_dir(device, runs);
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
@@ -149,7 +149,7 @@ pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
         let source = mount.source.strip_prefix("/dev/").unwrap_or(&mount.source);
         format!(" on {source} ({})", mount.fs_type)
     });
-    format!("; images in {}{}", dir.display(), below.unwrap_or_default())
+    format!("{}{}", dir.display(), below.unwrap_or_default())
 }
 
 /// The directory, or the nearest above it that exists.

@@ -175,11 +175,12 @@ pub fn says_what_is_wider(window: &Window, page: &Path) {
                       .filter(box => box.scrollWidth > box.clientWidth + 1 && ![box.previousElementSibling, box.previousElementSibling.querySelector('.hint')].some(one => one?.matches('.hint') && one.offsetHeight > 0))
                       .map(box => box.getAttribute('aria-label'))";
     assert_eq!(window.ask(silent), json!([]), "{shown}: wider without a hint");
-    let small = "const svg = document.querySelector('figure:not([hidden]) svg');
-                 const scale = svg.getBoundingClientRect().width / svg.width.baseVal.value;
-                 return Math.min(...[...svg.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) * scale))";
+    let small = "const scale = svg => svg.getBoundingClientRect().width / svg.width.baseVal.value;
+                 const words = svg => [...svg.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) * scale(svg));
+                 const shown = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
+                 return Math.min(...shown.flatMap(words))";
     assert!(window.ask(small).as_f64() >= Some(8.9), "{shown}: {} px", window.ask(small));
-    let whole = "const box = document.querySelector('figure:not([hidden]) .picture');
+    let whole = "const box = [...document.querySelectorAll('.picture:not(.small)')].find(box => box.offsetHeight > 0);
                  box.previousElementSibling.querySelector('button').click();
                  return box.scrollWidth <= box.clientWidth + 1";
     assert_eq!(window.ask(whole), json!(true), "{shown}: the whole picture");

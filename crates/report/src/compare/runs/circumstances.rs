@@ -53,7 +53,7 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
             begun,
             hosts(|host| &host.hostname),
             hosts(|host| &host.kernel),
-            head::backing(&record.plan.device.backing),
+            head::place(record),
             record.plan.scale.name(),
             side.analysis.grid.rounds.len().to_string(),
             ended,
@@ -118,11 +118,7 @@ pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
     differ("The machine", of(a, |host| &host.hostname), of(b, |host| &host.hostname));
     differ("The kernel", of(a, |host| &host.kernel), of(b, |host| &host.kernel));
-    differ(
-        "What carries the filesystems",
-        head::backing(&a.plan.device.backing),
-        head::backing(&b.plan.device.backing),
-    );
+    differ("What carries the filesystems", head::place(a), head::place(b));
     if a.plan.workloads != b.plan.workloads {
         items.push("The settings of the workload differ: the work is not the same.".into());
     }

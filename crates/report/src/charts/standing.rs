@@ -1,0 +1,94 @@
+//! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
+
+use super::{Seen, over_all};
+use crate::number::{three, with_unit};
+use fsarena_charts::colour::theme;
+use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::comparison::Comparison;
+
+/// What its name begins with.
+pub const ID: &str = "standing-";
+/// The most variants that it shows: the best.
+const MOST: usize = 12;
+/// An interval that reaches further than this many times the furthest dot ends there with an arrow.
+const REACH: f64 = 1.5;
+
+/// The chart of the first metric; none where it ranks no two variants.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
+    seen.report
+        .analyses
+        .first()
+        .filter(ranks)
+        .and_then(|analysis| chart(seen, analysis))
+        .into_iter()
+        .collect()
+}
+
+fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
+    let overall = analysis.overall.as_ref()?;
+    let total = overall.total.iter().map(|total| ("total", &total.comparison));
+    let geometric = [("geometric mean", &overall.geometric.comparison)];
+    let both = total.chain(geometric.into_iter().filter(|_| overall.tasks > 1 || overall.total.is_none()));
+    let panels: Vec<Panel> =
+        both.filter(|(_, one)| one.compares()).map(|(title, one)| panel(seen, title, one)).collect();
+    let metric = &analysis.metric;
+    let better = if metric.direction == Direction::Higher { "right" } else { "left" };
+    let about = format!(
+        "Each variant by {}, in per cent of the best, over {} tasks: further {better} is better. Lines are {}. An interval \
+         that contains 100% means no significant difference.",
+        over_all(analysis),
+        overall.tasks,
+        match analysis.provisional() {
+            true => "the range of the rounds so far",
+            false => "95% confidence intervals",
+        }
+    );
+    let id = format!("{ID}{}", metric.id);
+    (!panels.is_empty()).then(|| Chart {
+        panels,
+        width: NARROW,
+        ..Chart::new(id, format!("{}, best = 100%", metric.id), about)
+    })
+}
+
+fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
+    let shown: Vec<usize> = comparison.order.iter().copied().take(MOST).collect();
+    let ratios = || shown.iter().filter_map(|variant| comparison.variants[*variant].ratio);
+    let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
+    let nearest = ratios().map(|ratio| ratio.low.min(ratio.value)).fold(1.0, f64::min);
+    let limit = ratios().map(|ratio| ratio.high).fold(furthest, f64::max).min(furthest * REACH);
+    let names: Vec<String> = shown.iter().map(|variant| seen.name(*variant).to_string()).collect();
+    let span = limit - nearest;
+    Panel {
+        title: title.into(),
+        x: Axis::linear("", 100.0 * (nearest - 0.05 * span).max(0.0), 100.0 * (limit + 0.05 * span), |at| {
+            with_unit(at, Unit::Percent)
+        }),
+        y: Axis::names(&names),
+        marks: shown
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| row(seen, comparison, at, *one, limit))
+            .collect(),
+        height: 50 + 20 * shown.len() as u32,
+    }
+}
+
+fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
+    let (y, colour) = (Axis::slot(at), seen.colours[variant]);
+    let ratio = comparison.variants[variant].ratio.filter(|_| at > 0);
+    let value = ratio.map_or(1.0, |ratio| ratio.value);
+    let mut marks = vec![];
+    let mut text = format!("{}%", three(100.0 * value));
+    if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
+        let beyond = (ratio.high > limit).then(String::new);
+        marks.push(Mark::Across { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });
+        text.push_str(&format!(" [{}, {}]", three(100.0 * ratio.low), three(100.0 * ratio.high)));
+    }
+    marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });
+    marks.push(Mark::Figure { y, text, colour: theme::SOFT, strong: at == 0 });
+    marks
+}

@@ -1,0 +1,80 @@
+//! What casts doubt on the figures: failures, unequal conditions, disturbances.
+
+use super::answer::{clipped, few_of};
+use super::notes::gathered;
+use super::{Detail, Section};
+use crate::document::{Chapter, Document};
+use crate::number::plural;
+use crate::report::Report;
+use fsarena_core::event::{NoteKind, Outcome};
+use fsarena_core::record::RunRecord;
+use std::collections::BTreeMap;
+
+/// Warnings.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
+/// Failures, fairness, drops, and tasks that began on a busy machine; in brief the first of each.
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    let record = &report.record;
+    let disturbances = drops(record).into_iter().chain(timeouts(record)).collect();
+    let told = [
+        ("Failed", failures(record)),
+        ("Is the comparison fair?", gathered(record, NoteKind::Fairness)),
+        ("Disturbances", disturbances),
+    ];
+    if detail >= Detail::Full {
+        for (title, items) in told.into_iter().filter(|(_, items)| !items.is_empty()) {
+            document.heading(3, title);
+            document.list(items);
+        }
+        return document;
+    }
+    let first = |(_, items): (_, Vec<String>)| few_of(items, 2).into_iter().map(|item| clipped(&item));
+    let items: Vec<String> = told.into_iter().flat_map(first).collect();
+    if !items.is_empty() {
+        document.heading(3, "Warnings");
+        document.list(items);
+    }
+    document
+}
+
+/// Variants that left the run and cells that failed, with the words of what failed.
+fn failures(record: &RunRecord) -> Vec<String> {
+    let mut items = gathered(record, NoteKind::VariantFailed);
+    for cell in &record.cells {
+        if let Outcome::Failed { why, .. } = &cell.outcome {
+            let name = &record.variants[cell.variant].name;
+            // The note that the variant left repeats the words of its last cell.
+            if !items.iter().any(|item| item.contains(why.as_str())) {
+                items.push(format!("{name}, round {}: {why}", cell.round + 1));
+            }
+        }
+    }
+    items
+}
+
+/// Every dropped round with its reason.
+fn drops(record: &RunRecord) -> Vec<String> {
+    let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
+    dropped
+        .map(|(round, note)| match round {
+            Some(round) => format!("round {} dropped: {}", round + 1, note.text),
+            None => format!("dropped: {}", note.text),
+        })
+        .collect()
+}
+
+/// How many tasks began on a busy machine, by variant.
+fn timeouts(record: &RunRecord) -> Option<String> {
+    let mut by_variant: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
+        *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
+    }
+    let times: usize = by_variant.values().sum();
+    let variants: Vec<String> =
+        by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
+    (times > 0).then(|| {
+        format!("The machine was still busy when {} began ({}).", plural(times, "task"), variants.join(", "))
+    })
+}
