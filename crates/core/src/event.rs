@@ -126,6 +126,11 @@ impl Note {
         Note { kind, variant: None, task: None, text: text.into(), fix: None }
     }
 
+    /// Whether it is a remark on the whole run that asks the user to do something.
+    pub fn asks_the_user(&self) -> bool {
+        self.kind == NoteKind::Remark && self.fix.is_some() && self.task.is_none()
+    }
+
     /// The same note about one variant.
     pub fn variant(mut self, variant: impl Into<String>) -> Note {
         self.variant = Some(variant.into());

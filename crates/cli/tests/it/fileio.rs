@@ -38,7 +38,7 @@ fn engel_measures_its_matrix_on_filesystems_and_the_bare_device() {
     let report = engel(&place, &["--fs", "ext4,raw", "--bs", "512,4096", "--threads", "1,2"]);
     place.assert_clean();
     assert_eq!(steps(&report).len(), 4 * 2 * 2, "{:?}", report["analyses"]);
-    let (shown, _) = place.expect(0, &["report"]);
+    let (shown, _) = place.expect(0, &["report", "--full"]);
     // A table for each mode: a row for each block size and variant, a column for each number of threads.
     for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
         assert!(shown.lines().any(|line| line.trim() == mode), "{shown}");

@@ -166,7 +166,9 @@ fn answered(place: &Place, answer: &str) {
         let line = report.lines().find(|line| line.starts_with(&format!("| {fs} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");
     }
-    assert!(answer.contains("PROVISIONAL") && answer.contains("001 Touch 20 files"), "{answer}");
+    assert!(answer.contains(" for now. In each of the 2 rounds so far "), "{answer}");
+    let (whole, _) = place.expect(0, &["report", "--full"]);
+    assert!(whole.contains("PROVISIONAL") && whole.contains("001 Touch 20 files"), "{whole}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn both_emulators_do_the_whole_study_without_root() {
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs"], more].concat();
+    let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs", "--full"], more].concat();
     let ((emulated, said), (user_mode, _)) = std::thread::scope(|scope| {
         // The command chooses no guest: fsarena uses one because the user is not root.
         let emulated = scope.spawn(|| nobody.expect(0, &all(&["--runs", "emulated"])));
@@ -110,7 +110,7 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
     let run = |code, on, fs| {
-        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs])
+        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs, "--full"])
     };
     let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
         let emulated = scope.spawn(|| run(0, "qemu", "jfs"));

@@ -14,7 +14,7 @@ const ONE: [&str; 8] = ["run", "--scale", "tiny", "--rounds", "1", "--set", "tas
 /// What an ordinary user sees of a run of one task with these further arguments.
 #[track_caller]
 fn seen(nobody: &Nobody, code: i32, more: &[&str]) -> (String, String) {
-    nobody.expect(code, &[&ONE[..], more].concat())
+    nobody.expect(code, &[&ONE[..], &["--full"], more].concat())
 }
 
 fn text(path: &Path) -> &str {
@@ -236,7 +236,7 @@ fn a_guest_without_memory_or_room_fails_alone() {
     // 313 files, of which the one filesystem holds 245.
     let full =
         ["run", "--scale", "quick", "--rounds", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
-    let (answer, _) = nobody.expect(0, &[&full[..], &args].concat());
+    let (answer, _) = nobody.expect(0, &[&full[..], &["--full"], &args].concat());
     let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(answer.contains("No space left on device"), "{answer}");
     assert!(answer.contains("Touch"), "{answer}");

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 pub struct Words {
     /// The variants that left the run.
     pub failures: Vec<String>,
-    /// What makes the comparison unfair, and the rounds that were dropped.
+    /// What makes the comparison unfair, the rounds that were dropped, and what the user should do.
     pub fairness: Vec<String>,
     /// What the budget can resolve.
     pub forecast: Option<String>,
@@ -22,7 +22,7 @@ impl Words {
     pub fn of(state: &RunState) -> Words {
         let mut words = Words { forecast: state.forecast.clone(), ..Words::default() };
         let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
-        for Note { kind, variant, text, .. } in state.notes() {
+        for note @ Note { kind, variant, text, .. } in state.notes() {
             let variant = variant.as_deref();
             match kind {
                 NoteKind::IdleTimeout => words.timeouts += 1,
@@ -31,12 +31,8 @@ impl Words {
                         .failures
                         .push(format!("{} {text}", variant.unwrap_or_default()).trim_start().into());
                 }
-                NoteKind::Fairness | NoteKind::Dropped => {
-                    match fairness.iter_mut().find(|(known, _)| known == text) {
-                        Some((_, variants)) => variants.extend(variant),
-                        None => fairness.push((text, variant.into_iter().collect())),
-                    }
-                }
+                NoteKind::Fairness | NoteKind::Dropped => add(&mut fairness, note),
+                NoteKind::Remark if note.asks_the_user() => add(&mut fairness, note),
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }
@@ -51,6 +47,15 @@ impl Words {
             1 => Some("1 task began while the machine was still busy".into()),
             tasks => Some(format!("{tasks} tasks began while the machine was still busy")),
         }
+    }
+}
+
+/// Adds a note's variant to those of the same text.
+fn add<'a>(sentences: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a Note) {
+    let variant = note.variant.as_deref();
+    match sentences.iter_mut().find(|(known, _)| *known == note.text) {
+        Some((_, variants)) => variants.extend(variant),
+        None => sentences.push((&note.text, variant.into_iter().collect())),
     }
 }
 

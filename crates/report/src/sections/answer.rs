@@ -25,16 +25,22 @@ pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let brief = detail < Detail::Full;
     // The headline and the table below it say the rest.
-    let brief = detail < Detail::Full && Decision::of(report).is_some();
+    let decided = brief && Decision::of(report).is_some();
     for analysis in report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty()) {
         if !report.ranks() {
             // Once, whatever the metrics.
             document.list(worked(&report.record));
             break;
         }
-        if brief {
+        if decided {
             document.list(in_brief(&names, &report.record, analysis));
+            break;
+        }
+        if brief && with_data(analysis) < 2 {
+            // The figures stand above.
+            document.list(sentences(&names, analysis));
             break;
         }
         document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
@@ -46,7 +52,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
     }
     if report.ranks() {
         let left_out = left_out(&report.record).into_iter();
-        document.list(left_out.map(|one| if brief { clipped(&one) } else { one }).collect());
+        document.list(left_out.map(|one| if decided { clipped(&one) } else { one }).collect());
     }
     if detail >= Detail::Full {
         document.text(legend(report));
@@ -116,14 +122,19 @@ fn named(record: &RunRecord) -> String {
     format!("{}{rest}", names.join(", "))
 }
 
-/// The sentences of the answer.
-pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    let with_data = |task: &TaskAnalysis| {
+/// How many variants have data of the task that most have data of.
+pub fn with_data(analysis: &Analysis) -> usize {
+    let of_task = |task: &TaskAnalysis| {
         let variants = task.comparison.variants.iter().enumerate();
         let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
         candidates.filter(|(_, variant)| variant.median.is_some()).count()
     };
-    match analysis.tasks.iter().map(with_data).max().unwrap_or(0) {
+    analysis.tasks.iter().map(of_task).max().unwrap_or(0)
+}
+
+/// The sentences of the answer.
+pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    match with_data(analysis) {
         0 => return vec!["No variant has data.".into()],
         1 => return vec!["Only one variant has data. A comparison requires two.".into()],
         _ => {}

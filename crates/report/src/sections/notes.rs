@@ -22,8 +22,13 @@ fn parts(report: &Report, detail: Detail) -> Document {
 
 /// Notes of one kind; those that say the same of several variants become one.
 pub fn gathered(record: &RunRecord, kind: NoteKind) -> Vec<String> {
+    gathered_where(record, |note| note.kind == kind)
+}
+
+/// The same of the notes that `keep` chooses.
+pub fn gathered_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
     let mut seen: Vec<(&Note, Vec<&str>)> = Vec::new();
-    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == kind) {
+    for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
         let same =
             |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
         let variants = match seen.iter_mut().find(|(other, _)| same(other)) {

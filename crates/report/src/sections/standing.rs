@@ -1,17 +1,22 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
 use super::tasks::row;
-use super::{Detail, Section};
+use super::{Detail, Section, label as task_label};
 use crate::charts::{Seen, standing};
 use crate::document::{Cell, Chapter, Document, Part, Table};
 use crate::number::plural;
 use crate::report::Report;
+use crate::typical;
 use fsarena_core::metric::label;
 use fsarena_core::sample::{Direction, Unit};
+use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::Comparison;
 
 /// The most variants that a screen holds, and the most columns.
 const BRIEF: (usize, usize) = (8, 4);
+
+/// The most tasks of an only variant that a screen holds.
+const TASKS: usize = 21;
 
 /// How the variants stand.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -24,7 +29,12 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.parts.extend(charts.into_iter().map(|chart| Part::Chart(Box::new(chart))));
     }
     let mut columns = columns(report);
-    let Some((_, first, _)) = columns.first() else { return document };
+    let Some((_, first, _)) = columns.first() else {
+        if detail == Detail::Brief {
+            alone(&mut document, report);
+        }
+        return document;
+    };
     let order = first.order.clone();
     let (variants, most) = if detail < Detail::Full { BRIEF } else { (usize::MAX, usize::MAX) };
     columns.truncate(most);
@@ -46,6 +56,30 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.text(format!("{} not shown.", plural(rest, "more variant")));
     }
     document
+}
+
+/// The figures of a run's only variant, a row for each task and a column for each metric.
+fn alone(document: &mut Document, report: &Report) {
+    let analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
+    let analyses: Vec<&Analysis> = analyses.take(BRIEF.1).collect();
+    let [variant] = report.record.variants.as_slice() else { return };
+    let Some(first) = analyses.first().filter(|_| report.ranks()) else { return };
+    let mut table = Table::figures(
+        std::iter::once(variant.name.clone()).chain(analyses.iter().map(|one| label(&one.metric.id).to_string())),
+    );
+    table.rows = (first.tasks.iter().take(TASKS))
+        .map(|task| {
+            let at = report.record.task(&task.task.id);
+            let of = |one: &&Analysis| at.map(|at| typical::cell(&one.grid.values[at][0], one.metric.unit));
+            let figures = analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default()));
+            std::iter::once(task_label(&task.task).into()).chain(figures).collect()
+        })
+        .collect();
+    document.table(table);
+    let rest = first.tasks.len().saturating_sub(TASKS);
+    if rest > 0 {
+        document.text(format!("{} not shown.", plural(rest, "more task")));
+    }
 }
 
 /// What all tasks add up to by each metric: a title, the comparison and the unit.

@@ -8,7 +8,7 @@ use fsarena_core::factor::{FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
 
-/// What was not tested.
+/// Names what the run did not test.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
 /// A task with as many cache flushes syncs as it goes; one at the end is what every task has.

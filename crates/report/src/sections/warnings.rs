@@ -1,12 +1,12 @@
 //! What casts doubt on the figures: failures, unequal conditions, disturbances.
 
 use super::answer::{clipped, few_of};
-use super::notes::gathered;
+use super::notes::{gathered, gathered_where};
 use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::number::plural;
 use crate::report::Report;
-use fsarena_core::event::{NoteKind, Outcome};
+use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ fn parts(report: &Report, detail: Detail) -> Document {
         return document;
     }
     let first = |(_, items): (_, Vec<String>)| few_of(items, 2).into_iter().map(|item| clipped(&item));
-    let items: Vec<String> = told.into_iter().flat_map(first).collect();
+    let requests = ("To do", gathered_where(record, Note::asks_the_user));
+    let items: Vec<String> = std::iter::once(requests).chain(told).flat_map(first).collect();
     if !items.is_empty() {
         document.heading(3, "Warnings");
         document.list(items);
