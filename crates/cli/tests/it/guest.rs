@@ -110,7 +110,10 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
     let run = |code, on, fs| {
-        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs, "--full"])
+        nobody.expect(
+            code,
+            &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs, "--full"],
+        )
     };
     let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
         let emulated = scope.spawn(|| run(0, "qemu", "jfs"));

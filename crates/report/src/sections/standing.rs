@@ -65,7 +65,8 @@ fn alone(document: &mut Document, report: &Report) {
     let [variant] = report.record.variants.as_slice() else { return };
     let Some(first) = analyses.first().filter(|_| report.ranks()) else { return };
     let mut table = Table::figures(
-        std::iter::once(variant.name.clone()).chain(analyses.iter().map(|one| label(&one.metric.id).to_string())),
+        std::iter::once(variant.name.clone())
+            .chain(analyses.iter().map(|one| label(&one.metric.id).to_string())),
     );
     table.rows = (first.tasks.iter().take(TASKS))
         .map(|task| {
