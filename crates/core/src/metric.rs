@@ -248,6 +248,13 @@ pub fn label(id: &str) -> &str {
     }
 }
 
+/// Whether a sum of a metric over tasks means anything. That of rates and shares does not, nor that of what one
+/// operation takes: costs for each request, latencies.
+pub fn adds_up(id: &str, unit: Unit) -> bool {
+    let of_one_operation = id.contains("_per_") || id.contains("latency");
+    !of_one_operation && matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
+}
+
 /// Finds a derived metric by its name.
 pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.id == id)
@@ -316,6 +323,14 @@ mod tests {
     fn nothing_is_divided_by_zero() {
         let get = with(&[("device_write_bytes", 4096.0), ("written_bytes", 0.0)]);
         assert_eq!((find("write_amplification").unwrap().from)(&get), None);
+    }
+
+    #[test]
+    fn amounts_add_up_and_what_one_operation_takes_does_not() {
+        let unit = |id| find(id).unwrap().unit;
+        assert!(["elapsed", "durable", "system"].iter().all(|id| adds_up(id, unit(id))));
+        assert!(["cpu_per_request", "throughput", "usable_space"].iter().all(|id| !adds_up(id, unit(id))));
+        assert!(!adds_up("corrected_latency_p99_ns", Unit::Nanoseconds));
     }
 
     #[test]

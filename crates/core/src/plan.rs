@@ -41,9 +41,10 @@ pub struct Plan {
     pub stage: Option<stage::Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
-    /// Filesystems of this machine that are not compared, because they lack an option set of the plan.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
+    /// What was asked for and is left out, a sentence each: filesystems that lack an option set, and settings that
+    /// the workload of `--workload` lacks.
+    #[serde(default, alias = "left_out", skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
     /// Where the variants live.
     pub device: DevicePlan,
     /// When to stop.
@@ -295,7 +296,7 @@ pub(crate) mod tests {
             seed: 1,
             claims: vec![],
             stage: None,
-            left_out: vec![],
+            omitted: vec![],
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },

@@ -26,11 +26,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether a sum over tasks means anything. That of rates and shares does not.
-    pub fn adds_up(self) -> bool {
-        matches!(self, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
-    }
-
     /// The suffix of names in JSON and CSV: `elapsed_s`.
     pub const fn suffix(self) -> &'static str {
         match self {

@@ -214,12 +214,12 @@ fn another_workload_takes_the_place_of_the_only_one() {
     let plan = read(&format!("{GOOD}copies = 3\n"), &over("native")).unwrap();
     assert_eq!((plan.workloads.len(), plan.workloads[0].name.as_str()), (1, "native"));
     assert_eq!(plan.workloads[0].settings.int("copies"), 3);
-    // What the plan sets must be a setting of the other one too.
-    let said = read(&format!("{GOOD}driver = \"native\"\n"), &over("native")).unwrap_err();
-    assert_eq!(
-        said,
-        "plan.toml, line 4, column 1: Unknown setting `driver` of workload native. Available: copies"
-    );
+    // What the other one does not have is left out and named, at any scale, unless the user sets it.
+    let lacks = format!("{GOOD}driver = \"native\"\n[scales.quick.set]\ndriver = \"native\"\n");
+    let plan = read(&lacks, &over("native")).unwrap();
+    assert_eq!(plan.omitted, ["settings of the plan that native does not have, left out: driver"]);
+    let set = Overrides { settings: vec![("driver".into(), "native".into())], ..over("native") };
+    assert!(read(&lacks, &set).unwrap_err().starts_with("--set: Unknown setting `driver`"));
     assert_eq!(
         read(GOOD, &over("nativ")).unwrap_err(),
         "--workload: Unknown workload `nativ`. Did you mean `native`? Available: coreutils, native"

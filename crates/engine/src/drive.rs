@@ -263,7 +263,7 @@ fn collect<W>(
             on_interval(&one.interval);
         }
         told = collector.finished.len();
-        if shared.drive.until_steady && collector.assess().steady {
+        if shared.drive.until_steady && collector.assess().steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }

@@ -69,8 +69,8 @@ pub struct Outcome {
     pub series: Vec<Point>,
     /// How many intervals were cut as warm-up.
     pub warmup_intervals: usize,
-    /// Whether what follows is steady: see [`super::steady`].
-    pub steady: bool,
+    /// Whether what follows is steady, none where it is too short to tell: see [`super::steady`].
+    pub steady: Option<bool>,
     /// The longest that a thread's final syncs took, nanoseconds. They follow the elapsed time.
     pub final_sync_ns: u64,
     /// Number of final syncs.

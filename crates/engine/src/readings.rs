@@ -238,7 +238,10 @@ impl Outcome {
             readings.set("cpu_per_operation_ns", cpu / self.operations() as f64);
         }
         readings.set("warmup_ns", (warmup_s * 1e9).round());
-        readings.set("steady_ratio", f64::from(u8::from(self.steady)));
+        // A paced load does what it is asked for, and is steady by that.
+        if let (Some(steady), None) = (self.steady, self.asked_per_s) {
+            readings.set("steady_ratio", f64::from(u8::from(steady)));
+        }
         if self.final_syncs > 0 {
             readings.set("final_sync_ns", self.final_sync_ns as f64);
             readings.set("final_sync_count", self.final_syncs as f64);

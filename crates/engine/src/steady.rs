@@ -10,16 +10,17 @@ const ROUNDS: usize = 5;
 pub struct Assessment {
     /// Intervals to leave out; 0 where MSER-5 found no warm-up or rejected its own cut.
     pub cut: usize,
-    /// Whether the cut was accepted and the rest is steady.
-    pub steady: bool,
+    /// Whether the cut was accepted and the rest is steady; none where the series is too short to tell.
+    pub steady: Option<bool>,
 }
 
 /// Assesses a series: MSER-5 finds the warm-up, the SNIA rule judges the last five batches after it.
 pub fn assess(series: &[f64]) -> Assessment {
-    let Some(cut) = mser5(series) else { return Assessment { cut: 0, steady: false } };
-    let rounds = batches(&series[cut..]);
-    let steady = rounds.last_chunk::<ROUNDS>().is_some_and(pts_steady);
-    Assessment { cut, steady }
+    let Some(cut) = mser5(series) else {
+        let long_enough = series.len() >= 2 * ROUNDS * BATCH;
+        return Assessment { cut: 0, steady: long_enough.then_some(false) };
+    };
+    Assessment { cut, steady: batches(&series[cut..]).last_chunk::<ROUNDS>().map(pts_steady) }
 }
 
 /// Means of whole batches of five.
@@ -91,20 +92,23 @@ mod tests {
         let series: Vec<f64> =
             (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
         let found = assess(&series);
-        assert!(found.steady && (20..=25).contains(&found.cut), "{found:?}");
+        assert!(found.steady == Some(true) && (20..=25).contains(&found.cut), "{found:?}");
     }
 
     #[test]
     fn a_flat_series_has_no_warm_up() {
         let series: Vec<f64> = (0..100).map(|i| noisy(100.0, i)).collect();
         let found = assess(&series);
-        assert!(found.steady && found.cut <= 10, "{found:?}");
+        assert!(found.steady == Some(true) && found.cut <= 10, "{found:?}");
+        // Four batches are too few to tell, whether or not a warm-up was found.
+        assert_eq!(assess(&series[..24]).steady, None);
+        assert_eq!(assess(&[]).steady, None);
     }
 
     #[test]
     fn a_series_that_keeps_falling_never_becomes_steady() {
         let series: Vec<f64> = (0..100).map(|i| noisy(300.0 - 2.5 * i as f64, i)).collect();
-        assert!(!assess(&series).steady);
+        assert_eq!(assess(&series).steady, Some(false));
         // Steady only in the last quarter: the cut lies beyond the middle and is rejected.
         let late: Vec<f64> = (0..100).map(|i| noisy(if i < 75 { 10.0 } else { 100.0 }, i)).collect();
         assert_eq!(mser5(&late), None);

@@ -126,7 +126,7 @@ fn table(published: &Published, metric: &str) -> Table {
         row.extend(figures.iter().map(|figure| match figure {
             Some(figure) => {
                 let value = exact(figure.value, figure.unit) + &kind(figure.kind);
-                best_if(value, adds_up(figure.unit) && figure.value == least)
+                best_if(value, metric::adds_up(metric, figure.unit) && figure.value == least)
             }
             None => "–".into(),
         }));
@@ -139,7 +139,7 @@ fn table(published: &Published, metric: &str) -> Table {
 /// The composite: the sum over all tasks, where the unit can be summed.
 fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
     let unit = published.rows.iter().find(|row| row.metric == metric)?.unit;
-    if !adds_up(unit) {
+    if !metric::adds_up(metric, unit) {
         return None;
     }
     let totals: Vec<Option<f64>> =
@@ -151,10 +151,6 @@ fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
         None => "–".into(),
     }));
     Some(row)
-}
-
-fn adds_up(unit: Unit) -> bool {
-    unit == Unit::Seconds
 }
 
 /// As the author printed it: other people's figures are not rounded again.
@@ -192,10 +188,10 @@ fn as_json(published: &Published) -> Value {
         let unit = published.rows.iter().find(|row| row.metric == **metric).map(|row| row.unit)?;
         let of = |variant: &&str| Some((variant.to_string(), published.total(variant, metric)?));
         // Samples are of one thing at many times, and have no sum.
-        let adds_up = |unit| adds_up(unit) && published.samples().is_empty();
+        let adds_up = metric::adds_up(metric, unit) && published.samples().is_empty();
         let totals: std::collections::BTreeMap<String, f64> =
             published.variants().iter().filter_map(of).collect();
-        adds_up(unit).then(|| (column_name(metric, unit), json!(totals)))
+        adds_up.then(|| (column_name(metric, unit), json!(totals)))
     };
     json!({
         "name": published.name(),

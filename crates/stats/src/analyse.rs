@@ -9,6 +9,7 @@ use crate::grid::{self, Grid, has_data};
 use crate::simulate::parallel;
 use crate::trust::Doubt;
 use fsarena_core::cell::TaskInfo;
+use fsarena_core::metric;
 use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use std::collections::BTreeSet;
@@ -124,7 +125,7 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     }
     Some(Overall {
         tasks: tasks.len(),
-        total: info.unit.adds_up().then(|| composite::total(&tasks, &grid.references, info.direction)),
+        total: metric::adds_up(&info.id, info.unit).then(|| composite::total(&tasks, &grid.references, info.direction)),
         geometric: composite::geometric(&tasks, &grid.references, info.direction),
         without_drops: None,
     })
@@ -138,7 +139,7 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
 pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    let values = if info.unit.adds_up() { composite::sums(&tasks) } else { composite::means(&tasks) };
+    let values = if metric::adds_up(&info.id, info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
     Ok((info, values))
 }
 

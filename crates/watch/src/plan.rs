@@ -70,7 +70,7 @@ impl Watch {
             seed: 0,
             claims: vec![],
             stage: None,
-            left_out: vec![],
+            omitted: vec![],
             factors: Default::default(),
             device: DevicePlan {
                 backing: Backing::Dir,

@@ -166,9 +166,9 @@ fn the_paper_scale_of_wilton_is_his() {
     // Conclusions name the middle rate of either scale, and one of the two is enough.
     let shown = json(&place, &["show", "wilton"]);
     let claims = shown["plan"]["conclusion"][0]["claims"].to_string();
-    assert!(claims.contains("iowait_per_request[rate=30|400]"), "{claims}");
+    assert!(claims.contains("iowait_per_request[rate=30|400|2000]"), "{claims}");
     let run = "run wilton --quiet --on ram --scale tiny --fs ext3,ext4 --set rates=30 --rounds 1 --claim";
-    let claim = "iowait_per_request[rate=30|400]: ext3 < ext4";
+    let claim = "iowait_per_request[rate=30|400|2000]: ext3 < ext4";
     place.expect(4, &[&run.split_whitespace().collect::<Vec<_>>()[..], &[claim]].concat());
     let shown = json(&place, &["show", "published:wilton"]);
     assert_eq!(shown["conclusions"][0]["then"]["outcome"], "held");

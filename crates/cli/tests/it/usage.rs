@@ -215,3 +215,15 @@ fn filesystems_that_an_option_set_leaves_out_are_named() {
     let named = plan.lines().find(|line| line.starts_with("# not compared")).unwrap_or_default();
     assert!(named.contains("xfs"), "{plan}");
 }
+
+/// Settings of a study that another workload lacks are left out and named; settings of the user are refused.
+#[test]
+fn a_workload_in_place_of_a_studys_takes_what_it_has() {
+    let place = Place::new();
+    let squid = ["run", "wilton", "--workload", "squid", "--on", "dir:.", "--dry-run"];
+    let (plan, _) = place.expect(0, &squid);
+    assert!(plan.contains("# settings of the plan that squid does not have, left out: threads"), "{plan}");
+    assert!(plan.contains("use = \"squid\"") && plan.contains("rates = [200, 400, 800]"), "{plan}");
+    let (_, said) = place.expect(2, &[&squid[..], &["--set", "threads=3"]].concat());
+    assert!(said.contains("Unknown setting `threads` of workload squid"), "{said}");
+}

@@ -48,7 +48,7 @@ pub const IOWAIT: &str = "iowait_ns";
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
 /// Blocks whose contents were verified.
 pub const VERIFIED: &str = "verified_count";
-/// Whether the load was steady: 1 or 0.
+/// Whether the load was steady: 1 or 0; absent where a load is paced, or too short to tell.
 pub const STEADY: &str = "steady_ratio";
 /// Instructions of programs, in a guest that counts them.
 pub const USER_INSTRUCTIONS: &str = "user_instructions";

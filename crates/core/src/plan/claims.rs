@@ -6,7 +6,7 @@ use super::resolve::Vocabulary;
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
-use crate::metric::METRICS;
+use crate::metric::{METRICS, adds_up};
 use crate::names::unknown;
 use std::ops::Range;
 use toml::Spanned;
@@ -139,7 +139,7 @@ impl Quantity {
     /// A metric of all tasks together, as the answer has it: their sum, or the geometric mean of what cannot be summed.
     pub fn of_all(metric: &str) -> Quantity {
         let known = METRICS.iter().find(|known| known.id == metric);
-        let whole = if known.is_some_and(|known| known.unit.adds_up()) { TOTAL } else { GEOMEAN };
+        let whole = if known.is_some_and(|known| adds_up(known.id, known.unit)) { TOTAL } else { GEOMEAN };
         Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
     }
 

@@ -107,7 +107,8 @@ impl Resolver<'_> {
         }
         let scale = self.over.scale.or(file.scale).unwrap_or_default();
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
-        let (factors, left_out) = self.factors(file)?;
+        let (factors, without_options) = self.factors(file)?;
+        let omitted = without_options.into_iter().chain(self.settings_without_use(file, scale)).collect();
         let mut plan = Plan {
             name: file.name.get_ref().clone(),
             title: file.title.clone(),
@@ -118,7 +119,7 @@ impl Resolver<'_> {
             claims: vec![],
             stage: file.stored.as_ref().and_then(|plan| plan.stage.clone()),
             factors,
-            left_out: file.stored.as_ref().map_or(left_out, |plan| plan.left_out.clone()),
+            omitted: file.stored.as_ref().map_or(omitted, |plan| plan.omitted.clone()),
             device: self.device(file)?,
             stop: self.stop(file, scale)?,
             idle: self.idle(file)?,

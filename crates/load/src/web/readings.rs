@@ -2,6 +2,9 @@
 
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 
+/// The metrics that answer which filesystem a proxy should use: the arrivals are paced, so elapsed times say nothing.
+pub const ANSWERS: &[&str] = &["cpu_per_request", "iowait_per_request", "corrected_latency_p99_ns"];
+
 const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
     ReadingDef { id, unit, direction, help }
 }

@@ -122,7 +122,7 @@ impl Workload for ProxyCache {
     }
 
     fn metrics(&self) -> &'static [&'static str] {
-        &["cpu_per_request", "iowait_per_request"]
+        readings::ANSWERS
     }
 
     fn forget_clients(&self, task: &mut TaskId) {

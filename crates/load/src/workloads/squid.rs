@@ -60,6 +60,10 @@ impl Workload for SquidWorkload {
         &DEF
     }
 
+    fn metrics(&self) -> &'static [&'static str] {
+        readings::ANSWERS
+    }
+
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         std::iter::once(filling()).chain(settings::loads(job).into_iter().map(Load::info)).collect()
     }

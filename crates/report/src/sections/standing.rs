@@ -89,7 +89,8 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
     let mut columns = vec![];
     for analysis in report.analyses.iter().filter(|analysis| better(analysis.metric.direction)) {
         let Some(overall) = &analysis.overall else { continue };
-        let (name, unit) = (label(&analysis.metric.id), analysis.metric.unit);
+        let (id, unit) = (&analysis.metric.id, analysis.metric.unit);
+        let name = label(id).trim_end_matches("_ns"); // The figures have their unit.
         let one = overall.tasks == 1;
         let total = overall.total.iter().map(|total| (if one { "" } else { "total " }, &total.comparison));
         let mean = [("geomean ", &overall.geometric.comparison)];

@@ -88,7 +88,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         seed: work.seed,
         claims: vec![],
         stage: None,
-        left_out: vec![],
+        omitted: vec![],
         factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)]
             .into(),
         device: DevicePlan {

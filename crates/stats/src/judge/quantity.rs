@@ -4,7 +4,7 @@ use crate::composite;
 use crate::grid::{Grid, grid, has_data};
 use crate::trust::reason;
 use fsarena_core::claim::Quantity;
-use fsarena_core::metric::reading;
+use fsarena_core::metric::{self, reading};
 use fsarena_core::names::unknown;
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -44,7 +44,7 @@ impl<'a> Quantities<'a> {
             if tasks.is_empty() {
                 return Err(no_task(&metric.id));
             }
-            if whole == TOTAL && !metric.unit.adds_up() {
+            if whole == TOTAL && !metric::adds_up(&metric.id, metric.unit) {
                 return Err(format!(
                     "{} cannot be summed over tasks; claim the geometric mean: geomean.{}",
                     metric.id, metric.id

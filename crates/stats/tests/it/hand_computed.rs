@@ -30,7 +30,7 @@ fn plan() -> Plan {
         seed: 1,
         claims: vec![],
         stage: None,
-        left_out: vec![],
+        omitted: vec![],
         factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),
         device: DevicePlan {
             backing: Backing::Loop { path: None },

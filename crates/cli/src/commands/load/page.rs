@@ -116,7 +116,11 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
         "{} measured after {} of warm-up; {}",
         with_unit(outcome.elapsed_ns as f64, Unit::Nanoseconds),
         with_unit(warmup_s, Unit::Seconds),
-        if outcome.steady { "steady" } else { "NOT shown to be steady: unsteady, or too short to tell" },
+        match outcome.steady {
+            Some(true) => "steady",
+            Some(false) => "NOT steady",
+            None => "too short to tell whether it was steady",
+        },
     ));
     said.extend(client_words(outcome));
     if let Some(asked) = outcome.asked_per_s {

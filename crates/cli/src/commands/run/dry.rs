@@ -16,9 +16,8 @@ pub fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
     let mut out = std::io::stdout().lock();
     let variants = if variants.len() == 1 { "variant" } else { "variants" };
     writeln!(out, "# {} {variants}: {}", names.len(), names.join(", ")).map_err(printing)?;
-    if !plan.left_out.is_empty() {
-        writeln!(out, "# not compared, for lack of an option set: {}", plan.left_out.join(", "))
-            .map_err(printing)?;
+    for omission in &plan.omitted {
+        writeln!(out, "# {omission}").map_err(printing)?;
     }
     for claim in &plan.claims {
         let meaning = meaning(claim, plan.stop.margin());

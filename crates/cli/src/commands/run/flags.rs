@@ -122,7 +122,8 @@ pub struct Args {
     /// Directory tree to work on instead of a generated one; repeat it to work on several together
     #[arg(long, value_name = "DIR", help_heading = "Work")]
     pub tree: Vec<PathBuf>,
-    /// Workload to run instead of the plan's (list them: `fsarena list workloads`)
+    /// Workload to run instead of the plan's, whose settings it takes where it has them (list them: `fsarena list
+    /// workloads`)
     #[arg(long, value_name = "WORKLOAD", help_heading = "Work")]
     pub workload: Option<String>,
     /// Workload setting (list them: `fsarena list workloads`); repeatable

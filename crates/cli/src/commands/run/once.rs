@@ -7,8 +7,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::plan::Plan;
-use fsarena_core::{factor, matrix};
+use fsarena_core::matrix;
 use fsarena_report::ranking::check_weights;
 use fsarena_run::executor::Fatal;
 use fsarena_run::{Request, check, execute, try_options};
@@ -33,7 +32,7 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     }
     request.user = args.user.clone();
     let mut progress = Progress::new(args.quiet);
-    for text in args.guest_by_itself(&request.plan).into_iter().chain(left_out(&request.plan)) {
+    for text in args.guest_by_itself(&request.plan).into_iter().chain(request.plan.omitted.clone()) {
         progress.say(&text);
         request.remarks.push(Note::new(NoteKind::Remark, text));
     }
@@ -67,9 +66,3 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     Ok((answered?, Some(run)))
 }
 
-/// Names the filesystems that an option set leaves out.
-fn left_out(plan: &Plan) -> Option<String> {
-    let sets = plan.factors.get(factor::OPTIONS).map_or(String::new(), |sets| sets.join(" or "));
-    let names = plan.left_out.join(", ");
-    (!names.is_empty()).then(|| format!("not compared, without the option set {sets}: {names}"))
-}

@@ -13,9 +13,9 @@ use toml::Spanned;
 type Levels = BTreeMap<String, Vec<String>>;
 
 impl Resolver<'_> {
-    /// The factors with their levels, and the filesystems that lack an option set.
-    pub(super) fn factors(&self, file: &PlanFile) -> Result<(Levels, Vec<String>), PlanError> {
-        let (mut factors, mut left_out) = (BTreeMap::new(), vec![]);
+    /// The factors with their levels, and which filesystems are left out because they lack an option set.
+    pub(super) fn factors(&self, file: &PlanFile) -> Result<(Levels, Option<String>), PlanError> {
+        let (mut factors, mut left_out) = (BTreeMap::new(), None);
         for (key, value) in file.factors.iter().chain(self.at_scale(file)) {
             let id = self.factor_name(key)?;
             let levels = self.level_list(value)?;
@@ -50,16 +50,16 @@ impl Resolver<'_> {
     }
 
     /// Without `--fs`, drops the filesystems that lack one of the option sets.
-    fn leave_out_without_options(&self, factors: &mut Levels) -> Vec<String> {
+    fn leave_out_without_options(&self, factors: &mut Levels) -> Option<String> {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
             let known = self.words.filesystems.iter().find(|(id, _)| id == fs);
             known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
         };
-        match factors.get_mut(factor::FS) {
-            Some(levels) if levels.iter().any(has_all) => levels.extract_if(.., |fs| !has_all(fs)).collect(),
-            _ => vec![],
-        }
+        let levels = factors.get_mut(factor::FS).filter(|levels| levels.iter().any(has_all))?;
+        let names: Vec<String> = levels.extract_if(.., |fs| !has_all(fs)).collect();
+        let sets = sets.join(" or ");
+        (!names.is_empty()).then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
     }
 
     pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {

@@ -8,6 +8,7 @@ use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
 use crate::scale::Scale;
 use crate::setting::{Kind, SettingDef, Settings, Value, WorkloadDef};
+use std::collections::BTreeSet;
 use toml::Spanned;
 
 impl Resolver<'_> {
@@ -38,6 +39,18 @@ impl Resolver<'_> {
             Some(fault) => Err(PlanError::flag(self.origin, fault)),
             None => Ok(workloads),
         }
+    }
+
+    /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
+    pub(super) fn settings_without_use(&self, file: &PlanFile, scale: Scale) -> Option<String> {
+        let name = self.over.workload.as_deref()?;
+        let def = self.words.workloads.iter().find(|def| def.id == name)?;
+        let written = file.workloads.iter().chain(file.scales.get(&scale).map(|at_scale| &at_scale.set));
+        let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
+        let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
+        let ids: BTreeSet<&str> = ids.filter(lacks).collect();
+        let names = ids.into_iter().collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| format!("settings of the plan that {name} does not have, left out: {names}"))
     }
 
     /// A guest has no programs but fsarena: workloads use system calls there.
@@ -76,6 +89,9 @@ impl Resolver<'_> {
         let mut settings = Settings::defaults(def.settings);
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
             let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
+                if self.over.workload.is_some() {
+                    continue; // a setting of the workload that was replaced
+                }
                 return self.bad(id.span(), no_setting(id.get_ref(), &[def]));
             };
             settings.0.insert(setting.id.into(), self.written_value(setting, value)?);
@@ -83,9 +99,14 @@ impl Resolver<'_> {
         Ok(WorkloadPlan { name: name.into(), settings })
     }
 
-    /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting.
+    /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting. Those of a workload that
+    /// `--workload` replaced reach none.
     fn set_at_scale(&self, workloads: &mut [WorkloadPlan], pairs: &Pairs) -> Result<(), PlanError> {
-        pairs.iter().try_for_each(|(id, value)| {
+        let has = |workload: &WorkloadPlan, id: &String| workload.settings.0.contains_key(id);
+        let replaced = self.over.workload.is_some();
+        let apply = |id: &String| !replaced || workloads.iter().any(|workload| has(workload, id));
+        let pairs: Vec<_> = pairs.iter().filter(|(id, _)| apply(id.get_ref())).collect();
+        pairs.into_iter().try_for_each(|(id, value)| {
             let read = |setting: &SettingDef| self.written_value(setting, value);
             self.set_all(workloads, id.get_ref(), read, |message| {
                 PlanError::at(self.origin, self.text, Some(id.span()), message)
