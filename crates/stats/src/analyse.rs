@@ -125,7 +125,8 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     }
     Some(Overall {
         tasks: tasks.len(),
-        total: metric::adds_up(&info.id, info.unit).then(|| composite::total(&tasks, &grid.references, info.direction)),
+        total: metric::adds_up(&info.id, info.unit)
+            .then(|| composite::total(&tasks, &grid.references, info.direction)),
         geometric: composite::geometric(&tasks, &grid.references, info.direction),
         without_drops: None,
     })
@@ -139,7 +140,8 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
 pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    let values = if metric::adds_up(&info.id, info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
+    let values =
+        if metric::adds_up(&info.id, info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
     Ok((info, values))
 }
 

@@ -65,4 +65,3 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     ended?;
     Ok((answered?, Some(run)))
 }
-

@@ -59,7 +59,8 @@ impl Resolver<'_> {
         let levels = factors.get_mut(factor::FS).filter(|levels| levels.iter().any(has_all))?;
         let names: Vec<String> = levels.extract_if(.., |fs| !has_all(fs)).collect();
         let sets = sets.join(" or ");
-        (!names.is_empty()).then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
+        (!names.is_empty())
+            .then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
     }
 
     pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {

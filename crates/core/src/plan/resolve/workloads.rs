@@ -50,7 +50,8 @@ impl Resolver<'_> {
         let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
         let ids: BTreeSet<&str> = ids.filter(lacks).collect();
         let names = ids.into_iter().collect::<Vec<_>>().join(", ");
-        (!names.is_empty()).then(|| format!("settings of the plan that {name} does not have, left out: {names}"))
+        (!names.is_empty())
+            .then(|| format!("settings of the plan that {name} does not have, left out: {names}"))
     }
 
     /// A guest has no programs but fsarena: workloads use system calls there.
