@@ -2,23 +2,83 @@
 
 CARGO   ?= cargo
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
-FSARENA := $(TARGET)/release/fsarena
+# Another machine to build for: aarch64-unknown-linux-gnu. RUNNER runs its programs here: qemu-aarch64-static.
+TARGET_TRIPLE ?=
+RUNNER  ?=
+OUT     := $(TARGET)/$(if $(TARGET_TRIPLE),$(TARGET_TRIPLE)/)release
+FSARENA := $(OUT)/fsarena
+SHARE   := $(OUT)/share
 ARGS    ?=
 
-.PHONY: all build man run setup test test-long fuzz hostile kill lint deny bench doc docs clean
+.PHONY: all build man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs clean
 
-all: build
+all: man
 
 # Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
 build:
-	$(CARGO) rustc --release --package fsarena --bin fsarena -- -C target-feature=+crt-static
+	$(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- -C target-feature=+crt-static
 
 # Manual pages and completions, by the binary itself, into target/release/share.
-man: SHARE := $(TARGET)/release/share
 man: build
 	rm -rf $(SHARE) && mkdir -p $(SHARE)/man/man1
-	$(FSARENA) man $(SHARE)/man/man1
-	for shell in bash zsh fish nushell; do $(FSARENA) completions $$shell > $(SHARE)/fsarena.$$shell || exit; done
+	$(RUNNER) $(FSARENA) man $(SHARE)/man/man1
+	for shell in bash zsh fish nushell; do $(RUNNER) $(FSARENA) completions $$shell > $(SHARE)/fsarena.$$shell || exit; done
+
+# Installs what is built, and builds only if nothing is: after `make`, root needs no Rust for `make install`.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+ZSH     ?= share/zsh/site-functions
+AT      := $(DESTDIR)$(PREFIX)
+COMPLETIONS := share/bash-completion/completions/fsarena $(ZSH)/_fsarena share/fish/vendor_completions.d/fsarena.fish \
+	share/nushell/vendor/autoload/fsarena.nu
+install: $(SHARE)/fsarena.bash
+	install -D -m 755 $(FSARENA) $(AT)/bin/fsarena
+	install -D -m 644 -t $(AT)/share/man/man1 $(SHARE)/man/man1/*.1
+	set $(COMPLETIONS); for shell in bash zsh fish nushell; do \
+		install -D -m 644 $(SHARE)/fsarena.$$shell $(AT)/$$1 && shift || exit; done
+	install -D -m 644 -t $(AT)/share/doc/fsarena README.md CHANGELOG.md SECURITY.md CONTRIBUTING.md LICENSE-*
+	find docs -type f -exec install -D -m 644 {} $(AT)/share/doc/fsarena/{} \;
+
+$(SHARE)/fsarena.bash:
+	$(MAKE) man
+
+uninstall:
+	rm -f $(AT)/bin/fsarena $(AT)/share/man/man1/fsarena.1 $(AT)/share/man/man1/fsarena-*.1 $(addprefix $(AT)/,$(COMPLETIONS))
+	rm -rf $(AT)/share/doc/fsarena
+
+# Packages, into target/dist. Their files are as old as the last commit, so the same source makes the same bytes.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Cargo.toml)
+DIST    := $(TARGET)/dist
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+NAME    := fsarena-$(VERSION)-$(or $(TARGET_TRIPLE),$(shell rustc -vV 2> /dev/null | sed -n 's/^host: //p'))
+DOC      = $(STAGE)/usr/share/doc/fsarena
+
+tarball: STAGE := $(OUT)/tarball
+tarball: man
+	rm -rf $(STAGE) && mkdir -p $(DIST)
+	$(MAKE) install DESTDIR=$(STAGE)/$(NAME) PREFIX=
+	contrib/third-party $(TARGET_TRIPLE) > $(STAGE)/$(NAME)/share/doc/fsarena/THIRD-PARTY
+	tar -C $(STAGE) -c --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX $(NAME) \
+		| gzip -9n > $(DIST)/$(NAME).tar.gz
+
+# Needs cargo-deb: cargo install cargo-deb
+deb: STAGE := $(OUT)/deb
+deb: man
+	rm -rf $(STAGE) && mkdir -p $(DIST)
+	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr ZSH=share/zsh/vendor-completions
+	rm $(DOC)/LICENSE-*
+	contrib/third-party $(TARGET_TRIPLE) | gzip -9n > $(DOC)/THIRD-PARTY.gz
+	gzip -9n < CHANGELOG.md > $(DOC)/changelog.gz && rm $(DOC)/CHANGELOG.md
+	printf 'fsarena (%s-1) unstable; urgency=medium\n\n  * Version %s: see changelog.gz.\n\n -- %s  %s\n' $(VERSION) $(VERSION) \
+		"$$(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/cli/Cargo.toml)" "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" \
+		| gzip -9n > $(DOC)/changelog.Debian.gz
+	install -m 644 contrib/debian/copyright $(DOC)
+	install -D -m 644 contrib/debian/lintian-overrides $(STAGE)/usr/share/lintian/overrides/fsarena
+	$(CARGO) deb --no-build --no-dbgsym --package fsarena $(addprefix --target ,$(TARGET_TRIPLE)) --output $(DIST)/
+
+# Everything twice from two directories, compared, with checksums; see docs/contributing/releasing.md.
+release:
+	contrib/release
 
 # mkfs programs of every filesystem this kernel mounts, and squid: through apt when root, else says what to install.
 setup: build

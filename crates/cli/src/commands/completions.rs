@@ -47,7 +47,11 @@ pub fn run(args: Args) -> Outcome {
     };
     match args.shell {
         Shell::Bash => script.extend(include_bytes!("../complete/fsarena.bash")),
-        Shell::Zsh => asking(&Zsh, &mut script)?,
+        Shell::Zsh => {
+            asking(&Zsh, &mut script)?;
+            // zsh loads an installed script at the first TAB, and expects the answer to that from it.
+            script.extend(b"[[ $funcstack[1] == _fsarena ]] && _clap_dynamic_completer_fsarena || true\n");
+        }
         Shell::Fish => asking(&Fish, &mut script)?,
         Shell::Nushell => generate(Nushell, &mut complete::fixed(), "fsarena", &mut script),
     }
