@@ -102,6 +102,10 @@ pub enum NoteKind {
     Remark,
 }
 
+/// What stands in a note of a busy machine before the processes that used most CPU time or I/O: `rsync (4711) moved
+/// 35.0 MiB, cc1 (12) used 90% of a CPU`.
+pub const MEANWHILE: &str = "; meanwhile ";
+
 /// Something a reader of the results should know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {

@@ -2,7 +2,7 @@
 
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::{CellEvent, CommandRecord, Note, NoteKind};
+use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Found, Readings, Sample};
@@ -76,8 +76,11 @@ impl<'a> Bench<'a> {
         self.spent("idle", wait.waited);
         self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
         if !wait.busy.is_empty() {
-            let text =
+            let mut text =
                 format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
+            if !wait.disturbers.is_empty() {
+                text.push_str(&format!("{MEANWHILE}{}", wait.disturbers.join(", ")));
+            }
             self.say(CellEvent::Note(Note::new(NoteKind::IdleTimeout, text).task(task)));
         }
     }

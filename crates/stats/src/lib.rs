@@ -3,6 +3,7 @@
 pub mod analyse;
 pub mod bca;
 pub mod best;
+pub mod carry;
 pub mod change;
 pub mod comparison;
 pub mod composite;

@@ -21,6 +21,7 @@ pub mod program;
 pub mod rights;
 pub mod said;
 pub mod undo;
+pub mod usage;
 pub mod zram;
 
 pub use error::Error;

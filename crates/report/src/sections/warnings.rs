@@ -4,11 +4,13 @@ use super::answer::{clipped, few_of};
 use super::notes::{gathered, gathered_where};
 use super::{Detail, Section};
 use crate::document::{Chapter, Document};
-use crate::number::plural;
+use crate::number::{percent, plural};
 use crate::report::Report;
-use fsarena_core::event::{Note, NoteKind, Outcome};
+use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
+use fsarena_core::metric::label;
 use fsarena_core::record::RunRecord;
-use std::collections::BTreeMap;
+use fsarena_stats::carry::carry_over;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -17,7 +19,8 @@ pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let record = &report.record;
-    let disturbances = drops(record).into_iter().chain(timeouts(record)).collect();
+    let disturbances =
+        drops(record).into_iter().chain(timeouts(record)).chain(carried_over(report)).collect();
     let told = [
         ("Failed", failures(record)),
         ("Is the comparison fair?", gathered(record, NoteKind::Fairness)),
@@ -66,16 +69,45 @@ fn drops(record: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-/// How many tasks began on a busy machine, by variant.
+/// That the variant before matters to the primary metric, and how much.
+fn carried_over(report: &Report) -> Option<String> {
+    let metric = &report.analyses.first()?.metric;
+    let carry = carry_over(&report.record, &metric.id).filter(|carry| carry.significant)?;
+    let size = percent(carry.change.abs());
+    let direction = if carry.change > 0.0 { "higher" } else { "lower" };
+    Some(format!(
+        "The variant before matters (95% confidence): right after {}, {} of the other variants is {size} {direction} than \
+         else. Random order keeps the comparison fair.",
+        report.record.variants[carry.after].name,
+        label(&metric.id)
+    ))
+}
+
+/// How many tasks began on a busy machine, by variant, and which processes kept it busy.
 fn timeouts(record: &RunRecord) -> Option<String> {
-    let mut by_variant: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut by_variant, mut processes) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
+        let named = note.text.split_once(MEANWHILE).map_or("", |(_, processes)| processes);
+        // `rsync (4711) moved 35.0 MiB`: the same program counts once for each wait.
+        let names: BTreeSet<&str> =
+            named.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
+        names.into_iter().for_each(|name| *processes.entry(name).or_default() += 1);
     }
     let times: usize = by_variant.values().sum();
     let variants: Vec<String> =
         by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
     (times > 0).then(|| {
-        format!("The machine was still busy when {} began ({}).", plural(times, "task"), variants.join(", "))
+        let mut named: Vec<(&str, usize)> = processes.into_iter().collect();
+        named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let named: Vec<String> =
+            named.iter().take(3).map(|(name, count)| format!("{name} {count}")).collect();
+        let by =
+            if named.is_empty() { String::new() } else { format!(" Busy meanwhile: {}.", named.join(", ")) };
+        format!(
+            "The machine was still busy when {} began ({}).{by}",
+            plural(times, "task"),
+            variants.join(", ")
+        )
     })
 }

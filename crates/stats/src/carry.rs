@@ -1,0 +1,154 @@
+//! Carry-over: whether it matters which variant ran before.
+//!
+//! If it does not, every order of a round could have given the same values. So the schedule is drawn again and again, and
+//! the recorded one has to stand out: a randomisation test, exact whatever the noise (Fisher 1935).
+
+use crate::analyse::composites;
+use crate::grid;
+use crate::table::FIRST_LOOK;
+use fsarena_core::record::RunRecord;
+use fsarena_core::schedule::{mix, round};
+use std::collections::BTreeMap;
+
+/// Schedules drawn beside the recorded one; it must exceed 95% of them.
+const DRAWS: usize = 199;
+const ALPHA: f64 = 0.05;
+
+/// What the variant before changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CarryOver {
+    /// The variant after which the values differ most.
+    pub after: usize,
+    /// By how much, as a fraction of what they else are.
+    pub change: f64,
+    /// Whether that is more than chance does, with 95% confidence.
+    pub significant: bool,
+}
+
+/// Tests the composite of a metric. None where there are under eight rounds, or nothing to compare.
+pub fn carry_over(record: &RunRecord, metric: &str) -> Option<CarryOver> {
+    let (_, values) = composites(record, metric).ok()?;
+    let rounds = grid::rounds(record, &grid::dropped(record));
+    let mut orders: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
+    for cell in &record.cells {
+        if let Ok(column) = rounds.binary_search(&cell.round) {
+            orders[column].insert(cell.position, cell.variant);
+        }
+    }
+    let order = |places: BTreeMap<u32, usize>| {
+        let mut order: Vec<usize> = places.into_values().collect();
+        order.dedup();
+        order
+    };
+    test(&values, &orders.into_iter().map(order).collect::<Vec<_>>(), record.plan.seed)
+}
+
+/// The test on `values[variant][round]` and the variants of each round in their order.
+fn test(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<CarryOver> {
+    if orders.len() < FIRST_LOOK || values.len() < 2 {
+        return None;
+    }
+    let residuals = residuals(values);
+    let (seen, after, log) = strongest(&residuals, orders)?;
+    let draw = |draw: usize| {
+        let shuffled = |(at, order): (usize, &Vec<usize>)| {
+            let new = round(mix(seed, draw as u64), at as u32, order.len());
+            new.into_iter().map(|place| order[place]).collect()
+        };
+        let drawn: Vec<Vec<usize>> = orders.iter().enumerate().map(shuffled).collect();
+        strongest(&residuals, &drawn).is_some_and(|(drawn, ..)| drawn >= seen)
+    };
+    let as_strong = 1 + (1..=DRAWS).filter(|number| draw(*number)).count();
+    let significant = as_strong as f64 <= ALPHA * (DRAWS + 1) as f64;
+    Some(CarryOver { after, change: log.exp_m1(), significant })
+}
+
+/// Logarithms without the means of their round and variant; NaN where a value is missing.
+fn residuals(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut logs: Vec<Vec<f64>> = values
+        .iter()
+        .map(|rounds| rounds.iter().map(|x| if *x > 0.0 { x.ln() } else { f64::NAN }).collect())
+        .collect();
+    for column in 0..logs.first().map_or(0, Vec::len) {
+        let mean = mean(logs.iter().map(|rounds| rounds[column]));
+        logs.iter_mut().for_each(|rounds| rounds[column] -= mean);
+    }
+    for rounds in &mut logs {
+        let mean = mean(rounds.iter().copied());
+        rounds.iter_mut().for_each(|x| *x -= mean);
+    }
+    logs
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        values.filter(|x| x.is_finite()).fold((0.0, 0.0), |(sum, count), x| (sum + x, count + 1.0));
+    sum / count
+}
+
+/// The variance between predecessors, and of these the one that changes most, with the mean change of its successors
+/// against those of all others. The last variant of a round comes before the first of the next.
+fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
+    let mut sums = vec![(0.0, 0.0); residuals.len()];
+    let mut before = None;
+    for (column, order) in orders.iter().enumerate() {
+        for variant in order {
+            let value = residuals[*variant][column];
+            if let Some(before) = before.filter(|_| value.is_finite()) {
+                let (sum, count): &mut (f64, f64) = &mut sums[before];
+                (*sum, *count) = (*sum + value, *count + 1.0);
+            }
+            before = Some(*variant);
+        }
+    }
+    let (all, total) = sums.iter().fold((0.0, 0.0), |(a, n), (sum, count)| (a + sum, n + count));
+    let between = sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum * sum / count).sum();
+    let change = |(sum, count): (f64, f64)| sum / count - (all - sum) / (total - count);
+    let changes = sums.iter().map(|sums| change(*sums)).enumerate().filter(|(_, change)| change.is_finite());
+    let (after, change) = changes.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    Some((between, after, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders(rounds: u32) -> Vec<Vec<usize>> {
+        (0..rounds).map(|number| round(7, number, 3)).collect()
+    }
+
+    /// Three variants with 1% of noise, `after` times as slow after variant 1.
+    fn values(orders: &[Vec<usize>], after: f64) -> Vec<Vec<f64>> {
+        let mut values = vec![vec![f64::NAN; orders.len()]; 3];
+        let mut before = 0;
+        for (column, order) in orders.iter().enumerate() {
+            for variant in order {
+                let noise = mix(column as u64, *variant as u64) % 21;
+                let slow = if before == 1 { after } else { 1.0 };
+                values[*variant][column] = slow * (1.0 + *variant as f64) * (0.99 + noise as f64 / 1000.0);
+                before = *variant;
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn a_planted_carry_over_is_found_with_its_size() {
+        let orders = orders(16);
+        let found = test(&values(&orders, 1.2), &orders, 1).unwrap();
+        assert!(found.significant && found.after == 1 && (0.1..0.25).contains(&found.change), "{found:?}");
+        assert!(!test(&values(&orders, 1.0), &orders, 1).unwrap().significant);
+        assert_eq!(test(&values(&orders[..7], 1.2), &orders[..7], 1), None);
+    }
+
+    #[test]
+    fn successors_by_hand() {
+        // 0 1 | 1 0: after 0 come 1 (0.3) and none, after 1 come 1 (0.1) and 0 (−0.2).
+        let residuals = [vec![0.5, -0.2], vec![0.3, 0.1]];
+        let (between, after, change) = strongest(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
+        assert!((between - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
+        // Of two groups either differs from the other by as much.
+        let expected = if after == 0 { 0.3 + 0.05 } else { -0.05 - 0.3 };
+        assert!((change - expected).abs() < 1e-12, "{after} {change}");
+    }
+}
