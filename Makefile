@@ -68,11 +68,11 @@ deb: man
 	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr ZSH=share/zsh/vendor-completions
 	rm $(DOC)/LICENSE-*
 	contrib/third-party $(TARGET_TRIPLE) | gzip -9n > $(DOC)/THIRD-PARTY.gz
+	gzip -9n $(STAGE)/usr/share/man/man1/*.1
 	gzip -9n < CHANGELOG.md > $(DOC)/changelog.gz && rm $(DOC)/CHANGELOG.md
 	printf 'fsarena (%s-1) unstable; urgency=medium\n\n  * Version %s: see changelog.gz.\n\n -- %s  %s\n' $(VERSION) $(VERSION) \
 		"$$(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/cli/Cargo.toml)" "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" \
 		| gzip -9n > $(DOC)/changelog.Debian.gz
-	install -m 644 contrib/debian/copyright $(DOC)
 	install -D -m 644 contrib/debian/lintian-overrides $(STAGE)/usr/share/lintian/overrides/fsarena
 	$(CARGO) deb --no-build --no-dbgsym --package fsarena $(addprefix --target ,$(TARGET_TRIPLE)) --output $(DIST)/
 
