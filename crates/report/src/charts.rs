@@ -19,6 +19,7 @@ mod cpu;
 mod curves;
 mod heatmaps;
 mod latency;
+mod modes;
 mod narrowing;
 mod raw;
 mod requests;
@@ -42,6 +43,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("requests", requests::charts),
     ("heatmaps", heatmaps::charts),
     ("curves", curves::charts),
+    ("modes", modes::charts),
     ("strips", strips::charts),
     ("narrowing", narrowing::charts),
     ("latency", latency::charts),

@@ -17,6 +17,7 @@ use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::conclusion::{Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::modes::{Modes, modes};
 use fsarena_stats::verdict::{self, Outcome};
 use std::sync::OnceLock;
 
@@ -51,6 +52,7 @@ pub struct Report {
     pub plan: String,
     ranking: OnceLock<Option<Ranking>>,
     pair: OnceLock<Vec<Row>>,
+    modes: OnceLock<Vec<Modes>>,
 }
 
 /// The question asked of a run, besides its plan.
@@ -153,6 +155,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         full: false,
         ranking: OnceLock::new(),
         pair: OnceLock::new(),
+        modes: OnceLock::new(),
     })
 }
 
@@ -165,6 +168,14 @@ impl Report {
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
     pub(crate) fn pair(&self) -> &[Row] {
         self.pair.get_or_init(|| pair::rows(self))
+    }
+
+    /// The variants and tasks whose values of the first metric have two modes further apart than the margin, the clearest
+    /// first.
+    pub fn modes(&self) -> &[Modes] {
+        let apart = |modes: &Modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin);
+        let of = |analysis: &Analysis| modes(&self.record, analysis).into_iter().filter(apart).collect();
+        self.modes.get_or_init(|| self.analyses.first().map_or(vec![], of))
     }
 
     /// Whether it may say that one variant is better than another.

@@ -9,6 +9,7 @@ mod decide;
 pub mod decision;
 pub mod head;
 mod hosts;
+pub mod modes;
 pub mod normalised;
 pub mod notes;
 pub mod pair;
@@ -57,6 +58,7 @@ const SECTIONS: &[Section] = &[
     hosts::SECTION,
     anomalies::SECTION,
     scaling::SECTION,
+    modes::SECTION,
     untested::SECTION,
     warnings::SECTION,
     claims::SECTION,

@@ -1,14 +1,9 @@
 //! Carry-over: whether it matters which variant ran before.
-//!
-//! If it does not, every order of a round could have given the same values. So the schedule is drawn again and again, and
-//! the recorded one has to stand out: a randomisation test, exact whatever the noise (Fisher 1935).
 
 use crate::analyse::composites;
-use crate::grid;
 use crate::table::FIRST_LOOK;
+use crate::{grid, orders};
 use fsarena_core::record::RunRecord;
-use fsarena_core::schedule::{mix, round};
-use std::collections::BTreeMap;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.
 const DRAWS: usize = 199;
@@ -29,18 +24,7 @@ pub struct CarryOver {
 pub fn carry_over(record: &RunRecord, metric: &str) -> Option<CarryOver> {
     let (_, values) = composites(record, metric).ok()?;
     let rounds = grid::rounds(record, &grid::dropped(record));
-    let mut orders: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
-    for cell in &record.cells {
-        if let Ok(column) = rounds.binary_search(&cell.round) {
-            orders[column].insert(cell.position, cell.variant);
-        }
-    }
-    let order = |places: BTreeMap<u32, usize>| {
-        let mut order: Vec<usize> = places.into_values().collect();
-        order.dedup();
-        order
-    };
-    test(&values, &orders.into_iter().map(order).collect::<Vec<_>>(), record.plan.seed)
+    test(&values, &orders::of(record, &rounds), record.plan.seed)
 }
 
 /// The test on `values[variant][round]` and the variants of each round in their order.
@@ -49,17 +33,9 @@ fn test(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<CarryOv
         return None;
     }
     let residuals = residuals(values);
-    let (seen, after, log) = strongest(&residuals, orders)?;
-    let draw = |draw: usize| {
-        let shuffled = |(at, order): (usize, &Vec<usize>)| {
-            let new = round(mix(seed, draw as u64), at as u32, order.len());
-            new.into_iter().map(|place| order[place]).collect()
-        };
-        let drawn: Vec<Vec<usize>> = orders.iter().enumerate().map(shuffled).collect();
-        strongest(&residuals, &drawn).is_some_and(|(drawn, ..)| drawn >= seen)
-    };
-    let as_strong = 1 + (1..=DRAWS).filter(|number| draw(*number)).count();
-    let significant = as_strong as f64 <= ALPHA * (DRAWS + 1) as f64;
+    let (_, after, log) = strongest(&residuals, orders)?;
+    let between = |orders: &[Vec<usize>]| strongest(&residuals, orders).map_or(0.0, |(between, ..)| between);
+    let significant = orders::share(orders, seed, DRAWS, between) <= ALPHA;
     Some(CarryOver { after, change: log.exp_m1(), significant })
 }
 
@@ -90,15 +66,13 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 /// against those of all others. The last variant of a round comes before the first of the next.
 fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     let mut sums = vec![(0.0, 0.0); residuals.len()];
-    let mut before = None;
-    for (column, order) in orders.iter().enumerate() {
-        for variant in order {
+    for (column, (order, before)) in orders.iter().zip(orders::before(orders)).enumerate() {
+        for (variant, before) in order.iter().zip(before) {
             let value = residuals[*variant][column];
             if let Some(before) = before.filter(|_| value.is_finite()) {
                 let (sum, count): &mut (f64, f64) = &mut sums[before];
                 (*sum, *count) = (*sum + value, *count + 1.0);
             }
-            before = Some(*variant);
         }
     }
     let (all, total) = sums.iter().fold((0.0, 0.0), |(a, n), (sum, count)| (a + sum, n + count));
@@ -112,6 +86,7 @@ fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::schedule::{mix, round};
 
     fn orders(rounds: u32) -> Vec<Vec<usize>> {
         (0..rounds).map(|number| round(7, number, 3)).collect()

@@ -17,6 +17,8 @@ pub mod identical;
 pub mod judge;
 pub mod letters;
 pub mod matrix;
+pub mod modes;
+pub mod orders;
 pub mod pairs;
 pub mod power;
 pub mod rank;

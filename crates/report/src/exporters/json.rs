@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::decision::Decision;
-use crate::sections::{answer, conclusions, pair, ranking, reached};
+use crate::sections::{answer, conclusions, modes, pair, ranking, reached};
 use crate::time_series::{self, TimeSeries};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
@@ -41,6 +41,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "resolution": report.resolution,
         "decision": Decision::of(report).map(|decision| decision.json()),
         "pair": pair::json(report),
+        "modes": modes::json(report),
         "ranking": ranking::json(report),
         "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
         "reached": reached::json(report),

@@ -9,6 +9,7 @@ mod hostile;
 mod import;
 mod live;
 mod logs;
+mod modes;
 mod never_wrong;
 mod pictures;
 mod ranking;

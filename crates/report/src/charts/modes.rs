@@ -1,0 +1,44 @@
+//! Variants with two speeds: each round of theirs, coloured by the cluster that it is in.
+
+use super::Seen;
+use crate::sections::label;
+use fsarena_charts::colour::theme;
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use fsarena_core::schedule::mix;
+
+/// The most rows: of more, the clearest are shown.
+const ROWS: usize = 12;
+
+/// The charts of this kind.
+pub fn charts(seen: &Seen) -> Vec<Chart> {
+    let modes = &seen.report.modes()[..seen.report.modes().len().min(ROWS)];
+    let Some(analysis) = seen.report.analyses.first().filter(|_| !modes.is_empty()) else { return vec![] };
+    let (mut names, mut marks, mut ends) = (vec![], vec![], (0f64, 0f64));
+    for (row, one) in modes.iter().enumerate() {
+        names.push(format!("{}: {}", seen.name(one.variant), label(&seen.record().tasks[one.task])));
+        let values = &analysis.grid.values[one.task][one.variant];
+        for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, seen.colours[one.variant]]) {
+            for column in &cluster.columns {
+                let x = (values[*column] / one.clusters[0].median).ln();
+                // Spread by chance, but the same every time.
+                let spread = (mix(*column as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5;
+                ends = (ends.0.min(x), ends.1.max(x));
+                marks.push(Mark::Dot { at: (x, Axis::slot(row) + 0.5 * spread), colour, shape: Shape::Disc });
+            }
+        }
+    }
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::changes("difference from the median of the lower cluster", ends.0, ends.1),
+        y: Axis::names(&names),
+        marks,
+        height: 60 + 34 * modes.len() as u32,
+    };
+    let about = "Every dot is a round of a variant whose values fall into two clusters. Comparisons of such a task depend on \
+                 how many rounds fell into which.";
+    let legend = vec![
+        Key::new("lower cluster", theme::SOFT, Sign::Point(Shape::Disc)),
+        Key::new("higher cluster, in the colour of its variant", theme::INK, Sign::Point(Shape::Disc)),
+    ];
+    vec![Chart { panels: vec![panel], legend, ..Chart::new("modes", "Two speeds", about) }]
+}

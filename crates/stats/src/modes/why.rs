@@ -1,0 +1,206 @@
+//! Why a variant has two modes: its place in the round, the variant before, or another reading that goes with them.
+
+use crate::comparison::median;
+use crate::grid::Grid;
+use crate::orders;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use rand::seq::SliceRandom;
+use std::collections::BTreeMap;
+
+/// Orders drawn, and permutations.
+const DRAWS: usize = 999;
+const ALPHA: f64 = 0.05;
+/// Rounds that count as neighbours: within so many the cluster of a round is permuted, for readings drift too.
+const NEIGHBOURS: usize = 5;
+
+/// What goes with the clusters. The order of a round was drawn at random, so it causes what goes with it; a reading may be
+/// cause or effect.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Why {
+    /// Whether the higher cluster has the later places, where the place matters.
+    pub later_is_higher: Option<bool>,
+    /// The variant after which the higher cluster is most frequent, where the variant before matters.
+    pub after: Option<usize>,
+    /// The reading that tells the clusters apart best.
+    pub associated: Option<Associated>,
+}
+
+/// A reading that differs between the clusters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Associated {
+    /// Its name.
+    pub reading: String,
+    /// Its medians in the lower and the higher cluster.
+    pub medians: [f64; 2],
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// Explains the clusters, given as columns, of a task and variant.
+pub fn why(record: &RunRecord, grid: &Grid, of: (usize, usize), columns: &[Vec<usize>; 2]) -> Why {
+    let mut high: BTreeMap<usize, bool> = BTreeMap::new();
+    for (higher, columns) in [false, true].into_iter().zip(columns) {
+        high.extend(columns.iter().map(|column| (*column, higher)));
+    }
+    let (later_is_higher, after) = by_order(&orders::of(record, &grid.rounds), of.1, &high, record.plan.seed);
+    Why { later_is_higher, after, associated: associated(record, grid, of, &high) }
+}
+
+/// Whether place and predecessor matter, each at half of the 5%.
+fn by_order(
+    orders: &[Vec<usize>],
+    variant: usize,
+    high: &BTreeMap<usize, bool>,
+    seed: u64,
+) -> (Option<bool>, Option<usize>) {
+    let lag = |orders: &[Vec<usize>]| lag(orders, variant, high);
+    let follows = |orders: &[Vec<usize>]| followers(orders, variant, high).0;
+    let matters = |of: &dyn Fn(&[Vec<usize>]) -> f64| orders::share(orders, seed, DRAWS, of) <= ALPHA / 2.0;
+    (
+        matters(&|orders| lag(orders).abs()).then(|| lag(orders) > 0.0),
+        matters(&follows).then(|| followers(orders, variant, high).1).flatten(),
+    )
+}
+
+/// How many places later the variant ran in rounds of the higher cluster, in the mean.
+fn lag(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>) -> f64 {
+    let mut places = [vec![], vec![]];
+    for (column, order) in orders.iter().enumerate() {
+        if let (Some(high), Some(place)) = (high.get(&column), order.iter().position(|one| *one == variant)) {
+            places[usize::from(*high)].push(place as f64);
+        }
+    }
+    let mean = |places: &[f64]| places.iter().sum::<f64>() / places.len().max(1) as f64;
+    mean(&places[1]) - mean(&places[0])
+}
+
+/// How unevenly the higher cluster follows the variants, and the one that it follows most.
+fn followers(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>) -> (f64, Option<usize>) {
+    let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (column, (order, before)) in orders.iter().zip(orders::before(orders)).enumerate() {
+        let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
+        for (_, before) in places {
+            if let (Some(high), Some(before)) = (high.get(&column), before) {
+                let (highs, all) = counts.entry(before).or_default();
+                (*highs, *all) = (*highs + f64::from(u8::from(*high)), *all + 1.0);
+            }
+        }
+    }
+    let most = counts.iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
+    (counts.values().map(|(highs, all)| highs * highs / all).sum(), most.map(|(variant, _)| *variant))
+}
+
+/// The count or amount that tells the clusters apart best, if better than in 95% of permutations among neighbouring rounds
+/// (the largest of all readings in each, as Westfall and Young 1993 have it).
+fn associated(
+    record: &RunRecord,
+    grid: &Grid,
+    (task, variant): (usize, usize),
+    high: &BTreeMap<usize, bool>,
+) -> Option<Associated> {
+    let samples = &record.samples;
+    let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for row in (0..samples.len()).filter(|row| samples.task[*row] as usize == task) {
+        let cell = &record.cells[samples.cell[row] as usize];
+        if cell.variant == variant {
+            rows.entry(cell.round).or_default().push(row);
+        }
+    }
+    let mut readings: Vec<(String, Unit, Vec<f64>)> = vec![];
+    for (info, column) in record.readings.iter().zip(&samples.values) {
+        let mean = |rows: &Vec<usize>| rows.iter().map(|row| column[*row]).sum::<f64>() / rows.len() as f64;
+        let of_round = |round: u32| rows.get(&round).map_or(f64::NAN, mean);
+        let values: Vec<f64> = high.keys().map(|column| of_round(grid.rounds[*column])).collect();
+        let known = values.iter().all(|value| value.is_finite());
+        if known
+            && matches!(info.unit, Unit::Bytes | Unit::Count)
+            && values.iter().any(|value| *value != values[0])
+        {
+            readings.push((info.id.clone(), info.unit, values));
+        }
+    }
+    let labels: Vec<bool> = high.values().copied().collect();
+    let largest =
+        |labels: &[bool]| readings.iter().map(|(.., values)| apart(values, labels)).fold(0.0, f64::max);
+    let seen = largest(&labels) - 1e-12;
+    let mut rng = crate::simulate::stream(record.plan.seed, task as u64);
+    let mut as_far = 1;
+    for _ in 0..DRAWS {
+        let mut labels = labels.clone();
+        labels.chunks_mut(NEIGHBOURS).for_each(|rounds| rounds.shuffle(&mut rng));
+        as_far += usize::from(largest(&labels) >= seen);
+    }
+    if readings.is_empty() || as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
+        return None;
+    }
+    let medians = |values: &[f64]| {
+        [false, true].map(|cluster| {
+            let of = values.iter().zip(&labels).filter(|(_, label)| **label == cluster);
+            median(&of.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        })
+    };
+    let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
+    let best = readings.iter().filter(|(.., values)| apart(values, &labels) >= seen);
+    let best = best.max_by(|a, b| ratio(medians(&a.2)).total_cmp(&ratio(medians(&b.2))))?;
+    Some(Associated { reading: best.0.clone(), medians: medians(&best.2), unit: best.1 })
+}
+
+/// How far two groups of values lie apart: twice the distance from ½ of the probability that a value of the one exceeds one
+/// of the other (Mann and Whitney 1947); 1 where they do not overlap.
+fn apart(values: &[f64], labels: &[bool]) -> f64 {
+    let of = |cluster: bool| {
+        values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x)
+    };
+    let (mut wins, mut pairs) = (0.0, 0.0);
+    for high in of(true) {
+        for low in of(false) {
+            pairs += 1.0;
+            wins += if high > low {
+                1.0
+            } else if high == low {
+                0.5
+            } else {
+                0.0
+            };
+        }
+    }
+    if pairs > 0.0 { (2.0 * wins / pairs - 1.0f64).abs() } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::schedule::round;
+
+    fn orders(rounds: u32) -> Vec<Vec<usize>> {
+        (0..rounds).map(|number| round(7, number, 4)).collect()
+    }
+
+    /// The rounds in which `holds` of the order, as the higher cluster.
+    fn high(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
+        orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
+    }
+
+    #[test]
+    fn places_and_predecessors_that_matter_are_found() {
+        let orders = orders(20);
+        let place = |order: &[usize]| order.iter().position(|one| *one == 0).unwrap();
+        let late = high(&orders, |_, order| place(order) > 1);
+        assert_eq!(by_order(&orders, 0, &late, 1).0, Some(true));
+        let before = orders::before(&orders);
+        let after_two = high(&orders, |column, order| before[column][place(order)] == Some(2));
+        assert_eq!(by_order(&orders, 0, &after_two, 1).1, Some(2));
+        let thirds = high(&orders, |column, _| column.is_multiple_of(3));
+        assert_eq!(by_order(&orders, 0, &thirds, 1), (None, None));
+    }
+
+    #[test]
+    fn distances_by_hand() {
+        let labels = [false, false, true, true];
+        assert_eq!(apart(&[1.0, 2.0, 3.0, 4.0], &labels), 1.0);
+        assert_eq!(apart(&[4.0, 3.0, 2.0, 1.0], &labels), 1.0);
+        assert_eq!(apart(&[1.0, 3.0, 2.0, 4.0], &labels), 0.5);
+        assert_eq!(apart(&[1.0, 1.0, 1.0, 1.0], &labels), 0.0);
+    }
+}
