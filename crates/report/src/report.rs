@@ -11,6 +11,8 @@ use fsarena_core::cell::Variant;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::factor::{FS, default_level};
+use fsarena_core::host;
 use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
@@ -30,8 +32,8 @@ pub struct Report {
     pub analyses: Vec<Analysis>,
     /// The difference that matters, as a fraction.
     pub margin: f64,
-    /// The variant in use today, where the reader names it.
-    pub current: Option<usize>,
+    /// The variant in use today: the one that the reader names, else the filesystem that the images lay on.
+    pub current: Option<Current>,
     /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
     pub weights: Vec<(String, f64)>,
     /// What the machine can resolve by its own self-test, in words.
@@ -84,6 +86,28 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 }
 
 /// The variant in use today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current {
+    /// Which one.
+    pub variant: usize,
+    /// Whether nobody named it.
+    pub guessed: bool,
+}
+
+/// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
+fn guessed(record: &RunRecord) -> Option<Current> {
+    // `/data on nvme0n1 (ext4)`
+    let images = record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))?;
+    let (_, fs) = images.strip_suffix(')')?.rsplit_once('(')?;
+    let plain = |variant: &Variant| {
+        let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
+        variant.level(FS) == fs && !differs
+    };
+    let variant = record.variants.iter().position(plain)?;
+    Some(Current { variant, guessed: true })
+}
+
+/// The variant that the reader says is in use today.
 ///
 /// # Errors
 /// Fails if these variants lack it.
@@ -115,7 +139,8 @@ pub fn current(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>
 /// ```
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
-    let current = current(&record.variants, asked.current.as_deref())?;
+    let named = current(&record.variants, asked.current.as_deref())?;
+    let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guessed(&record));
     let ranks = record.plan.device.backing.ranks();
     if !ranks && !asked.claims.is_empty() {
         return Err(Error::RanksNothing(record.id));

@@ -34,7 +34,7 @@ pub struct Modes {
     pub variant: usize,
     /// The cluster of lower values and that of higher ones.
     pub clusters: [Cluster; 2],
-    /// What goes with being in the one or the other.
+    /// The order and the reading that go with the clusters.
     pub why: Why,
 }
 
@@ -90,7 +90,7 @@ fn log(value: f64) -> f64 {
     if value > 0.0 { value.ln() } else { f64::NAN }
 }
 
-/// What is left of a variant's logarithms without what its round did to the others: the median of how far they lie from
+/// A variant's logarithms without what its round did to the others: the median of how far they lie from
 /// their own medians. With fewer than three others, one that has modes would lend them to its neighbours.
 fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();

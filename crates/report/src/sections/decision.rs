@@ -4,7 +4,7 @@ use super::answer::few;
 use super::{Detail, Section, either};
 use crate::document::{Chapter, Document};
 use crate::number::{beside, percent, plural};
-use crate::report::Report;
+use crate::report::{Current, Report};
 use fsarena_core::metric::label;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
@@ -145,9 +145,11 @@ impl Decision<'_> {
 
     /// `Staying on ext4 costs 3% [−0.4, 7].`
     fn staying(&self) -> Option<String> {
-        let current = self.report.current?;
+        let Current { variant: current, guessed } = self.report.current?;
+        let name = self.name(current);
+        let guess = if guessed { " (guessed: the images lay on it)" } else { "" };
         if self.equal.contains(&current) {
-            return Some(format!("{} is the current variant: stay on it.", self.name(current)));
+            return Some(format!("{name} is the current variant{guess}: stay on it."));
         }
         let (metric, values) = composites(&self.report.record, &self.analysis.metric.id).ok()?;
         let (choice, current) = (&values[self.choice], &values[current]);
@@ -159,8 +161,7 @@ impl Decision<'_> {
         let more = |ratio: f64| beside(100.0 * (ratio - 1.0), &[0.0]);
         let about = if cost.provisional { ", the range of the rounds so far" } else { "" };
         Some(format!(
-            "Staying on {} costs {}% [{}, {}]{about}.",
-            self.name(self.report.current?),
+            "Staying on {name}{guess} costs {}% [{}, {}]{about}.",
             more(cost.value),
             more(cost.low),
             more(cost.high)

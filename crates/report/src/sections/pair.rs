@@ -104,7 +104,8 @@ fn parts(report: &Report, detail: Detail) -> Document {
 
 fn in_words(row: &Row, margin: f64) -> String {
     let (value, interval) = difference(row, margin);
-    let told = format!("{value} [{interval}]{}", row.left_out());
+    let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
+    let told = format!("{value}{interval}{}", row.left_out());
     let up = row.ratio.value > 1.0;
     let costs = match row.metric.direction {
         Direction::Lower if up => "B costs more",

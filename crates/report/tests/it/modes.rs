@@ -22,12 +22,12 @@ fn planted(slow: impl Fn(u32, u32) -> bool) -> RunRecord {
     let mut record = run(&["ext4", "xfs", "btrfs"], 16);
     let mut written = vec![1048576.0; record.samples.len()];
     let elapsed = record.reading("elapsed_ns").unwrap();
-    for row in 0..record.samples.len() {
+    for (row, written) in written.iter_mut().enumerate() {
         let cell = &record.cells[record.samples.cell[row] as usize];
         let task = &record.tasks[record.samples.task[row] as usize];
         if cell.variant == 1 && task.id.name == "untar" && slow(cell.round, cell.position) {
             record.samples.values[elapsed][row] *= 2.4;
-            written[row] *= 4.0;
+            *written *= 4.0;
         }
     }
     record.readings.push(MetricInfo {

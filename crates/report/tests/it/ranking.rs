@@ -93,6 +93,15 @@ fn staying_on_the_current_variant_has_its_cost() {
     assert!(text.contains("Staying on xfs costs 9."), "{text}");
     let (_, text) = decided(run(&["ext4", "xfs"], 24), asked("ext4"));
     assert!(text.contains("ext4 is the current variant: stay on it."), "{text}");
+    // Nobody names one: the filesystem that the images lay on, if it ran with its own defaults.
+    let lay_on = |fs: &str| {
+        let mut record = run(&["ext4", "xfs", "btrfs"], 24);
+        record.hosts[0].facts.insert(fsarena_core::host::IMAGES.into(), format!("/data on sda ({fs})"));
+        record
+    };
+    let (_, text) = decided(lay_on("xfs"), Asked::default());
+    assert!(text.contains("Staying on xfs (guessed: the images lay on it) costs 9."), "{text}");
+    assert!(!decided(lay_on("f2fs"), Asked::default()).1.contains("guessed"));
     let error = report::of(run(&["ext4", "xfs"], 8), asked("xsf")).unwrap_err().to_string();
     assert!(error.contains("Unknown variant `xsf`") && error.contains("xfs"), "{error}");
 }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 /// Orders drawn, and permutations.
 const DRAWS: usize = 999;
 const ALPHA: f64 = 0.05;
-/// Rounds that count as neighbours: within so many the cluster of a round is permuted, for readings drift too.
+/// The number of neighbouring rounds among which clusters are permuted: readings drift, too.
 const NEIGHBOURS: usize = 5;
 
-/// What goes with the clusters. The order of a round was drawn at random, so it causes what goes with it; a reading may be
+/// The order and the reading that go with the clusters. The order of a round was drawn at random, so it causes what goes with it; a reading may be
 /// cause or effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Why {
