@@ -5,6 +5,7 @@ use bytesize::ByteSize;
 use clap::ValueEnum;
 use fsarena_core::metric::METRICS;
 use fsarena_core::names::unknown;
+use fsarena_core::sample::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,8 +89,16 @@ pub fn time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 10s or 2m"))
 }
 
-/// Reads the name of a metric or reading.
+/// Reads the name of a metric or reading. One that ends with a unit can be what a command printed: runs know those.
 pub fn metric(text: &str) -> Result<String, String> {
+    match Unit::ALL.iter().any(|unit| text.ends_with(&format!("_{}", unit.suffix()))) {
+        true => Ok(text.into()),
+        false => known_metric(text),
+    }
+}
+
+/// Reads the name of a metric or reading that fsarena takes itself.
+pub fn known_metric(text: &str) -> Result<String, String> {
     let known = || {
         METRICS
             .iter()

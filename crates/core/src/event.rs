@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, CellId};
 use crate::exit::ExitCode;
-use crate::sample::Sample;
+use crate::sample::{MetricInfo, Sample};
 use serde::{Deserialize, Serialize};
 
 /// Why a cell or a run was ended.
@@ -182,6 +182,8 @@ pub enum CellEvent {
         /// What begins.
         name: String,
     },
+    /// A reading that a command printed, before the first sample that has it.
+    Reading(MetricInfo),
     /// A task was measured.
     Sample(Sample),
     /// Something a reader should know.

@@ -60,6 +60,13 @@ pub struct Plan {
     pub workloads: Vec<WorkloadPlan>,
 }
 
+impl Plan {
+    /// Whether a workload can print metrics that only its output defines.
+    pub fn prints(&self) -> bool {
+        self.workloads.iter().any(|workload| workload.settings.0.contains_key("metric_regex"))
+    }
+}
+
 /// What carries the filesystems under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]

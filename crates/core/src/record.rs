@@ -4,24 +4,11 @@ use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::host::Host;
 use crate::plan::Plan;
-use crate::sample::{Direction, Unit};
+pub use crate::sample::MetricInfo;
 use crate::series::SeriesTable;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::RefCell;
-
-/// A column of readings or metrics as the store knows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MetricInfo {
-    /// The name.
-    pub id: String,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which way is better.
-    pub direction: Direction,
-    /// What it means.
-    pub help: String,
-}
 
 /// A cell as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -26,6 +26,18 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All units.
+    pub const ALL: [Unit; 8] = [
+        Unit::Nanoseconds,
+        Unit::Seconds,
+        Unit::Bytes,
+        Unit::Count,
+        Unit::Percent,
+        Unit::Ratio,
+        Unit::PerSecond,
+        Unit::BytesPerSecond,
+    ];
+
     /// The suffix of names in JSON and CSV: `elapsed_s`.
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -95,6 +107,25 @@ pub struct ReadingDef {
     pub help: &'static str,
 }
 
+/// A column of readings or metrics as the store knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricInfo {
+    /// The name.
+    pub id: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// What it means.
+    pub help: String,
+}
+
+impl From<&ReadingDef> for MetricInfo {
+    fn from(def: &ReadingDef) -> MetricInfo {
+        MetricInfo { id: def.id.into(), unit: def.unit, direction: def.direction, help: def.help.into() }
+    }
+}
+
 /// The raw readings of one task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -122,6 +153,8 @@ impl Readings {
 pub struct Found {
     /// The readings that the work took.
     pub readings: Readings,
+    /// The definitions of readings that its commands printed, and that fsarena does not know.
+    pub printed: Vec<MetricInfo>,
     /// The time series of its load; empty if the load does not record one.
     pub series: Vec<crate::series::Point>,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
@@ -138,6 +171,7 @@ impl Found {
     /// Adds what later work of the same task contributed. A task has one load, so the later series replaces this one.
     pub fn extend(&mut self, later: Found) {
         self.readings.extend(later.readings);
+        self.printed.extend(later.printed);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
         if !later.series.is_empty() {
             self.series = later.series;

@@ -257,7 +257,7 @@ impl CellState {
                 Some((_, sum)) => *sum += ns,
                 None => self.spent.push((what.clone(), *ns)),
             },
-            CellEvent::Command(_) | CellEvent::Profile { .. } => {}
+            CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
         }
     }
 }

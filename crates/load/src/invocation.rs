@@ -1,7 +1,9 @@
 //! A command that the user wrote: run to its end or its time limit, its output bounded, and no process of it left.
 
+use crate::printed::{Printed, Rule};
 use crate::task::Error;
 use fsarena_core::event::CommandRecord;
+use fsarena_core::sample::{Found, MetricInfo};
 use fsarena_sys::argv;
 use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
@@ -38,23 +40,26 @@ pub struct Invocation {
     pub env: Vec<(&'static str, PathBuf)>,
     /// The time that it may take.
     pub limit: Duration,
+    /// The metrics to find in its output, besides those that it marks itself.
+    pub rules: Vec<Rule>,
 }
 
-/// Output so far: how much, and its end.
-#[derive(Default)]
+/// Output so far: how much, its end, and the metrics in it.
 struct Output {
     bytes: u64,
     tail: Vec<u8>,
+    printed: Printed,
 }
 
 impl Invocation {
-    /// Runs it, logs it, and expects success.
+    /// Runs it, logs it, expects success, and gives the metrics that it printed.
     ///
     /// # Errors
-    /// If it cannot start, fails, takes too long, prints too much, leaves a process, or removes its directory.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    /// If it cannot start, fails, takes too long, prints too much or what is no metric, leaves a process, or removes its
+    /// directory.
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = Instant::now();
-        let (ended, said) = self.run(begun)?;
+        let (ended, said, printed) = self.run(begun)?;
         log(CommandRecord {
             argv: self.words.clone(),
             times: 1,
@@ -64,20 +69,23 @@ impl Invocation {
             ms: begun.elapsed().as_millis() as u64,
         });
         let ended = match ended.as_str() {
-            "exit 0" if self.dir.is_dir() => return Ok(()),
+            "exit 0" if self.dir.is_dir() => match printed.finish() {
+                Ok(metrics) => return Ok(found(metrics)),
+                Err(fault) => fault,
+            },
             "exit 0" => "it removed its working directory, the filesystem under test".into(),
             _ => ended,
         };
         Err(argv::Error::Failed { command: self.words.join(" "), ended, said: shown(&said).into() }.into())
     }
 
-    fn run(&self, begun: Instant) -> Result<(String, String), Error> {
+    fn run(&self, begun: Instant) -> Result<(String, String, Printed), Error> {
         let failed =
             |error: std::io::Error| argv::Error::Start { program: self.words[0].clone(), source: error };
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
         let (mut reader, child) = self.start()?;
-        let mut output = Output::default();
+        let mut output = Output { bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
         let stopped = self.watch(&child, &mut reader, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
             let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
@@ -96,7 +104,7 @@ impl Invocation {
         });
         let mut said = String::from_utf8_lossy(&output.tail).trim().to_string();
         said.push_str(&hint(&said, &self.dir));
-        Ok((ended, said))
+        Ok((ended, said, output.printed))
     }
 
     fn start(&self) -> Result<(PipeReader, Child), Error> {
@@ -155,6 +163,7 @@ impl Output {
         let read = reader.read(&mut piece)?;
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
+        self.printed.take(&piece[..read]);
         let surplus = self.tail.len().saturating_sub(TAIL);
         self.tail.drain(..surplus);
         Ok(read > 0)
@@ -171,6 +180,16 @@ fn drain(reader: &mut PipeReader, output: &mut Output) {
             return;
         }
     }
+}
+
+/// Metrics as readings with their definitions.
+fn found(metrics: Vec<(MetricInfo, f64)>) -> Found {
+    let mut found = Found::default();
+    for (info, value) in metrics {
+        found.readings.set(&info.id, value);
+        found.printed.push(info);
+    }
+    found
 }
 
 /// Kills the processes that outlived their command and a time of grace, and returns their names.

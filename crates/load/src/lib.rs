@@ -7,6 +7,7 @@
 pub mod demands;
 pub mod invocation;
 pub mod payload;
+pub mod printed;
 mod program;
 pub mod source;
 pub mod tarball;

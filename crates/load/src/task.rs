@@ -163,10 +163,7 @@ impl Action {
                 });
                 Ok(Found { peak_bytes: peak, ..Found::default() })
             }
-            Action::Own(invocation) => {
-                invocation.expect(log)?;
-                Ok(Found::default())
-            }
+            Action::Own(invocation) => invocation.expect(log),
             Action::Call(call) => {
                 let found = (call.run)()?;
                 log(CommandRecord {

@@ -5,12 +5,12 @@ use crate::bench::{Bench, Moment};
 use crate::confined;
 use crate::failed::Failed;
 use crate::protocol::{Ask, Line, MountRequest, Power, Profiling, Request, Role};
-use crate::{recovery, target};
+use crate::{recovery, target, vocabulary};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Cause, CellEvent, CommandRecord, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Found, Readings};
+use fsarena_core::sample::{Found, MetricInfo, Readings};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Job, Place};
 use fsarena_sys::kernel::Kernel;
@@ -202,7 +202,14 @@ fn perform_all(work: Vec<Action>, log: &mut dyn FnMut(CommandRecord)) -> Result<
     for action in work {
         total.extend(action.perform(log)?);
     }
-    Ok(total)
+    let own = |info: &&MetricInfo| vocabulary::readings().any(|reading| reading.id == info.id);
+    match total.printed.iter().find(own) {
+        Some(info) => Err(Error::Unfit(format!(
+            "the command printed {}, which fsarena measures itself: give it another name",
+            info.id
+        ))),
+        None => Ok(total),
+    }
 }
 
 /// Does what a task may need root for.

@@ -145,6 +145,7 @@ impl<'a> Bench<'a> {
         for note in self.session.take_notes() {
             self.say(CellEvent::Note(note));
         }
+        own.printed.into_iter().for_each(|info| self.say(CellEvent::Reading(info)));
         readings.extend(own.readings);
         merge_peak(&mut readings, own.peak_bytes);
         let sample = Sample { task: info.clone(), started_at, readings, series: own.series };

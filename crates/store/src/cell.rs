@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
-use fsarena_core::sample::{ReadingDef, Sample};
+use fsarena_core::sample::{MetricInfo, ReadingDef, Sample};
 use fsarena_core::series::{Latency, Point};
 use fsarena_core::state::CellState;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -153,18 +153,9 @@ impl Metrics {
     /// # Errors
     /// Where the run has a reading of that name with another unit: its values would be mixed up.
     pub(crate) fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
-        let write = |def: &ReadingDef| -> rusqlite::Result<(i64, String, String)> {
-            db.execute(
-                "INSERT OR IGNORE INTO metric(name, unit, direction, help) VALUES(?1, ?2, ?3, ?4)",
-                params![def.id, word(&def.unit), word(&def.direction), def.help],
-            )?;
-            db.query_row("SELECT id, unit, direction FROM metric WHERE name = ?1", [def.id], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-        };
         let mut ids = HashMap::new();
         for def in defs {
-            let (id, unit, direction) = write(def).map_err(Error::write(path))?;
+            let (id, unit, direction) = define(db, &def.into()).map_err(Error::write(path))?;
             if (&unit, &direction) != (&word(&def.unit), &word(&def.direction)) {
                 let what = format!(
                     "this run has {} in {unit}, and this fsarena takes it in {}; resume it with the version that began it",
@@ -178,6 +169,14 @@ impl Metrics {
         Ok(Metrics(ids))
     }
 
+    /// Takes over a reading that a command printed. Its name has its unit; its first direction stays.
+    pub(crate) fn add(&mut self, db: &Connection, info: &MetricInfo) -> rusqlite::Result<()> {
+        if !self.0.contains_key(&info.id) {
+            self.0.insert(info.id.clone(), define(db, info)?.0);
+        }
+        Ok(())
+    }
+
     /// Refuses a sample with an undefined reading: its values would be lost in silence.
     pub(crate) fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
         match sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) {
@@ -188,6 +187,17 @@ impl Metrics {
             )),
         }
     }
+}
+
+/// Writes a definition where it is new. Its id, unit and direction as the run has them.
+fn define(db: &Connection, def: &MetricInfo) -> rusqlite::Result<(i64, String, String)> {
+    db.execute(
+        "INSERT OR IGNORE INTO metric(name, unit, direction, help) VALUES(?1, ?2, ?3, ?4)",
+        params![def.id, word(&def.unit), word(&def.direction), def.help],
+    )?;
+    db.query_row("SELECT id, unit, direction FROM metric WHERE name = ?1", [&def.id], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
 }
 
 /// Plain data as JSON.

@@ -91,7 +91,7 @@ fn kept(event: &Event) -> Option<Event> {
                 series: vec![],
             })
         }
-        CellEvent::Phase { .. } | CellEvent::Note(_) => what.clone(),
+        CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),
     };
     Some(Event::Cell { cell: cell.clone(), what })
 }

@@ -94,6 +94,9 @@ impl Writer {
         if let CellEvent::Command(command) = what {
             return self.command(Some(id), command);
         }
+        if let CellEvent::Reading(info) = what {
+            return self.metrics.add(&self.db, info).map_err(Error::write(&self.path));
+        }
         let Some(cell) = self.open.get_mut(id) else {
             return Err(not_begun(&self.path, id));
         };

@@ -16,7 +16,7 @@ use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters;
 use fsarena_report::page::Page;
 use fsarena_report::report::{Asked, Report};
-use fsarena_run::work;
+use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};
 
@@ -143,7 +143,7 @@ pub fn plain(record: RunRecord) -> Result<Report, Failure> {
 fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     let mut asked = options.asked.clone();
     if asked.metrics.is_empty() {
-        asked.metrics = answering(&record).into_iter().map(String::from).collect();
+        asked.metrics = answering(&record);
     }
     let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
     let mut report = fsarena_report::report::of(record, asked)?;
@@ -153,8 +153,10 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// The metrics that answer for the workloads of a run, those that it has values of.
-fn answering(record: &RunRecord) -> Vec<&'static str> {
+/// The metrics that answer for the workloads of a run, those that it has values of, and what its commands printed.
+fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    work::metrics(&record.plan).into_iter().filter(has).collect()
+    let own: Vec<&str> = vocabulary::readings().map(|reading| reading.id).collect();
+    let printed = record.readings.iter().map(|reading| reading.id.as_str()).filter(|id| !own.contains(id));
+    work::metrics(&record.plan).into_iter().filter(has).chain(printed).map(String::from).collect()
 }

@@ -99,3 +99,36 @@ fn what_cannot_run_is_refused_before_the_run() {
     assert!(both.contains("two tasks have the name `a`"), "{both}");
     place.assert_clean();
 }
+
+#[test]
+fn metrics_that_commands_print_are_judged_like_any_other() {
+    let work = |tps: &str, more: &str| {
+        format!(
+            "metric_regex = ['tps per_s higher: tps = ([0-9]+)']\n[[workload.task]]\nname = \"work\"\n\
+             cmd = '''echo {tps}; echo fsarena-metric: commit_latency 5e6 ns lower; {more} touch x'''\n"
+        )
+    };
+    let Some(place) = place(&work("tps = 1$FSARENA_ROUND", "")) else { return };
+    let claim = ["--claim", "work.tps_per_s: ext2 > ext3"];
+    let run = ["run", "own.toml", "--fs", "ext2,ext3", "--rounds", "2", "--quiet"];
+    let (printed, _) = place.expect(4, &[&run[..], &claim].concat());
+    assert!(printed.contains("tps_per_s") && printed.contains("geomean commit_latency"), "{printed}");
+    let (csv, _) = place.expect(4, &["report", "--format", "csv"]);
+    assert!(csv.lines().next().unwrap().contains("tps_per_s"));
+    let (only, _) = place.expect(4, &["report", "--metric", "tps_per_s", "--full"]);
+    assert!(only.contains("printed by the command") && !only.contains("geomean commit_latency"), "{only}");
+    place.expect(2, &["report", "--metric", "tpz_per_s"]);
+    // A task without the figure fails, and so does one that claims to measure what fsarena measures.
+    for (workload, code, words) in [
+        (work("nothing", ""), 4, "no line of its output matches"),
+        (work("tps = 1", "echo fsarena-metric: elapsed 1 ns lower;"), 2, "fsarena measures itself"),
+        (work("tps = 1", "echo fsarena-metric: elapsed;"), 4, "write a name, a value, a unit"),
+    ] {
+        std::fs::write(place.dir.join("own.toml"), format!("{QUICK}{workload}")).unwrap();
+        let (_, said) = place.expect(code, &["run", "own.toml", "--quiet"]);
+        assert!(said.contains(words), "{said}");
+    }
+    let (_, said) = place.expect(2, &["run", "--metric-regex", "tps", "--cmd", "true"]);
+    assert!(said.contains("metric_regex of task `true`") && said.contains("NAME UNIT DIRECTION"), "{said}");
+    place.assert_clean();
+}

@@ -32,8 +32,8 @@ pub(super) fn resolve(
     plan: &Plan,
     words: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
-    let names =
-        Names { variants: matrix::expand(plan), tasks: (words.outline)(plan), metrics: &words.metrics };
+    let (variants, tasks) = (matrix::expand(plan), (words.outline)(plan));
+    let names = Names { variants, tasks, metrics: &words.metrics, prints: plan.prints() };
     let mut claims = Vec::new();
     for spanned in written {
         claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
@@ -55,6 +55,8 @@ struct Names<'a> {
     variants: Vec<Variant>,
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
+    /// Whether a workload can print metrics that nobody knows yet.
+    prints: bool,
 }
 
 /// The byte of the claim's text at which a fault lies, and what is wrong.
@@ -108,7 +110,7 @@ impl Names<'_> {
     /// The byte of the quantity's name at which the fault lies, and what is wrong.
     fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
-        if !self.metrics.contains(metric) {
+        if !self.metrics.contains(metric) && !self.prints {
             let at = quantity.name().len() - metric.len();
             let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
             return Some((at, unknown.list("fsarena list metrics").into()));

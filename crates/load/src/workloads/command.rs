@@ -2,6 +2,7 @@
 
 use crate::demands::Demands;
 use crate::invocation::Invocation;
+use crate::printed::Rule;
 use crate::task::{Action, Before, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -28,6 +29,13 @@ const PREPARE: SettingDef = text("prepare", "shell command before each task, not
 const CHECK: SettingDef =
     text("check", "shell command after each task, not timed; if it fails, the task fails");
 
+const METRIC_REGEX: SettingDef = SettingDef {
+    id: "metric_regex",
+    kind: Kind::Texts,
+    default: Default::Words(&[]),
+    help: "metrics that tasks print: `NAME UNIT DIRECTION: REGEX`",
+};
+
 /// The settings of one task. The workload's `prepare`, `check` and `cache` apply where a task has none.
 const TASK: &[SettingDef] = &[
     text("name", "name of the task; by default that of its program"),
@@ -40,6 +48,7 @@ const TASK: &[SettingDef] = &[
     },
     PREPARE,
     CHECK,
+    METRIC_REGEX,
     SettingDef { kind: Kind::Choice(&["", "warm", "cold"]), default: Default::Text(""), ..CACHE },
 ];
 
@@ -51,6 +60,7 @@ const DEF: WorkloadDef = WorkloadDef {
         PREPARE,
         CHECK,
         CACHE,
+        METRIC_REGEX,
         SettingDef {
             id: "timeout",
             kind: Kind::Float { min: 0.001, max: 1e7 },
@@ -119,6 +129,14 @@ impl Timed {
         }
     }
 
+    /// The metrics to find in the task's output: its own rules, or else those of the workload.
+    fn rules(&self, job: &Job) -> Result<Vec<Rule>, Error> {
+        let own = self.settings.words("metric_regex");
+        let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
+        let fault = |fault| Error::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
+        rules.into_iter().map(Rule::parse).collect::<Result<_, _>>().map_err(fault)
+    }
+
     fn fault(&self) -> Option<String> {
         let written = [!self.settings.text("cmd").is_empty(), !self.settings.words("run").is_empty()];
         let named = self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
@@ -159,7 +177,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn action(&self, words: Vec<String>) -> Action {
+    fn action(&self, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let home = User::home();
         let mut env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
@@ -168,12 +186,12 @@ impl Maker<'_> {
         ];
         env.extend(home.into_iter().flat_map(|(dir, name)| [("HOME", dir), ("USER", PathBuf::from(name))]));
         let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
-        Action::Own(Invocation { words, dir: self.place.root.clone(), env, limit })
+        Action::Own(Invocation { words, dir: self.place.root.clone(), env, limit, rules })
     }
 
     /// A shell command, where one is written.
     fn script(&self, script: &str) -> Option<Action> {
-        (!script.is_empty()).then(|| self.action(shell(script)))
+        (!script.is_empty()).then(|| self.action(shell(script), vec![]))
     }
 }
 
@@ -204,6 +222,7 @@ impl Workload for Command {
             if tasks[..at].iter().any(|other| other.name == task.name) {
                 return Err(Error::Plan(format!("two tasks have the name `{}`", task.name)));
             }
+            task.rules(job)?;
             installed(&task.words[0])?;
         }
         let bytes = job.settings.int("room") as u64;
@@ -223,13 +242,15 @@ impl Workload for Command {
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let maker = Maker { job, place };
         let mut setup = maker.script(job.settings.text("setup"));
-        let tasks = Timed::all(job).into_iter().map(|task| Task {
-            info: task.info(),
-            before: if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm },
-            prepare: setup.take().into_iter().chain(maker.script(task.text(job, "prepare"))).collect(),
-            work: vec![maker.action(task.words)],
+        let tasks = Timed::all(job).into_iter().map(|task| {
+            Ok(Task {
+                info: task.info(),
+                before: if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm },
+                prepare: setup.take().into_iter().chain(maker.script(task.text(job, "prepare"))).collect(),
+                work: vec![maker.action(task.words.clone(), task.rules(job)?)],
+            })
         });
-        Ok(tasks.collect())
+        tasks.collect()
     }
 
     fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {

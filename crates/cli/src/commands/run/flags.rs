@@ -15,12 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 40] = [
+const FIXED: [&str; 41] = [
     "cmd",
     "setup",
     "prepare",
     "check",
     "cache",
+    "metric_regex",
     "timeout",
     "command",
     "workload",

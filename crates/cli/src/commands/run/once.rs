@@ -4,6 +4,7 @@ use super::dry;
 use super::flags::Args;
 use crate::commands::report;
 use crate::failure::Failure;
+use crate::flags::known_metric;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -18,6 +19,10 @@ use fsarena_sys::cancel;
 pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
     check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
     fsarena_report::report::current(&matrix::expand(&request.plan), args.view.current.as_deref())?;
+    if !request.plan.prints() {
+        let known = args.metric.iter().try_for_each(|metric| known_metric(metric).map(drop));
+        known.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
+    }
     if args.dry_run {
         let (variants, check) = check(&request)?;
         match try_options(&request, &variants, &check) {

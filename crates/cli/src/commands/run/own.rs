@@ -25,6 +25,9 @@ pub struct Own {
     /// Page cache before each task: warm or cold [default: warm]
     #[arg(long, value_name = "STATE", help_heading = "Your own command")]
     pub cache: Option<String>,
+    /// Metric in the output of the commands: `tps per_s higher: tps = ([0-9.]+)`; repeatable
+    #[arg(long, value_name = "RULE", help_heading = "Your own command")]
+    pub metric_regex: Vec<String>,
     /// Time after which a command counts as hung [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Your own command")]
     pub timeout: Option<Duration>,
@@ -42,6 +45,9 @@ impl Args {
         let mut workload = Table::new();
         workload.extend(texts.into_iter().filter_map(|(id, text)| Some((id.into(), text.clone()?.into()))));
         workload.extend(own.timeout.map(|limit| ("timeout".into(), limit.as_secs_f64().into())));
+        if !own.metric_regex.is_empty() {
+            workload.insert("metric_regex".into(), own.metric_regex.clone().into());
+        }
         let mut tasks: Vec<Value> = own.cmd.iter().map(|text| Value::Table(task(text))).collect();
         if !own.command.is_empty() {
             tasks.push(Value::Table(Table::from_iter([("run".into(), own.command.clone().into())])));
