@@ -46,17 +46,16 @@ impl Rule {
 fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MOST {
-        return Err(format!("`{name}` is no name of a metric: use lower-case letters, digits and _"));
+        return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
-    let unit = Unit::ALL
-        .into_iter()
-        .find(|known| known.suffix() == unit)
-        .ok_or_else(|| format!("`{unit}` is no unit; use {}", Unit::ALL.map(Unit::suffix).join(", ")))?;
+    let unit = Unit::ALL.into_iter().find(|known| known.suffix() == unit).ok_or_else(|| {
+        format!("Unknown unit `{unit}`. Available: {}", Unit::ALL.map(Unit::suffix).join(", "))
+    })?;
     let direction = match direction {
         "lower" => Direction::Lower,
         "higher" => Direction::Higher,
         "neutral" => Direction::Neutral,
-        _ => return Err(format!("`{direction}` is no direction; use lower, higher or neutral")),
+        _ => return Err(format!("Unknown direction `{direction}`. Available: lower, higher, neutral")),
     };
     let suffix = unit.suffix();
     let id = if name.ends_with(suffix) { name.to_string() } else { format!("{name}_{suffix}") };
@@ -113,7 +112,7 @@ impl Printed {
     /// The metrics with their values, once the output has ended.
     ///
     /// # Errors
-    /// The last line that is no metric although it says so, or the first rule that found none.
+    /// The last marked line that is not a metric, or the first rule that found none.
     pub fn finish(mut self) -> Result<Vec<(MetricInfo, f64)>, String> {
         self.end_line();
         let without = self.rules.iter().find(|rule| !self.found.contains_key(&rule.info.id));
@@ -134,7 +133,10 @@ fn marked(text: &str) -> Result<(MetricInfo, f64), String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| format!("`{text}` is no number"))
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite())
+        .ok_or_else(|| format!("`{text}` is not a number"))
 }
 
 #[cfg(test)]
@@ -168,8 +170,8 @@ mod tests {
     fn faults_are_told() {
         let fault = |rules: &[&str], text: &str| read(rules, &[text]).unwrap_err();
         assert!(fault(&[], "fsarena-metric: tps 1\n").contains("write a name, a value"));
-        assert!(fault(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is no number"));
-        assert!(fault(&[], "fsarena-metric: tps 1 tons higher\n").contains("`tons` is no unit"));
+        assert!(fault(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is not a number"));
+        assert!(fault(&[], "fsarena-metric: tps 1 tons higher\n").contains("Unknown unit `tons`"));
         assert!(fault(&[], "fsarena-metric: TPS 1 s higher\n").contains("lower-case"));
         assert!(fault(&["tps per_s higher: tps = (.+)"], "no").contains("no line of its output matches"));
         let many: String = (0..65).map(|n| format!("fsarena-metric: m{n} 1 count lower\n")).collect();
