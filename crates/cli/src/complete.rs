@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     /// Whoever adds an argument gives it one of the names that are completed, or adds to these.
-    const FREE: [&str; 33] = [
+    const FREE: [&str; 34] = [
         "N",
         "N,…",
         "SIZE",
@@ -136,6 +136,7 @@ mod tests {
         "ARGS",
         "OPTIONS",
         "CLAIM",
+        "RULE",
         "NAME",
         "KIND",
         "KIND,…",

@@ -12,6 +12,7 @@ mod hosts;
 pub mod modes;
 pub mod normalised;
 pub mod notes;
+mod own_work;
 pub mod pair;
 mod pictures;
 pub mod ranking;
@@ -59,6 +60,7 @@ const SECTIONS: &[Section] = &[
     anomalies::SECTION,
     scaling::SECTION,
     modes::SECTION,
+    own_work::SECTION,
     untested::SECTION,
     warnings::SECTION,
     claims::SECTION,

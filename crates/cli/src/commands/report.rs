@@ -157,6 +157,7 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
 fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = vocabulary::readings().map(|reading| reading.id).collect();
-    let printed = record.readings.iter().map(|reading| reading.id.as_str()).filter(|id| !own.contains(id));
+    let readings = record.readings.iter().map(|reading| reading.id.as_str());
+    let printed = readings.filter(|id| record.plan.prints() && !own.contains(id));
     work::metrics(&record.plan).into_iter().filter(has).chain(printed).map(String::from).collect()
 }

@@ -106,7 +106,7 @@ fn the_question_of_who_claims_nothing_decides_the_exit_code() {
     };
     // Equal sides are the same within a factor of ten, whatever the machine does meanwhile.
     let same = ab(0, "fs=ext4", "900%");
-    assert!(same.contains("total.elapsed: ext4/b == ext4/a within 900%"), "{same}");
+    assert!(same.contains("total.elapsed: ext4/b == ext4/a"), "{same}");
     plant(&place);
     let differ = ab(3, "fs=ext4,mount=noatime", "10%");
     assert!(differ.contains("refuted") && differ.contains("ext4/noatime == ext4 within 10%"), "{differ}");

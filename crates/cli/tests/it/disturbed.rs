@@ -1,7 +1,7 @@
 //! A machine that somebody else keeps busy.
 
 use crate::common::{Place, root};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn who_disturbed_is_named() {
@@ -10,16 +10,18 @@ fn who_disturbed_is_named() {
     }
     let place = Place::new();
     place.edit_plan("timeout = \"50ms\"", "timeout = \"800ms\"");
-    // Never idle: there is always a dirty page somewhere, and the test makes sure of it.
+    // Never idle: the disturber makes a page dirty again and again, on a disk.
     place.edit_plan("dirty = \"1GiB\"", "dirty = \"0B\"");
-    std::fs::write(place.dir.join("dirty"), "page").unwrap();
-    let mut disturber = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("disturber");
+    let script = format!("while :; do echo page > '{}'; done", file.display());
+    let mut disturber = Command::new("sh").args(["-c", &script]).spawn().unwrap();
     let (printed, _) = place.expect(0, &["run", "plan.toml", "-q"]);
     disturber.kill().unwrap();
     disturber.wait().unwrap();
+    std::fs::remove_file(file).unwrap();
     let events = place.run_text("events.jsonl");
-    let named = events.lines().filter(|line| line.contains("; meanwhile ") && line.contains("yes ("));
+    let named = events.lines().filter(|line| line.contains("; meanwhile ") && line.contains("sh ("));
     assert!(named.count() > 0, "{events}");
-    assert!(printed.contains("Busy meanwhile: ") && printed.contains("yes "), "{printed}");
+    assert!(printed.contains("Busy meanwhile: ") && printed.contains("sh "), "{printed}");
     place.assert_clean();
 }

@@ -8,6 +8,8 @@ use fsarena_core::schedule::mix;
 
 /// The most rows: of more, the clearest are shown.
 const ROWS: usize = 12;
+/// The most dots of one cluster: of more, every n-th round is shown.
+const DOTS: usize = 100;
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
@@ -18,7 +20,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         names.push(format!("{}: {}", seen.name(one.variant), label(&seen.record().tasks[one.task])));
         let values = &analysis.grid.values[one.task][one.variant];
         for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, seen.colours[one.variant]]) {
-            for column in &cluster.columns {
+            for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(DOTS).max(1)) {
                 let x = (values[*column] / one.clusters[0].median).ln();
                 // Spread by chance, but the same every time.
                 let spread = (mix(*column as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5;

@@ -9,6 +9,9 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::modes::{Associated, Modes};
 use serde_json::{Value, json};
 
+/// The most sentences of a full report. JSON has all.
+const MOST: usize = 12;
+
 /// Variants with two speeds.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
@@ -20,7 +23,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.list(few_of(sentences, 2).iter().map(|sentence| clipped(sentence)).collect());
     } else if !sentences.is_empty() {
         document.heading(3, "Two speeds");
-        document.list(sentences);
+        document.list(few_of(sentences, MOST));
         document.text(
             "Here the values of a variant fall into two clusters, more clearly than those of 95% of runs under any of six \
              simulated noises. What is called associated may be cause or effect.",

@@ -1,0 +1,64 @@
+//! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
+
+use super::answer::few_of;
+use super::{Detail, Section};
+use crate::document::{Chapter, Document};
+use crate::number::{percent, with_unit};
+use crate::report::Report;
+use fsarena_core::record::RunRecord;
+use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::median;
+use fsarena_stats::grid::Grid;
+
+/// What the work cannot show.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+
+/// A task counts as short if it takes less: starting a program alone takes about a millisecond.
+const SHORT_S: f64 = 0.01;
+/// The share of user CPU time from which a filesystem hardly matters.
+const BOUND: f64 = 0.9;
+
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    if report.record.plan.prints() {
+        let lints = lints(&report.record);
+        document.list(if detail < Detail::Full { few_of(lints, 4) } else { lints });
+    }
+    document
+}
+
+/// A sentence for each task and each reason.
+fn lints(record: &RunRecord) -> Vec<String> {
+    let medians = |metric: &str| -> Vec<Option<f64>> {
+        let Some((_, grid)) = Grid::of(record, metric) else { return vec![None; record.tasks.len()] };
+        let of_task = |variants: &Vec<Vec<f64>>| median(&variants.concat());
+        grid.values.iter().map(of_task).collect()
+    };
+    let [elapsed, user, cpu] = ["elapsed", "user", "cpu"].map(medians);
+    let bytes = ["device_read_bytes", "device_write_bytes"].map(medians);
+    let mut lints = vec![];
+    for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_composite) {
+        let (name, Some(elapsed)) = (&task.id, elapsed[at]) else { continue };
+        if elapsed < SHORT_S {
+            lints.push(format!(
+                "{name} is short, {}, and starting a program alone takes about 1 ms: let the task do more work.",
+                with_unit(elapsed, Unit::Seconds)
+            ));
+        }
+        if bytes.iter().all(|of| of[at] == Some(0.0)) {
+            lints.push(format!(
+                "{name} moved no byte to or from the device: it uses the page cache or no file of the filesystem."
+            ));
+        }
+        // With several CPUs at work, of their time.
+        let busy = cpu[at].unwrap_or(0.0).max(elapsed);
+        if let Some(share) = user[at].map(|user| (user / busy).min(1.0)).filter(|share| *share >= BOUND) {
+            lints.push(format!(
+                "{} of {name} is user CPU time: a faster filesystem could save about {} at most.",
+                percent(share),
+                percent((1.0 - share).max(0.001)),
+            ));
+        }
+    }
+    lints
+}
