@@ -10,8 +10,9 @@ use fsarena_core::factor;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::{lines, shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
+use rustix::process::Signal;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -68,8 +69,13 @@ pub fn run(
     }
 }
 
-/// The failure of a process that ended without an outcome, with its last words.
+/// The failure of a process that ended without an outcome, with its last words. One that was killed did nothing wrong.
 pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
+    let killed = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP].map(|signal| Some(signal.as_raw()));
+    if killed.contains(&status.signal()) {
+        let by = "a command of the work killed it, or the kernel for want of memory, or a user";
+        return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
+    }
     let said = tail(errors, LAST_BYTES)?;
     Ok(Failed::new(Cause::Internal, format!("{what} ended ({status}): {}", shown(&said))))
 }

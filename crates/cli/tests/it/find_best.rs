@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 /// Copies take longer on ext4, and on one of the two others: on another one in each round, so that neither is better.
 const CP: &str = r#"
-grep -q 'mnt/test[^ ]* ext4 ' /proc/mounts && sleep 0.2
+grep -q 'mnt/test[^ ]* ext4 ' /proc/mounts && sleep 0.1
 cell=$(grep -ho '"cell_started".*"variant":{"name":"[^"]*"' "$DIR"/runs/*/events.jsonl | tail -n 1)
-case "$cell" in *[02468],'"position"'*'"one"' | *[13579],'"position"'*'"two"') sleep 0.08 ;; esac
+case "$cell" in *[02468],'"position"'*'"one"' | *[13579],'"position"'*'"two"') sleep 0.02 ;; esac
 exec "$REAL" "$@""#;
 
 #[test]

@@ -11,6 +11,7 @@ mod live;
 mod logs;
 mod modes;
 mod never_wrong;
+mod own_work;
 mod pictures;
 mod ranking;
 mod snapshots;

@@ -1,0 +1,59 @@
+//! What a report says of commands that can tell filesystems apart badly.
+
+use crate::fixture::run;
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::setting::Value;
+use fsarena_report::exporters;
+use fsarena_report::report::{self, Asked};
+
+/// A run of own commands in which user CPU time is this share of the elapsed time, and tasks move so many bytes.
+fn planted(user: f64, bytes: f64) -> RunRecord {
+    let mut record = run(&["ext4", "xfs"], 8);
+    record.plan.workloads[0].settings.0.insert("metric_regex".into(), Value::List(vec![]));
+    let elapsed = record.samples.values[record.reading("elapsed_ns").unwrap()].clone();
+    let rows = elapsed.len();
+    let mut add = |id: &str, unit: Unit, values: Vec<f64>| {
+        if let Some(known) = record.reading(id) {
+            record.samples.values[known] = values;
+            return;
+        }
+        let info = MetricInfo { id: id.into(), unit, direction: Direction::Lower, help: String::new() };
+        record.readings.push(info);
+        record.samples.values.push(values);
+    };
+    add("user_ns", Unit::Nanoseconds, elapsed.iter().map(|elapsed| user * elapsed).collect());
+    add("system_ns", Unit::Nanoseconds, vec![0.0; rows]);
+    add("device_read_bytes", Unit::Bytes, vec![0.0; rows]);
+    add("device_write_bytes", Unit::Bytes, vec![bytes; rows]);
+    record
+}
+
+fn printed(record: RunRecord) -> String {
+    let report = report::of(record, Asked { metrics: vec!["elapsed".into()], ..Asked::default() }).unwrap();
+    let mut out = vec![];
+    exporters::find("md").unwrap().export(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn work_that_can_show_little_is_named() {
+    let text = printed(planted(0.98, 0.0));
+    assert!(
+        text.contains("98% of untar is user CPU time: a faster filesystem could save about 2% at most."),
+        "{text}"
+    );
+    assert!(text.contains("untar moved no byte to or from the device"), "{text}");
+    // It takes 1.6 s.
+    assert!(!text.contains("untar is short"), "{text}");
+    let text = printed(planted(0.5, 4096.0));
+    assert!(!text.contains("user CPU time: a faster") && !text.contains("moved no byte"), "{text}");
+    let mut short = planted(0.5, 4096.0);
+    let elapsed = short.reading("elapsed_ns").unwrap();
+    short.samples.values[elapsed].iter_mut().for_each(|elapsed| *elapsed /= 1000.0);
+    assert!(printed(short).contains("untar is short, "));
+    // Studies have no own commands.
+    let mut study = planted(0.98, 0.0);
+    study.plan.workloads[0].settings.0.clear();
+    assert!(!printed(study).contains("moved no byte"));
+}
