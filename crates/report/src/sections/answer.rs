@@ -62,7 +62,8 @@ fn parts(report: &Report, detail: Detail) -> Document {
 
 /// The tasks that have a clear winner, a line for each variant.
 fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
-    let sure = !analysis.provisional();
+    // Of two variants the decision names the tasks that the choice loses.
+    let sure = !analysis.provisional() && names.len() > 2;
     let tasks = sure.then(|| won(names, analysis).into_iter().chain(inconclusive(names, analysis)));
     let all = best::of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
     all.chain(dropped(names, analysis)).map(|sentence| clipped(&sentence)).collect()

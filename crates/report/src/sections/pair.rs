@@ -9,6 +9,7 @@ use crate::exporters::ratio_json;
 use crate::number::percent;
 use crate::number::plural;
 use crate::report::Report;
+use crate::scaling::curves::Curves;
 use fsarena_core::metric::label;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
@@ -71,7 +72,8 @@ fn parts(report: &Report, detail: Detail) -> Document {
     let mut document = Document::default();
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return document };
-    if rows.is_empty() {
+    // Where clients vary, a screen has room for how the two scale and no more.
+    if rows.is_empty() || (detail < Detail::Full && Curves::shown(&report.record).is_some()) {
         return document;
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
