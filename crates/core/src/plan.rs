@@ -41,7 +41,7 @@ pub struct Plan {
     pub stage: Option<stage::Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
-    /// What was asked for and is left out, a sentence each: filesystems that lack an option set, and settings that
+    /// The omissions, a sentence each: filesystems that lack an option set, and settings that
     /// the workload of `--workload` lacks.
     #[serde(default, alias = "left_out", skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,

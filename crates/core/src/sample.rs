@@ -68,17 +68,7 @@ impl Unit {
 
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
-        const ALL: [Unit; 8] = [
-            Unit::Nanoseconds,
-            Unit::Seconds,
-            Unit::Bytes,
-            Unit::Count,
-            Unit::Percent,
-            Unit::Ratio,
-            Unit::PerSecond,
-            Unit::BytesPerSecond,
-        ];
-        ALL.into_iter().find(|unit| unit.suffix() == suffix)
+        Unit::ALL.into_iter().find(|unit| unit.suffix() == suffix)
     }
 }
 

@@ -238,7 +238,7 @@ impl Outcome {
             readings.set("cpu_per_operation_ns", cpu / self.operations() as f64);
         }
         readings.set("warmup_ns", (warmup_s * 1e9).round());
-        // A paced load does what it is asked for, and is steady by that.
+        // Its rate makes a paced load steady.
         if let (Some(steady), None) = (self.steady, self.asked_per_s) {
             readings.set("steady_ratio", f64::from(u8::from(steady)));
         }

@@ -55,7 +55,7 @@ impl Invocation {
     /// Runs it, logs it, expects success, and gives the metrics that it printed.
     ///
     /// # Errors
-    /// If it cannot start, fails, takes too long, prints too much or what is no metric, leaves a process, or removes its
+    /// If it cannot start, fails, takes too long, prints too much or a metric with a fault, leaves a process, or removes its
     /// directory.
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = Instant::now();

@@ -27,7 +27,7 @@ impl Rule {
     /// Reads a rule as a plan or a command line has it.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The fault of the text, in words.
     pub fn parse(text: &str) -> Result<Rule, String> {
         let form = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
         let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {form}"))?;
@@ -48,7 +48,7 @@ fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MOST {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
-    let unit = Unit::ALL.into_iter().find(|known| known.suffix() == unit).ok_or_else(|| {
+    let unit = Unit::from_suffix(unit).ok_or_else(|| {
         format!("Unknown unit `{unit}`. Available: {}", Unit::ALL.map(Unit::suffix).join(", "))
     })?;
     let direction = match direction {
@@ -89,6 +89,10 @@ impl Printed {
     }
 
     fn end_line(&mut self) {
+        // A build prints many lines that have no metric.
+        if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(MARK.as_bytes()) {
+            return self.line.clear();
+        }
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim_end().to_string();
         let mut found: Vec<Result<(MetricInfo, f64), String>> = vec![];
         found.extend(line.trim_start().strip_prefix(MARK).map(marked));

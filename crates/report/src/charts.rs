@@ -7,6 +7,7 @@ use fsarena_charts::colour::{Colour, of_variants, shade_numbers};
 use fsarena_charts::{Chart, Dash, Key, Mark, Shape, Sign};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Unit;
+use fsarena_core::schedule::mix;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::grid::Grid;
 use fsarena_stats::ratio::Ratio;
@@ -60,6 +61,11 @@ pub fn all(report: &Report) -> Vec<Chart> {
     }
     let seen = Seen::of(report);
     KINDS.iter().flat_map(|(_, charts)| charts(&seen)).collect()
+}
+
+/// How far the dot of a round lies beside its row, from −½ to ½: by chance, but the same every time.
+fn spread(round: usize, row: usize) -> f64 {
+    (mix(round as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5
 }
 
 /// A report as charts see it.

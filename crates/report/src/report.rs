@@ -6,17 +6,18 @@ use crate::error::Error;
 use crate::ranking::{Ranking, check_weights};
 use crate::sections::answer::sentences;
 use crate::sections::decision::Decision;
+use crate::sections::head::images;
 use crate::sections::pair::{self, Row};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::{FS, default_level};
-use fsarena_core::host;
 use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::carry::{CarryOver, carry_over};
 use fsarena_stats::conclusion::{Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::modes::{Modes, modes};
@@ -55,6 +56,7 @@ pub struct Report {
     ranking: OnceLock<Option<Ranking>>,
     pair: OnceLock<Vec<Row>>,
     modes: OnceLock<Vec<Modes>>,
+    carry_over: OnceLock<Option<CarryOver>>,
 }
 
 /// The question asked of a run, besides its plan.
@@ -90,15 +92,13 @@ fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 pub struct Current {
     /// Which one.
     pub variant: usize,
-    /// Whether nobody named it.
+    /// Whether fsarena guessed it, as the reader named none.
     pub guessed: bool,
 }
 
 /// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
 fn guessed(record: &RunRecord) -> Option<Current> {
-    // `/data on nvme0n1 (ext4)`
-    let images = record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))?;
-    let (_, fs) = images.strip_suffix(')')?.rsplit_once('(')?;
+    let (_, fs) = images(record)?.strip_suffix(')')?.rsplit_once('(')?;
     let plain = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
         variant.level(FS) == fs && !differs
@@ -181,6 +181,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         ranking: OnceLock::new(),
         pair: OnceLock::new(),
         modes: OnceLock::new(),
+        carry_over: OnceLock::new(),
     })
 }
 
@@ -201,6 +202,12 @@ impl Report {
         let apart = |modes: &Modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin);
         let of = |analysis: &Analysis| modes(&self.record, analysis).into_iter().filter(apart).collect();
         self.modes.get_or_init(|| self.analyses.first().map_or(vec![], of))
+    }
+
+    /// Whether the variant before matters to the first metric, where a run has rounds enough to tell.
+    pub fn carry_over(&self) -> Option<CarryOver> {
+        let of = |analysis: &Analysis| carry_over(&self.record, &analysis.metric.id);
+        *self.carry_over.get_or_init(|| self.analyses.first().and_then(of))
     }
 
     /// Whether it may say that one variant is better than another.

@@ -151,6 +151,13 @@ fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<
 }
 
 impl Overall {
+    /// By total where there is one, and by geometric mean, which of one task says the same as its total.
+    pub fn wholes(&self) -> [Option<&Comparison>; 2] {
+        let total = self.total.as_ref().map(|total| &total.comparison);
+        let geometric = (self.tasks > 1 || total.is_none()).then_some(&self.geometric.comparison);
+        [total, geometric]
+    }
+
     /// The comparison that the answer quotes: of the sum, or of the geometric mean if the metric has no sum.
     pub fn main(&self) -> &Composite {
         self.total.as_ref().unwrap_or(&self.geometric)

@@ -1,4 +1,4 @@
-//! A machine that somebody else keeps busy.
+//! A machine that another process keeps busy.
 
 use crate::common::{Place, root};
 use std::process::Command;

@@ -55,7 +55,7 @@ struct Names<'a> {
     variants: Vec<Variant>,
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
-    /// Whether a workload can print metrics that nobody knows yet.
+    /// Whether a workload can print metrics, which a plan does not know.
     prints: bool,
 }
 

@@ -1,10 +1,9 @@
 //! Variants with two speeds: each round of theirs, coloured by the cluster that it is in.
 
-use super::Seen;
+use super::{Seen, spread};
 use crate::sections::label;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
-use fsarena_core::schedule::mix;
 
 /// The most rows: of more, the clearest are shown.
 const ROWS: usize = 12;
@@ -22,10 +21,12 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, seen.colours[one.variant]]) {
             for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(DOTS).max(1)) {
                 let x = (values[*column] / one.clusters[0].median).ln();
-                // Spread by chance, but the same every time.
-                let spread = (mix(*column as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5;
                 ends = (ends.0.min(x), ends.1.max(x));
-                marks.push(Mark::Dot { at: (x, Axis::slot(row) + 0.5 * spread), colour, shape: Shape::Disc });
+                marks.push(Mark::Dot {
+                    at: (x, Axis::slot(row) + 0.5 * spread(*column, row)),
+                    colour,
+                    shape: Shape::Disc,
+                });
             }
         }
     }

@@ -29,9 +29,9 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let overall = analysis.overall.as_ref()?;
-    let total = overall.total.iter().map(|total| ("total", &total.comparison));
-    let geometric = [("geometric mean", &overall.geometric.comparison)];
-    let both = total.chain(geometric.into_iter().filter(|_| overall.tasks > 1 || overall.total.is_none()));
+    let [total, geometric] = overall.wholes();
+    let total = total.map(|total| ("total", total)).into_iter();
+    let both = total.chain(geometric.map(|geometric| ("geometric mean", geometric)));
     let panels: Vec<Panel> =
         both.filter(|(_, one)| one.compares()).map(|(title, one)| panel(seen, title, one)).collect();
     let metric = &analysis.metric;

@@ -1,10 +1,9 @@
 //! Strip plots: the difference of every round, with the estimate and its interval.
 
-use super::{Seen, not_drawn};
+use super::{Seen, not_drawn, spread};
 use crate::paired::{self, Paired};
 use fsarena_charts::colour::{PURPLE, theme};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
-use fsarena_core::schedule::mix;
 use fsarena_stats::ratio::Ratio;
 
 /// The most dots of one strip: of more, every n-th round is shown.
@@ -62,10 +61,10 @@ fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
     let colour = paired.variant.map_or(PURPLE, |variant| seen.colours[variant]);
     let every = paired.d.len().div_ceil(DOTS);
     let mut marks: Vec<Mark> = (paired.d.iter().enumerate().step_by(every))
-        .map(|(round, d)| {
-            // Spread by chance, but the same every time.
-            let spread = (mix(round as u64, at as u64) % 1000) as f64 / 1000.0 - 0.5;
-            Mark::Dot { at: (*d, Axis::slot(at) + 0.22 + 0.3 * spread), colour, shape: Shape::Disc }
+        .map(|(round, d)| Mark::Dot {
+            at: (*d, Axis::slot(at) + 0.22 + 0.3 * spread(round, at)),
+            colour,
+            shape: Shape::Disc,
         })
         .collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {

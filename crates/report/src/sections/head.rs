@@ -74,6 +74,11 @@ fn memory(size: &str) -> String {
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
+/// Where the images lay, if the run knows: `/data on vda (ext4)`.
+pub fn images(record: &RunRecord) -> Option<&String> {
+    record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))
+}
+
 /// What carried the filesystems: `loop images in /data on vda (ext4)`.
 pub fn place(record: &RunRecord) -> String {
     let backing = match &record.plan.device.backing {
@@ -85,8 +90,7 @@ pub fn place(record: &RunRecord) -> String {
         Backing::Dir => "existing directories".into(),
         guest @ Backing::Guest(_) => format!("image files in {}", guest.executor()),
     };
-    let images = record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES));
-    match (&record.plan.device.backing, images) {
+    match (&record.plan.device.backing, images(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
         (Backing::Guest(_), Some(images)) => format!("{backing}, kept in {images}"),
         _ => backing,

@@ -92,9 +92,9 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
         let (id, unit) = (&analysis.metric.id, analysis.metric.unit);
         let name = label(id).trim_end_matches("_ns"); // The figures have their unit.
         let one = overall.tasks == 1;
-        let total = overall.total.iter().map(|total| (if one { "" } else { "total " }, &total.comparison));
-        let mean = [("geomean ", &overall.geometric.comparison)];
-        let both = total.chain(mean.into_iter().filter(|_| !one || overall.total.is_none()));
+        let [total, mean] = overall.wholes();
+        let total = total.map(|total| (if one { "" } else { "total " }, total)).into_iter();
+        let both = total.chain(mean.map(|mean| ("geomean ", mean)));
         let compared = both.filter(|(_, comparison)| comparison.compares());
         columns.extend(compared.map(|(what, comparison)| (format!("{what}{name}"), comparison, unit)));
     }

@@ -9,7 +9,6 @@ use crate::report::Report;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::metric::label;
 use fsarena_core::record::RunRecord;
-use fsarena_stats::carry::carry_over;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
@@ -72,7 +71,7 @@ fn drops(record: &RunRecord) -> Vec<String> {
 /// That the variant before matters to the primary metric, and how much.
 fn carried_over(report: &Report) -> Option<String> {
     let metric = &report.analyses.first()?.metric;
-    let carry = carry_over(&report.record, &metric.id).filter(|carry| carry.significant)?;
+    let carry = report.carry_over().filter(|carry| carry.significant)?;
     let size = percent(carry.change.abs());
     let direction = if carry.change > 0.0 { "higher" } else { "lower" };
     Some(format!(
