@@ -271,6 +271,9 @@ pub struct SettingDef {
     pub help: &'static str,
 }
 
+/// The settings that choose between a program and fsarena's own system calls, `native`.
+pub const DOER: [&str; 2] = ["driver", "engine"];
+
 /// The complete, checked settings of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, std::default::Default)]
 #[serde(transparent)]
@@ -280,6 +283,13 @@ impl Settings {
     /// The defaults of these definitions.
     pub fn defaults(defs: &[SettingDef]) -> Settings {
         Settings(defs.iter().map(|def| (def.id.to_string(), def.default.into())).collect())
+    }
+
+    /// Chooses fsarena's own system calls wherever a program could do the work.
+    pub fn do_without_programs(&mut self) {
+        for (_, value) in self.0.iter_mut().filter(|(id, _)| DOER.contains(&id.as_str())) {
+            *value = Value::Text("native".into());
+        }
     }
 
     /// The text of a setting.

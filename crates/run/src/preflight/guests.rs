@@ -3,11 +3,13 @@
 use super::able;
 use crate::executor::Fatal;
 use crate::layout::Layout;
+use crate::work;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
+use fsarena_core::setting::Settings;
 use fsarena_fs::available::find_program;
 use fsarena_fs::charsets;
 use fsarena_fs::def::FsDef;
@@ -18,6 +20,7 @@ use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::modules::Modules;
 use fsarena_guest::trial;
+use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
 use std::collections::BTreeMap;
 
@@ -31,21 +34,30 @@ pub fn usual() -> Emulator {
     if !has(QEMU) && has(kernel::UML) { Emulator::Uml } else { Emulator::Qemu }
 }
 
-/// Refuses a workload of programs: a guest has none but fsarena.
+/// Refuses a workload that runs programs: the only program in a guest is fsarena.
 pub fn hold_programs(plan: &Plan) -> Result<(), Fatal> {
-    if plan.workloads.iter().all(|asked| asked.name != "command") {
-        return Ok(());
+    for asked in &plan.workloads {
+        let (workload, job) = work::workload(plan, asked)?;
+        if !workload.programs(&job).is_empty() {
+            return Err(Fatal::Missing(format!(
+                "guests hold no programs, so the workload {} cannot run there. Run it as root on a loop image (`--on \
+                 loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {}",
+                asked.name,
+                without_programs(&job).join(", ")
+            )));
+        }
     }
-    // Those whose programs are installed on the host only, and nothing else.
-    let hosts = ["command", "squid", "dbench-tool", "fio", "sysbench"];
-    let names: Vec<&str> =
-        WORKLOADS.iter().map(|workload| workload.def().id).filter(|id| !hosts.contains(id)).collect();
-    let message = format!(
-        "guests hold no programs, so the workload command cannot run there. Run it as root on a loop image \
-         (`--on loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {}",
-        names.join(", ")
-    );
-    Err(Fatal::Missing(message))
+    Ok(())
+}
+
+/// The workloads that can do without programs.
+fn without_programs(job: &Job) -> Vec<&'static str> {
+    let can = |workload: &&&dyn Workload| {
+        let mut settings = Settings::defaults(workload.def().settings);
+        settings.do_without_programs();
+        workload.programs(&Job { settings, ..job.clone() }).is_empty()
+    };
+    WORKLOADS.iter().filter(can).map(|workload| workload.def().id).collect()
 }
 
 /// The kernels of a plan, by the level of the factor `kernel`.

@@ -7,7 +7,7 @@ use crate::plan::Backing;
 use crate::plan::error::PlanError;
 use crate::plan::file::PlanFile;
 use crate::scale::Scale;
-use crate::setting::{Kind, SettingDef, Settings, Value, WorkloadDef};
+use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
 use std::collections::BTreeSet;
 use toml::Spanned;
 
@@ -56,7 +56,7 @@ impl Resolver<'_> {
 
     /// A guest has no programs but fsarena: workloads use system calls there.
     fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
-        for id in ["driver", "engine"] {
+        for id in DOER {
             let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = asked {
                 let message = format!(
@@ -64,10 +64,8 @@ impl Resolver<'_> {
                 );
                 return Err(PlanError::flag("--set", message));
             }
-            for setting in workloads.iter_mut().filter_map(|workload| workload.settings.0.get_mut(id)) {
-                *setting = Value::Text("native".into());
-            }
         }
+        workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs());
         Ok(())
     }
 
