@@ -231,6 +231,9 @@ pub struct StopPlan {
     /// The most rounds. Plans of version 0.1 call them blocks.
     #[serde(alias = "blocks")]
     pub rounds: u32,
+    /// Rounds that run before these and belong to no comparison, those of all shards together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u32,
     /// Seconds after which no round is started that would probably end later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<f64>,
@@ -261,9 +264,19 @@ impl StopPlan {
         self.shard.is_none_or(|shard| shard.has(round))
     }
 
-    /// How many rounds run here, at most.
+    /// How many rounds run here to be compared, at most.
     pub fn rounds_here(&self) -> u32 {
         self.shard.map_or(self.rounds, |shard| shard.rounds(self.rounds))
+    }
+
+    /// How many warm-up rounds run here: as many as on each other machine.
+    pub fn warmup_here(&self) -> u32 {
+        self.warmup / self.shard.map_or(1, |shard| shard.of)
+    }
+
+    /// The rounds of all shards at most, warm-up included: the number of the last one, counted from 1.
+    pub fn all_rounds(&self) -> u32 {
+        self.warmup.saturating_add(self.rounds)
     }
 
     /// Whether the samples decide which variants a round runs, and when the run ends.
@@ -275,6 +288,11 @@ impl StopPlan {
     pub fn open_ended(&self) -> bool {
         self.adapts() || self.rounds >= MOST_ROUNDS
     }
+}
+
+/// Plans without warm-up rounds do not mention them.
+fn is_zero(rounds: &u32) -> bool {
+    *rounds == 0
 }
 
 /// When the machine counts as idle, so that a task may begin.
@@ -329,6 +347,7 @@ pub(crate) mod tests {
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];
         plan.stop = StopPlan {
             rounds: 400,
+            warmup: 2,
             budget_s: Some(60.0),
             when_decided: true,
             margin: Some(0.01),

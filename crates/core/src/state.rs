@@ -82,7 +82,7 @@ impl RunState {
     /// Continues from what is stored of a run; [`RunRecord::new`] is a run before its first event.
     pub fn new(record: RunRecord) -> RunState {
         let mut state = RunState {
-            rounds: record.plan.stop.rounds_here(),
+            rounds: record.plan.stop.warmup_here() + record.plan.stop.rounds_here(),
             tasks_per_cell: 0,
             budget_s: record.plan.stop.budget_s,
             begun_at: None,

@@ -17,6 +17,8 @@ use serde::Serialize;
 pub struct View<'a> {
     /// Rounds planned, where anybody knows how many there will be.
     pub planned: Option<u32>,
+    /// The first rounds, which only warm up.
+    pub warmup: u32,
     /// Rounds done.
     pub done: u32,
     /// The round in progress, from 0.
@@ -58,6 +60,7 @@ impl<'a> View<'a> {
         let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
         View {
             planned: (state.rounds > 0 && !state.open_ended()).then_some(state.rounds),
+            warmup: state.record.plan.stop.warmup,
             done: state.done,
             round: state.round,
             order: &state.order,

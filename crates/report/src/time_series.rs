@@ -4,7 +4,7 @@ use crate::number;
 use fsarena_core::record::RunRecord;
 use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
 use fsarena_stats::comparison::median;
-use fsarena_stats::grid::dropped;
+use fsarena_stats::grid;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -65,13 +65,13 @@ const MOST: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
 pub fn of(record: &RunRecord) -> Vec<TimeSeries> {
-    let dropped = dropped(record);
+    let left_out = grid::left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
     let mut seen = record.series.row.clone();
     seen.dedup();
     for row in seen {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
-        if !dropped.contains(&cell.round) {
+        if !left_out.contains(&cell.round) {
             let task = record.samples.task[row as usize] as usize;
             rows.entry((task, cell.variant)).or_default().push(record.series.of(row));
         }

@@ -28,8 +28,8 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 /// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
 /// rounds up to the last look decide, which a resumed run has too: it goes on with the same variants.
 pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: f64) -> Outlook {
-    let seen = table::at(round as usize).map_or(0, |look| look.n as u32);
-    let columns = grid::rounds(record, &grid::dropped(record)).partition_point(|round| *round < seen);
+    let seen = record.plan.stop.warmup + table::at(round as usize).map_or(0, |look| look.n as u32);
+    let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < seen);
     let main = work::metrics(&record.plan).first().and_then(|metric| composites(record, metric).ok());
     let (direction, mut values) =
         main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
@@ -93,6 +93,16 @@ mod tests {
         assert!(left(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
         let two = [("ext2", 1.0), ("xfs", 1.5)];
         assert_eq!(left(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
+    }
+
+    #[test]
+    fn warm_up_rounds_have_no_say() {
+        let (mut record, live) = record(&THREE, &[], 9);
+        record.plan.stop.warmup = 2;
+        assert_eq!(outlook(&record, &live, 8, 0.001).variants.len(), 3, "seven rounds are too few");
+        record.plan.stop.warmup = 1;
+        let left = outlook(&record, &live, 8, 0.001).variants;
+        assert_eq!(left.into_iter().collect::<Vec<_>>(), ["ext2", "ext4"]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn run(
     let already_done = recorder.state.record.cells.len() as u32;
     let mut runner = Runner { plan, variants, resumed: already_done > 0, executor, recorder };
     runner.tell(Event::RunStarted {
-        rounds: plan.stop.rounds_here(),
+        rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
         tasks_per_cell,
         already_done,
@@ -130,18 +130,21 @@ impl Runner<'_, '_, '_> {
 
     /// The status of the question, if it determines which cells run.
     fn outlook(&self, round: u32, elapsed: Duration) -> Option<Outlook> {
+        // Every variant warms up.
+        let number = round.checked_sub(self.plan.stop.warmup)?;
         if let Some(within) = self.plan.stop.best_within {
-            return Some(finding::outlook(&self.state().record, &self.live(round), round, within));
+            return Some(finding::outlook(&self.state().record, &self.live(round), number, within));
         }
         if !self.plan.stop.when_decided {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed.as_secs_f64());
-        Some(deciding::outlook(&self.state().record, &self.live(round), round, left_s))
+        Some(deciding::outlook(&self.state().record, &self.live(round), number, left_s))
     }
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
     fn standing(&mut self, round: u32, elapsed: Duration) -> Result<(), Fatal> {
+        let Some(number) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
         // A run with neither claims nor a budget needs no status, and only all shards together have one.
         let asked = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
         if !asked || self.plan.stop.shard.is_some() {
@@ -150,8 +153,8 @@ impl Runner<'_, '_, '_> {
         let record = &self.state().record;
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
         // A resumed run does not know how long the rounds of its first part took, and has told this already.
-        let pilot = round + 1 == PILOT && !self.resumed;
-        let round_s = elapsed.as_secs_f64() / f64::from(PILOT);
+        let pilot = number + 1 == PILOT && !self.resumed;
+        let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
         let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
             let standing = deciding::standing(record);

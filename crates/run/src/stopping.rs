@@ -39,7 +39,7 @@ impl Stopping {
     /// Whether round `number` is run, `elapsed` after the beginning. `outlook` is how the question
     /// stands, where the samples have a say.
     ///
-    /// The first round always is: a run without one answers nothing. Without an outlook time alone decides, so
+    /// The first round after the warm-up always is: a run without one answers nothing. Without an outlook time alone decides, so
     /// that the samples cannot bias how many of them there are. With one the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`.
     pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
@@ -47,7 +47,7 @@ impl Stopping {
             return Next::Stop { why, complete: true };
         }
         let open = outlook.map_or("", |outlook| &outlook.open);
-        if number >= self.plan.rounds {
+        if number >= self.plan.all_rounds() {
             let why = match self.plan.rounds {
                 1 => format!("its one round is done{open}"),
                 rounds => format!("all {rounds} rounds are done{open}"),
@@ -57,7 +57,7 @@ impl Stopping {
         let Some(budget) = self.plan.budget_s else { return Next::Round(number) };
         // With fewer variants than before a round takes less than the longest so far.
         let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
-        if number > 0 && elapsed.as_secs_f64() + next > budget {
+        if number > self.plan.warmup && elapsed.as_secs_f64() + next > budget {
             let why =
                 format!("a further round would not have ended within the budget of {budget:.0} s{open}");
             return Next::Stop { why, complete: true };
@@ -90,8 +90,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_is_always_run() {
-        assert_eq!(rule(8, Some(1.0)).next(0, Duration::from_secs(5), None), Next::Round(0));
+    fn the_first_round_and_those_that_warm_up_are_always_run() {
+        let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
+        let late = |plan: &StopPlan, number| Stopping::new(plan).next(number, Duration::from_secs(5), None);
+        assert_eq!(late(&plan, 0), Next::Round(0));
+        plan.warmup = 2;
+        assert_eq!([1, 2].map(|number| late(&plan, number)), [Next::Round(1), Next::Round(2)]);
+        assert!(matches!(late(&plan, 3), Next::Stop { .. }));
+        plan.budget_s = None;
+        assert_eq!(late(&plan, 9), Next::Round(9));
+        assert!(why(late(&plan, 10)).starts_with("all 8 rounds are done"));
     }
 
     fn outlook(open: &str, seconds: f64) -> Outlook {

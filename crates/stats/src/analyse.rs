@@ -12,7 +12,6 @@ use fsarena_core::cell::TaskInfo;
 use fsarena_core::metric;
 use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use std::collections::BTreeSet;
 
 /// Everything that reports say of one metric.
 #[derive(Debug, Clone)]
@@ -64,7 +63,7 @@ pub type Error = Unknown;
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
-    let grid = grid::grid(record, &rows, &dropped).trusted(record);
+    let grid = grid::grid(record, &rows, &grid::left_out(record)).trusted(record);
     let with_data: Vec<_> = record
         .tasks
         .iter()
@@ -146,7 +145,7 @@ pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<V
 }
 
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
-    let all = overall(record, &grid::grid(record, rows, &BTreeSet::new()).trusted(record), info)?;
+    let all = overall(record, &grid::grid(record, rows, &grid::warmup(record)).trusted(record), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 

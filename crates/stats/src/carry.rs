@@ -23,7 +23,7 @@ pub struct CarryOver {
 /// Tests the composite of a metric. None where there are under eight rounds, or nothing to compare.
 pub fn carry_over(record: &RunRecord, metric: &str) -> Option<CarryOver> {
     let (_, values) = composites(record, metric).ok()?;
-    let rounds = grid::rounds(record, &grid::dropped(record));
+    let rounds = grid::rounds(record, &grid::left_out(record));
     test(&values, &orders::of(record, &rounds), record.plan.seed)
 }
 

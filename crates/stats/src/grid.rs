@@ -20,10 +20,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A metric or reading without the rounds that were dropped as a whole. None where nothing is called so.
+    /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, &dropped(record)).trusted(record)))
+        Some((info, grid(record, &rows, &left_out(record)).trusted(record)))
     }
 
     /// The same with the tasks set aside of which a figure did not measure what it claims: for all variants, so that every
@@ -132,12 +132,23 @@ pub fn has_data(values: &[Vec<f64>]) -> bool {
     values.iter().flatten().any(|value| !value.is_nan())
 }
 
-/// The rounds that were dropped as a whole.
+/// The rounds that belong to no comparison: warm-up, and those that were dropped.
+pub fn left_out(record: &RunRecord) -> BTreeSet<u32> {
+    &warmup(record) | &dropped(record)
+}
+
+/// The warm-up rounds.
+pub fn warmup(record: &RunRecord) -> BTreeSet<u32> {
+    (0..record.plan.stop.warmup).collect()
+}
+
+/// The rounds to compare that were dropped as a whole.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
     record
         .notes
         .iter()
         .filter(|(_, note)| note.kind == NoteKind::Dropped)
         .filter_map(|(round, _)| *round)
+        .filter(|round| *round >= record.plan.stop.warmup)
         .collect()
 }

@@ -58,12 +58,11 @@ pub fn judge_all(record: &RunRecord, claims: &[Claim]) -> Vec<Judged> {
 
 /// The same, where claims about all variants are about these only.
 pub fn judge_among(record: &RunRecord, claims: &[Claim], among: &[&str]) -> Vec<Judged> {
-    let dropped = grid::dropped(record);
-    let mut judge = Judge::new(record, among, &dropped);
+    let (warmup, left_out) = (grid::warmup(record), grid::left_out(record));
+    let mut judge = Judge::new(record, among, &left_out);
     let mut judged: Vec<Judged> = claims.iter().map(|claim| judge.judge(claim)).collect();
-    if !dropped.is_empty() {
-        let nothing = BTreeSet::new();
-        let mut with_all = Judge::new(record, among, &nothing);
+    if left_out != warmup {
+        let mut with_all = Judge::new(record, among, &warmup);
         for judged in &mut judged {
             judged.with_drops = with_all.judge(&judged.claim).verdict.map(|verdict| verdict.outcome);
         }

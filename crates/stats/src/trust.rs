@@ -1,7 +1,7 @@
 //! Figures that did not measure what their task claims.
 
 use crate::comparison::median;
-use crate::grid::{dropped, grid};
+use crate::grid::{grid, left_out};
 use fsarena_core::cell::Variant;
 use fsarena_core::matrix::work_of;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
@@ -51,11 +51,11 @@ type Look<'a> = &'a dyn Fn(usize, &Variant, &[f64]) -> Option<Doubt>;
 
 /// The figures that may not rank, by task and variant, each with the first reason.
 pub fn doubts(record: &RunRecord) -> BTreeMap<(usize, usize), Doubt> {
-    let dropped = dropped(record);
+    let left_out = left_out(record);
     let mut found = BTreeMap::new();
     let mut look = |metric: &str, doubt: Look| {
         let Some((_, rows)) = record.metric(metric) else { return };
-        for (task, variants) in grid(record, &rows, &dropped).values.iter().enumerate() {
+        for (task, variants) in grid(record, &rows, &left_out).values.iter().enumerate() {
             for (at, rounds) in variants.iter().enumerate().filter(|(_, rounds)| median(rounds).is_some()) {
                 if let Some(doubt) = doubt(task, &record.variants[at], rounds) {
                     found.entry((task, at)).or_insert(doubt);

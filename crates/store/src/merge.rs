@@ -186,16 +186,19 @@ impl Merge {
         };
         let done = done().map_err(Error::read(&self.path))?;
         let hosts = self.rounds.values().collect::<BTreeSet<_>>().len();
-        let missing: Vec<u32> = (0..plan.stop.rounds).filter(|round| !done.contains(round)).collect();
+        let missing: Vec<u32> = (0..plan.stop.all_rounds()).filter(|round| !done.contains(round)).collect();
         let shards: BTreeSet<u32> = missing.iter().map(|round| round % of + 1).collect();
         let why = match missing.len() {
             0 => format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host")),
             lacking => {
                 let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{of}")).collect();
                 let more = if shards.len() > 8 { ", …" } else { "" };
-                let there = plan.stop.rounds as usize - lacking;
+                let there = plan.stop.all_rounds() as usize - lacking;
                 let names = names.join(", ");
-                format!("{there} of {} rounds are merged; shards {names}{more} lack rounds", plan.stop.rounds)
+                format!(
+                    "{there} of {} rounds are merged; shards {names}{more} lack rounds",
+                    plan.stop.all_rounds()
+                )
             }
         };
         self.db

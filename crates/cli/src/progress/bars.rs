@@ -53,7 +53,7 @@ impl Bars {
             self.ticker.add(self.round.clone());
             self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks {wide_msg}"));
         }
-        let prefix = format!("round {}{}", round + 1, lines::planned(view));
+        let prefix = lines::round(view, round + 1);
         if self.round.prefix() != prefix {
             self.round.reset();
             self.round.set_prefix(prefix);

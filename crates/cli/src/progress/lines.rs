@@ -27,7 +27,7 @@ impl Lines {
             }
             Event::RoundFinished { .. } => {
                 let left = left(view);
-                let done = format!("round {}{} done after {}{left}", view.done, planned(view), elapsed(view));
+                let done = format!("{} done after {}{left}", round(view, view.done), elapsed(view));
                 [self.new_notes(&view.words.fairness, "note: "), vec![done]].concat()
             }
             Event::Claims { .. } => {
@@ -69,6 +69,10 @@ pub fn expected(stop: &StopPlan) -> String {
         1 => Some("1 round".to_string()),
         rounds => Some(format!("{rounds} rounds")),
     };
+    let warmup = match stop.warmup_here() {
+        0 => None,
+        rounds => Some(format!("{rounds} of warm-up")),
+    };
     let ends = match stop.best_within {
         Some(within) => Some(format!("until the choice costs at most {:.2}% over the best", 100.0 * within)),
         None => stop.when_decided.then(|| "until every claim is decided".to_string()),
@@ -78,12 +82,13 @@ pub fn expected(stop: &StopPlan) -> String {
         (None, None) => rounds,
         _ => rounds.map(|rounds| format!("at most {rounds}")),
     };
-    [time, rounds, ends].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    [time, rounds, warmup, ends].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// `/8`: the rounds that are planned, where that is known.
-pub fn planned(view: &View) -> String {
-    view.planned.map_or(String::new(), |rounds| format!("/{rounds}"))
+/// `round 1/8`, or without the rounds that are planned where that is not known.
+pub fn round(view: &View, number: u32) -> String {
+    let planned = view.planned.map_or(String::new(), |rounds| format!("/{rounds}"));
+    format!("round {number}{planned}{}", if number <= view.warmup { " (warm-up)" } else { "" })
 }
 
 fn elapsed(view: &View) -> String {
@@ -151,6 +156,10 @@ mod tests {
         assert_eq!(of(MOST_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
         assert_eq!(of(12, None, false), "12 rounds");
         assert_eq!(of(1, None, false), "1 round");
+        assert_eq!(
+            expected(&StopPlan { rounds: 8, warmup: 1, ..StopPlan::default() }),
+            "8 rounds, 1 of warm-up"
+        );
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod signals;
 mod squid;
 mod studies;
 mod usage;
+mod warmup;
 mod watch;
 
 /// Cargo would neither compile nor run the tests of a file that no `mod` names.

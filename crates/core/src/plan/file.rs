@@ -105,6 +105,8 @@ pub struct StopFile {
     /// The number of rounds.
     #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
+    /// Rounds before these that belong to no comparison; with shards, of each shard.
+    pub warmup: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
     /// The most rounds, where claims determine how many are needed.

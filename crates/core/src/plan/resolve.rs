@@ -47,6 +47,8 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// `--rounds`.
     pub rounds: Option<u32>,
+    /// `--warmup`.
+    pub warmup: Option<u32>,
     /// `--shard`.
     pub shard: Option<Shard>,
     /// `--budget`, in seconds.

@@ -56,6 +56,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
         },
         stop: StopFile {
             rounds: rounds.map(at_begin),
+            warmup: Some(at_begin(stop.warmup_here())),
             budget: stop.budget_s.map(seconds).map(at_begin),
             max_rounds: most.map(at_begin),
             margin: stop.margin.map(percent),

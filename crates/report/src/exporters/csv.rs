@@ -29,6 +29,8 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let columns: Vec<&[f64]> = readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
+    let warmup = record.plan.stop.warmup;
+    header.extend((warmup > 0).then(|| "warmup".into()));
     header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
     let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
     header.extend(infos.map(|info| column_name(&info.id, info.unit)));
@@ -39,6 +41,9 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let cell = &record.cells[record.samples.cell[row] as usize];
         let host = &record.hosts[cell.host];
         write_place(&mut writer, record, cell, &factors)?;
+        if warmup > 0 {
+            writer.write_field((cell.round < warmup).to_string())?;
+        }
         for text in [&host.hostname, &host.boot_id, &cell.workload, &tasks[record.samples.task[row] as usize]]
         {
             writer.write_field(text)?;

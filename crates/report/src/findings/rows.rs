@@ -37,7 +37,7 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
 
 fn of_run(record: &RunRecord) -> Vec<Row> {
     let Some((_, values)) = record.metric(METRIC) else { return vec![] };
-    let dropped = grid::dropped(record);
+    let left_out = grid::left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
@@ -46,7 +46,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let task = &record.tasks[record.samples.task[sample] as usize].id;
         let Some((block_size, threads)) = place(task) else { continue };
-        if dropped.contains(&cell.round) {
+        if left_out.contains(&cell.round) {
             continue;
         }
         let variant = &record.variants[cell.variant];

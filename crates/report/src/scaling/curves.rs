@@ -52,7 +52,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let Some((metric, values)) = asked.iter().find_map(has) else {
         return Err(Error::NoCurve(format!("run {} has no {}", record.id, asked.join(" or "))));
     };
-    let dropped = grid::dropped(record);
+    let left_out = grid::left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| rest_of(&task.id)).collect();
     let mut zeros = 0;
     let mut found: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         let Some(n) = clients(variant, &record.tasks[at].id) else { continue };
         if value == 0.0 {
             zeros += 1;
-        } else if !dropped.contains(&cell.round) {
+        } else if !left_out.contains(&cell.round) {
             let key = (variant_without(variant), tasks[at].clone());
             let (first, rows) = found.entry(key).or_insert((cell.variant, vec![]));
             *first = cell.variant.min(*first);

@@ -30,8 +30,12 @@ fn parts(report: &Report, detail: Detail) -> Document {
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
+    let warmup = match plan.stop.warmup_here() {
+        0 => String::new(),
+        rounds => format!(" after {} of warm-up, which no figure counts", plural(rounds as usize, "round")),
+    };
     let mut facts = vec![format!(
-        "{}{}, scale {}, seed {}, on {}",
+        "{}{}{warmup}, scale {}, seed {}, on {}",
         plural(rounds, "round"),
         if plan.stop.open_ended() { "" } else { &planned },
         plan.scale.name(),

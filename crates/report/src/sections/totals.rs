@@ -9,7 +9,7 @@ use crate::typical;
 use fsarena_core::metric::{Lookup, label, reading};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
-use fsarena_stats::grid::{by_round, dropped, rounds};
+use fsarena_stats::grid::{by_round, left_out, rounds};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +113,7 @@ struct Sums<'a> {
 
 impl<'a> Sums<'a> {
     fn of(record: &'a RunRecord) -> Sums<'a> {
-        let leave_out = dropped(record);
+        let leave_out = left_out(record);
         let rounds = rounds(record, &leave_out).len();
         Sums { record, leave_out, rounds, known: RefCell::default() }
     }

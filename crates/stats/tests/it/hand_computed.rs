@@ -176,6 +176,16 @@ fn a_dropped_round_is_out_and_its_effect_is_told() {
 }
 
 #[test]
+fn warm_up_rounds_are_neither_compared_nor_dropped() {
+    let mut record = record();
+    record.plan.stop.warmup = 2;
+    record.notes.push((Some(1), Note::new(NoteKind::Dropped, "throttled")));
+    let analysis = analyse(&record, "elapsed").unwrap();
+    assert_eq!((analysis.grid.rounds.as_slice(), analysis.dropped.len()), (&[2, 3, 4, 5, 6, 7][..], 0));
+    assert!(analysis.overall.unwrap().without_drops.is_none());
+}
+
+#[test]
 fn repeats_in_one_round_count_once() {
     let mut record = record();
     let rows = record.samples.len();

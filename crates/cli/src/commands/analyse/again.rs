@@ -23,7 +23,7 @@ pub struct Scene<'a> {
 
 /// One round of a plan with these variants, of which nothing is claimed.
 pub fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
-    let stop = StopPlan { rounds: 1, budget_s: None, when_decided: false, ..plan.stop.clone() };
+    let stop = StopPlan { rounds: 1, warmup: 0, budget_s: None, when_decided: false, ..plan.stop.clone() };
     Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
 }
 

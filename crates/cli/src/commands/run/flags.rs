@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 41] = [
+const FIXED: [&str; 42] = [
     "cmd",
     "setup",
     "prepare",
@@ -42,6 +42,7 @@ const FIXED: [&str; 41] = [
     "bs",
     "threads",
     "rounds",
+    "warmup",
     "shard",
     "budget",
     "max_rounds",
@@ -147,6 +148,9 @@ pub struct Args {
     /// Number of rounds [default: the plan's; with claims, as many as they need]
     #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
+    /// Rounds to run before these and to leave out of every comparison [default: the plan's, else 0]
+    #[arg(long, value_name = "N", help_heading = "Work")]
+    pub warmup: Option<u32>,
     /// Part of the rounds to run here, such as 3/8: rounds 3, 11, 19, …; other machines run the others
     ///
     /// Merge the runs of all shards: `fsarena merge RUN…`. The plan or --rounds and --seed must set the number of rounds

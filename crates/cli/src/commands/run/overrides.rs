@@ -52,6 +52,7 @@ impl Args {
             scale: self.scale,
             seed: self.seed,
             rounds: self.rounds,
+            warmup: self.warmup,
             shard: self.shard,
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
             max_rounds: self.max_rounds,

@@ -13,6 +13,8 @@ const ROUNDS: u32 = 8;
 /// Why a shard is refused.
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
+/// The most warm-up rounds of all shards.
+const MOST_WARMUP: u32 = 5_000;
 const NO_ROUND: &str = "a run has at least one round";
 /// How a margin or bound is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
@@ -53,6 +55,7 @@ impl Resolver<'_> {
                 true => most.unwrap_or(MOST_ROUNDS),
                 false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
             },
+            warmup: self.warmup(file, shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.over.budget_s, self.over.rounds) {
                 (Some(budget), _) => Some(budget),
@@ -92,6 +95,19 @@ impl Resolver<'_> {
         match &self.over.backing {
             Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
             _ => 0.0,
+        }
+    }
+
+    /// The warm-up rounds of all shards: each machine warms up.
+    fn warmup(&self, file: &PlanFile, shard: Option<Shard>) -> Result<u32, PlanError> {
+        let written = file.stop.warmup.as_ref();
+        let rounds = self.over.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
+        let all = rounds.checked_mul(shard.map_or(1, |shard| shard.of)).filter(|all| *all <= MOST_WARMUP);
+        let too_many = format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards");
+        match (all, self.over.warmup, written) {
+            (Some(all), ..) => Ok(all),
+            (None, None, Some(rounds)) => self.bad(rounds.span(), too_many),
+            (None, ..) => Err(PlanError::flag("--warmup", too_many)),
         }
     }
 
