@@ -171,6 +171,9 @@ pub struct CommandRecord {
     pub ended: String,
     /// Milliseconds it took.
     pub ms: u64,
+    /// The end of its output, where it is to be kept. The store moves it to a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
 
 /// What happens inside one cell. An executor emits these, wherever it runs.

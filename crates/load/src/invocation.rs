@@ -21,7 +21,11 @@ use std::time::{Duration, Instant};
 /// Bytes of output after which a command fails.
 const MOST_OUTPUT: u64 = 64 << 20;
 /// Bytes of output that a failure shows.
-const TAIL: usize = 4096;
+const SHOWN: usize = 4096;
+/// Bytes of output to keep of a command that fails.
+const FAILED: usize = 1 << 20;
+/// Bytes of output to keep of other commands: there are several in each cell of each round.
+const PASSED: usize = 16 << 10;
 /// How often a signal and the time limit are looked for.
 const GLANCE: Duration = Duration::from_millis(50);
 /// How long processes that outlive their command may take to end.
@@ -59,27 +63,30 @@ impl Invocation {
     /// directory.
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = Instant::now();
-        let (ended, said, printed) = self.run(begun)?;
+        let (ended, Output { tail, printed, .. }) = self.run(begun)?;
+        let outcome = match ended.as_str() {
+            "exit 0" if self.dir.is_dir() => printed.finish().map(found),
+            "exit 0" => Err("it removed its working directory, the filesystem under test".into()),
+            ended => Err(ended.to_string()),
+        };
+        let kept = if outcome.is_ok() { PASSED } else { FAILED };
         log(CommandRecord {
             argv: self.words.clone(),
             times: 1,
             last: None,
             cwd: Some(self.dir.display().to_string()),
-            ended: ended.clone(),
+            ended,
             ms: begun.elapsed().as_millis() as u64,
+            output: Some(end(&tail, kept)).filter(|output| !output.is_empty()),
         });
-        let ended = match ended.as_str() {
-            "exit 0" if self.dir.is_dir() => match printed.finish() {
-                Ok(metrics) => return Ok(found(metrics)),
-                Err(fault) => fault,
-            },
-            "exit 0" => "it removed its working directory, the filesystem under test".into(),
-            _ => ended,
-        };
-        Err(argv::Error::Failed { command: self.words.join(" "), ended, said: shown(&said).into() }.into())
+        outcome.map_err(|ended| {
+            let said = end(&tail, SHOWN).trim().to_string();
+            let said = format!("{}{}", shown(&said), hint(&said, &self.dir));
+            argv::Error::Failed { command: self.words.join(" "), ended, said }.into()
+        })
     }
 
-    fn run(&self, begun: Instant) -> Result<(String, String, Printed), Error> {
+    fn run(&self, begun: Instant) -> Result<(String, Output), Error> {
         let failed =
             |error: std::io::Error| argv::Error::Start { program: self.words[0].clone(), source: error };
         // Processes that outlive their parent become children of this one.
@@ -102,9 +109,7 @@ impl Invocation {
             true => left.unwrap_or_else(|| "exit 0".into()),
             false => ended(status),
         });
-        let mut said = String::from_utf8_lossy(&output.tail).trim().to_string();
-        said.push_str(&hint(&said, &self.dir));
-        Ok((ended, said, output.printed))
+        Ok((ended, output))
     }
 
     fn start(&self) -> Result<(PipeReader, Child), Error> {
@@ -164,8 +169,10 @@ impl Output {
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
         self.printed.take(&piece[..read]);
-        let surplus = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..surplus);
+        // Rarely, because it moves all that stays.
+        if self.tail.len() > 2 * FAILED {
+            self.tail.drain(..self.tail.len() - FAILED);
+        }
         Ok(read > 0)
     }
 }
@@ -180,6 +187,13 @@ fn drain(reader: &mut PipeReader, output: &mut Output) {
             return;
         }
     }
+}
+
+/// The last bytes of an output as text; `…` stands for what is left out.
+fn end(output: &[u8], most: usize) -> String {
+    let from = output.len().saturating_sub(most);
+    let cut = if from > 0 { "…" } else { "" };
+    format!("{cut}{}", String::from_utf8_lossy(&output[from..]))
 }
 
 /// Metrics as readings with their definitions.

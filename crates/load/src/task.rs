@@ -160,6 +160,7 @@ impl Action {
                     cwd: None,
                     ended: "exit 0".into(),
                     ms: begun.elapsed().as_millis() as u64,
+                    output: None,
                 });
                 Ok(Found { peak_bytes: peak, ..Found::default() })
             }
@@ -173,6 +174,7 @@ impl Action {
                     cwd: None,
                     ended: "native".into(),
                     ms: begun.elapsed().as_millis() as u64,
+                    output: None,
                 });
                 Ok(found)
             }

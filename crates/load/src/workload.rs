@@ -119,6 +119,11 @@ pub trait Workload: Sync {
         vec![]
     }
 
+    /// An action without work, done as those of the tasks are: its time is the cost of starting one.
+    fn nothing(&self, _job: &Job, _place: &Place) -> Option<Action> {
+        None
+    }
+
     /// The default metrics to report, the primary one first.
     fn metrics(&self) -> &'static [&'static str] {
         &["elapsed", "durable"]

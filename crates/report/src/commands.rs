@@ -152,6 +152,7 @@ mod tests {
             cwd: None,
             ended: "exit 0".into(),
             ms: 7,
+            output: None,
         };
         LogLine { at: "2026-11-21T20:00:00.500Z".into(), cell: Some(cell.into()), command }
     }

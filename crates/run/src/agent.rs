@@ -118,6 +118,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
     sync_prepared(request)?;
+    let start_ns = start_ns(|| workload.nothing(&job, &place))?;
     let mut steps = workload.steps(&job, &place)?;
     match request.power {
         Power::On => {}
@@ -129,7 +130,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
             workload.forget_clients(&mut task.info.id);
         }
         let (id, name) = (task.info.id.clone(), task.info.id.to_string());
-        let mut done = one_task(request, task, bench, privileged);
+        let mut done = one_task(request, task, start_ns, bench, privileged);
         if done.is_ok() {
             let mut log = |record| bench.say(CellEvent::Command(record));
             done = perform_all(workload.checks(&job, &place, &id), &mut log).map(drop).map_err(Failed::from);
@@ -148,7 +149,27 @@ pub fn make_root(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
-fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+/// Nanoseconds that an action without work takes, where there is one: the median of five.
+fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, Error> {
+    let mut times = [0.0; 5];
+    for time in &mut times {
+        let Some(action) = nothing() else { return Ok(None) };
+        let begun = Instant::now();
+        action.perform(&mut |_| ())?;
+        *time = begun.elapsed().as_nanos() as f64;
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Some(times[2]))
+}
+
+/// Prepares and measures one task; `start_ns` goes into its sample.
+fn one_task(
+    request: &Request,
+    task: Task,
+    start_ns: Option<f64>,
+    bench: &mut Bench,
+    privileged: Privileged,
+) -> Result<(), Failed> {
     let prepared = !task.prepare.is_empty();
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
@@ -173,7 +194,12 @@ fn one_task(request: &Request, task: Task, bench: &mut Bench, privileged: Privil
     privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
     let sync = || sync_all(&[&request.root, &request.other]);
-    bench.measure(&task.info, "timed", |log| perform_all(task.work, log), sync)?;
+    let work = |log: &mut dyn FnMut(_)| {
+        let mut found = perform_all(task.work, log)?;
+        start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
+        Ok::<_, Error>(found)
+    };
+    bench.measure(&task.info, "timed", work, sync)?;
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop())
             .map_err(|error| Failed::new(Cause::Internal, format!("the profile: {error}")))?;

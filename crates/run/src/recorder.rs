@@ -3,10 +3,12 @@
 use crate::execute::Consumer;
 use crate::executor::Fatal;
 use crate::failed::Failed;
+use fsarena_core::cell::Cell;
 use fsarena_core::event::{Event, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;
 use fsarena_store::Writer;
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The state of a run, its store and its consumers.
@@ -29,6 +31,11 @@ impl<'a, 'b> Recorder<'a, 'b> {
     ) -> Recorder<'a, 'b> {
         let begun_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         Recorder { state: RunState::new(record), writer, consumers, begun_at, begun: Instant::now() }
+    }
+
+    /// The file with the output of a cell's commands, where they printed anything.
+    pub fn output_of(&self, cell: &Cell) -> Option<PathBuf> {
+        self.writer.as_ref()?.output_of(cell)
     }
 
     /// Stores an event, then passes it to the consumers.

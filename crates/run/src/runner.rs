@@ -203,6 +203,9 @@ impl Runner<'_, '_, '_> {
             self.tell(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;
         }
+        if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_of(&cell)) {
+            why.push_str(&format!("; its output is in {}", path.display()));
+        }
         self.tell(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
         match outcome {
             Outcome::Done => Ok(true),

@@ -45,7 +45,7 @@ pub fn unmount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Re
 /// The record of a command that was done by its system call.
 fn called(argv: Vec<String>, begun: Instant) -> CommandRecord {
     let ms = begun.elapsed().as_millis() as u64;
-    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms }
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
 }
 
 /// Bytes that a user without privileges can write to the filesystem of a directory.

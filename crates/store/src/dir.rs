@@ -246,7 +246,7 @@ fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
 }
 
 /// The plan's name as part of a file name.
-fn slug(name: &str) -> String {
+pub(crate) fn slug(name: &str) -> String {
     let plain: String = name
         .chars()
         .take(40)

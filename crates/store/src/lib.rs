@@ -6,6 +6,7 @@
 //! | `plan.toml` | the plan as resolved |
 //! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
 //! | `events.jsonl` | what the runner said and when, one JSON object a line ([`Told`]), for those who follow it |
+//! | `output/` | the end of what the user's commands printed, a file for each cell ([`RunDir::output_of`]) |
 //!
 //! [`Writer`] consumes events, [`read()`] gives the whole run back for analysis. A cell is written in one
 //! transaction when it ends, so a crash loses one cell and never half of one.
@@ -19,6 +20,7 @@ mod log;
 mod merge;
 mod older;
 mod order;
+mod output;
 mod read;
 mod rows;
 mod scan;

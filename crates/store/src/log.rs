@@ -118,7 +118,7 @@ mod tests {
 
     fn touch() -> CommandRecord {
         let argv = vec!["touch".into(), "a\nb".into()];
-        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3 }
+        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
     }
 
     #[test]

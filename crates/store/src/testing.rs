@@ -55,6 +55,7 @@ pub(crate) fn command(program: &str) -> CommandRecord {
         cwd: None,
         ended: "exit 0".into(),
         ms: 1,
+        output: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::cell::{Metrics, OpenCell, json, write_note};
 use crate::events::EventLog;
 use crate::log::CommandLog;
-use crate::{Error, Result, RunDir, schema};
-use fsarena_core::cell::CellId;
+use crate::{Error, Result, RunDir, output, schema};
+use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
 use fsarena_core::host::Host;
 use fsarena_core::sample::ReadingDef;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 /// Writes what the runner says. A cell is in the database from the moment that its end was applied, and
 /// not at all before.
 pub struct Writer {
+    run: RunDir,
     db: Connection,
     path: PathBuf,
     log: CommandLog,
@@ -46,7 +47,13 @@ impl Writer {
         let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
         transaction.commit().map_err(Error::write(&path))?;
-        Ok(Writer { db, path, log, events, host, metrics, open: HashMap::new(), round: None, uncounted: 0 })
+        let (run, open) = (run.clone(), HashMap::new());
+        Ok(Writer { run, db, path, log, events, host, metrics, open, round: None, uncounted: 0 })
+    }
+
+    /// The file with the output of a cell's commands, where they printed anything.
+    pub fn output_of(&self, cell: &Cell) -> Option<PathBuf> {
+        Some(self.run.output_of(cell)).filter(|path| path.exists())
     }
 
     /// Takes over one event.
@@ -72,7 +79,7 @@ impl Writer {
             }
             Event::CellStarted { cell } => {
                 self.open.insert(cell.id(), OpenCell::new(cell.clone()));
-                Ok(())
+                output::begin(&self.run, cell)
             }
             Event::Cell { cell, what } => self.inside(cell, what),
             Event::CellFinished { cell, outcome } => self.finish(cell, outcome),
@@ -135,7 +142,11 @@ impl Writer {
 
     fn command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         self.uncounted += command.times;
-        self.log.append(cell, command)
+        let open = cell.and_then(|id| self.open.get(id));
+        if let (Some(open), Some(output)) = (open, &command.output) {
+            output::append(&self.run, &open.state.cell, command, output)?;
+        }
+        self.log.append(cell, &CommandRecord { output: None, ..command.clone() })
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<()> {

@@ -228,6 +228,7 @@ impl Argv {
             cwd: self.cwd.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
             ended: finished.ended(),
             ms: finished.elapsed.as_millis() as u64,
+            output: None,
         }
     }
 

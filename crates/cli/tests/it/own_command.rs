@@ -76,6 +76,38 @@ fn each_bad_command_fails_its_cell_and_says_why() {
 }
 
 #[test]
+fn the_run_keeps_what_commands_print() {
+    let long = "echo first; yes 'line of output' | head -n 6000; echo last";
+    let work = format!("setup = 'echo prepared'\n{}", task(&format!("{long} $FSARENA_ROUND")));
+    let Some(place) = place(&work) else { return };
+    let outputs = |place: &Place| -> Vec<(String, String)> {
+        let dir = place.run_file("output").unwrap();
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+        let mut all: Vec<_> =
+            files.map(|file| (file.display().to_string(), std::fs::read_to_string(&file).unwrap())).collect();
+        all.sort();
+        all
+    };
+    place.expect(0, &["run", "own.toml", "--quiet", "--rounds", "2"]);
+    let kept = outputs(&place);
+    assert_eq!(kept.len(), 2, "a file for each cell");
+    let (name, text) = &kept[1];
+    assert!(name.contains("/output/002-ext2-"), "{name}");
+    assert!(text.starts_with("$ sh -euc echo prepared\nprepared\n[exit 0, "), "{text:.200}");
+    assert!(text.contains("\nlast 2\n[exit 0, ") && !text.contains("\nfirst\n") && text.len() < 20_000);
+    assert!(!place.run_text("command.log").contains("line of output\\n"));
+    // Of a command that fails there is far more, and the message names the file.
+    std::fs::write(place.dir.join("own.toml"), format!("{QUICK}{}", task(&format!("{long}; false"))))
+        .unwrap();
+    let (_, said) = place.expect(4, &["run", "own.toml", "--quiet"]);
+    let kept = outputs(&place);
+    let (name, text) = &kept[0];
+    assert!(said.contains(&format!("its output is in {name}")), "{said}");
+    assert!(text.contains("\nfirst\n") && text.contains("\nlast\n[exit 1, "));
+    place.assert_clean();
+}
+
+#[test]
 fn a_failing_setup_or_check_fails_the_cell() {
     for setting in ["setup = 'echo why >&2; exit 7'\n", "check = 'echo why >&2; exit 7'\n"] {
         let Some(place) = place(&format!("{setting}{}", task("true"))) else { return };

@@ -6,6 +6,8 @@ use crate::sample::{Direction, ReadingDef, Unit};
 pub const ELAPSED: &str = "elapsed_ns";
 /// Time until the command returned and `syncfs` after it.
 pub const DURABLE: &str = "durable_ns";
+/// Time that a command without work takes.
+pub const START: &str = "process_start_ns";
 /// User time of the process tree.
 pub const USER: &str = "user_ns";
 /// System time of the process tree.
@@ -88,6 +90,12 @@ pub const TIMER: &[ReadingDef] = &[
         unit: Unit::Nanoseconds,
         direction: Direction::Lower,
         help: "CLOCK_MONOTONIC from before the task to after the syncfs that follows it",
+    },
+    ReadingDef {
+        id: START,
+        unit: Unit::Nanoseconds,
+        direction: Direction::Neutral,
+        help: "`true`, run five times before the first task of a cell as the commands of its tasks are: the median",
     },
 ];
 

@@ -5,6 +5,7 @@ use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::number::{percent, with_unit};
 use crate::report::Report;
+use fsarena_core::metric::reading;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
@@ -13,8 +14,8 @@ use fsarena_stats::grid::Grid;
 /// What the work cannot show.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
-/// A task counts as short if it takes less: starting a program alone takes about a millisecond.
-const SHORT_S: f64 = 0.01;
+/// A task counts as short if it takes less than this many times as long as `true`.
+const SHORT: f64 = 10.0;
 /// The share of user CPU time from which a filesystem hardly matters.
 const BOUND: f64 = 0.9;
 
@@ -34,15 +35,16 @@ fn lints(record: &RunRecord) -> Vec<String> {
         let of_task = |variants: &Vec<Vec<f64>>| median(&variants.concat());
         grid.values.iter().map(of_task).collect()
     };
-    let [elapsed, user, cpu] = ["elapsed", "user", "cpu"].map(medians);
+    let [elapsed, user, cpu, start] = ["elapsed", "user", "cpu", reading::START].map(medians);
     let bytes = ["device_read_bytes", "device_write_bytes"].map(medians);
     let mut lints = vec![];
     for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_composite) {
         let (name, Some(elapsed)) = (&task.id, elapsed[at]) else { continue };
-        if elapsed < SHORT_S {
+        if let Some(start) = start[at].map(|ns| ns / 1e9).filter(|start| elapsed < SHORT * start) {
             lints.push(format!(
-                "{name} is short, {}, and starting a program alone takes about 1 ms: let the task do more work.",
-                with_unit(elapsed, Unit::Seconds)
+                "{name} takes {}, and `true` takes {} here, so starting programs dominates: let the task do more work.",
+                with_unit(elapsed, Unit::Seconds),
+                with_unit(start, Unit::Seconds)
             ));
         }
         if bytes.iter().all(|of| of[at] == Some(0.0)) {

@@ -76,6 +76,7 @@ fn with(text: &str) -> Report {
         cwd: Some(text.into()),
         ended: text.into(),
         ms: 1,
+        output: None,
     };
     report.commands.push(&LogLine { at: text.into(), cell: Some(cell), command });
     report.resolution = Some(text.into());

@@ -26,6 +26,7 @@ fn planted(user: f64, bytes: f64) -> RunRecord {
     add("system_ns", Unit::Nanoseconds, vec![0.0; rows]);
     add("device_read_bytes", Unit::Bytes, vec![0.0; rows]);
     add("device_write_bytes", Unit::Bytes, vec![bytes; rows]);
+    add("process_start_ns", Unit::Nanoseconds, vec![0.9e6; rows]);
     record
 }
 
@@ -45,13 +46,18 @@ fn work_that_can_show_little_is_named() {
     );
     assert!(text.contains("untar moved no byte to or from the device"), "{text}");
     // It takes 1.6 s.
-    assert!(!text.contains("untar is short"), "{text}");
+    assert!(!text.contains("starting programs"), "{text}");
     let text = printed(planted(0.5, 4096.0));
     assert!(!text.contains("user CPU time: a faster") && !text.contains("moved no byte"), "{text}");
     let mut short = planted(0.5, 4096.0);
     let elapsed = short.reading("elapsed_ns").unwrap();
     short.samples.values[elapsed].iter_mut().for_each(|elapsed| *elapsed /= 1000.0);
-    assert!(printed(short).contains("untar is short, "));
+    let text = printed(short.clone());
+    assert!(text.contains("takes 0.900 ms here, so starting programs dominates"), "{text}");
+    // A machine on which `true` takes longer or less time.
+    let start = short.reading("process_start_ns").unwrap();
+    short.samples.values[start].fill(0.01e6);
+    assert!(!printed(short).contains("starting programs"));
     // Studies have no own commands.
     let mut study = planted(0.98, 0.0);
     study.plan.workloads[0].settings.0.clear();

@@ -2,7 +2,7 @@
 
 use super::{Merge, each_round};
 use crate::cell::json;
-use crate::{Error, Result, RunDir, log, schema};
+use crate::{Error, Result, RunDir, log, output, schema};
 use fsarena_core::record::LogLine;
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashSet};
@@ -105,6 +105,7 @@ impl Merge {
         let _ = self.db.execute_batch("DETACH part");
         let fresh = taken?;
         self.log_commands(part, &fresh)?;
+        output::merge(&part.outputs(), &self.run.outputs())?;
         Ok(fresh.len())
     }
 

@@ -146,5 +146,5 @@ fn events(cell: &Cell, slower: f64) -> Vec<Event> {
 
 fn command(word: &str) -> CommandRecord {
     let argv = vec!["do".into(), word.into(), "a file\nname".into()];
-    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "exit 0".into(), ms: 3 }
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
 }
