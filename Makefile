@@ -80,7 +80,7 @@ deb: man
 release:
 	contrib/release
 
-# mkfs programs of every filesystem this kernel mounts, and squid: through apt when root, else says what to install.
+# mkfs programs of every filesystem this kernel mounts, squid and PostgreSQL: through apt when root, else says what to install.
 setup: build
 	$(FSARENA) doctor --install
 

@@ -196,6 +196,13 @@ pub const METRICS: &[MetricDef] = &[
         from: |get| Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?),
     },
     MetricDef {
+        id: "tps",
+        unit: Unit::PerSecond,
+        direction: Direction::Higher,
+        help: "transactions a second, connecting excluded: what pgbench calls tps",
+        from: |get| get(reading::TRANSACTIONS),
+    },
+    MetricDef {
         id: "user_per_request",
         unit: Unit::Seconds,
         direction: Direction::Lower,

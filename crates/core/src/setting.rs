@@ -143,7 +143,7 @@ impl fmt::Display for Kind {
                 let names: Vec<String> = words.iter().map(|word| format!("{word} ({})", fio(word))).collect();
                 write!(f, "some of {}", names.join(", "))
             }
-            Kind::Texts => f.write_str("a list of texts"),
+            Kind::Texts => f.write_str("a text or a list of texts"),
             Kind::Tables(defs) => {
                 let names: Vec<String> =
                     defs.iter().map(|def| format!("`{}` ({})", def.id, def.kind)).collect();
@@ -190,7 +190,7 @@ impl Kind {
             (Kind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
             (Kind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
             (Kind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
-            (Kind::Path | Kind::Text, Value::Text(_)) => true,
+            (Kind::Path | Kind::Text | Kind::Texts, Value::Text(_)) => true,
             (Kind::Ints { .. } | Kind::Sizes { .. } | Kind::Modes(_), Value::List(values)) => {
                 !values.is_empty()
                     && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
@@ -219,8 +219,9 @@ impl Kind {
             Kind::Sizes { .. } | Kind::Modes(_) => {
                 Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
             }
-            // Words may contain commas.
-            Kind::Texts | Kind::Tables(_) => return None,
+            // Texts may contain commas.
+            Kind::Texts => Value::List(vec![Value::Text(text.to_string())]),
+            Kind::Tables(_) => return None,
         };
         self.read(value)
     }

@@ -250,7 +250,7 @@ fn ended(status: ExitStatus) -> String {
 }
 
 /// What to do about a failure whose cause is the place.
-fn hint(said: &str, dir: &Path) -> String {
+pub fn hint(said: &str, dir: &Path) -> String {
     let full = rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail * 100 < fs.f_blocks);
     if full || said.contains("No space left on device") {
         return "; the filesystem is full: allow more room with --size".into();

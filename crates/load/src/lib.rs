@@ -9,6 +9,7 @@ pub mod invocation;
 pub mod payload;
 pub mod printed;
 mod program;
+mod service;
 pub mod source;
 pub mod tarball;
 pub mod task;

@@ -7,6 +7,7 @@ mod dbench_like;
 mod dbench_tool;
 mod fileio;
 mod fio;
+pub mod postgres;
 mod proxy_cache;
 mod recovery;
 mod squid;
@@ -25,6 +26,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &dbench_tool::DBENCH_TOOL,
     &fileio::FILEIO,
     &fio::FIO,
+    &postgres::Postgres,
     &proxy_cache::ProxyCache,
     &recovery::Recovery,
     &squid::SquidWorkload,

@@ -14,7 +14,7 @@ use fsarena_sys::{Error, argv};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-/// Where squid, the one service that a workload starts, has its shared memory.
+/// Where squid has its shared memory. PostgreSQL has its own in the data directory.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Gives this process the mounts and the rights of its role.

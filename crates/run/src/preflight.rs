@@ -336,7 +336,7 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
         [] => Ok(()),
         missing => Err(Fatal::Missing(format!(
             "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-             sysbench, fio, dbench, squid), or do the work natively: `--set driver=native` for programs, \
+             sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
              `--engine native` for loads, proxy-cache for squid",
             missing.join(", ")
         ))),

@@ -12,7 +12,7 @@ use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::web;
-use fsarena_load::workloads::WORKLOADS;
+use fsarena_load::workloads::{WORKLOADS, postgres};
 use fsarena_probe::probes;
 use fsarena_sys::kernel::Kernel;
 
@@ -75,6 +75,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
     let of_loads = fsarena_engine::readings::defs()
         .chain(fsarena_dbench::defs())
         .chain(web::readings::DEFS)
+        .chain(postgres::READINGS)
         .chain(SERVICE)
         .copied();
     TIMER

@@ -7,6 +7,7 @@ mod error;
 pub use confine::available as can_confine;
 pub use error::Error;
 
+use crate::rights::User;
 use crate::said::{shown, tail};
 pub use child::memory_file;
 use child::{kill_when_asked, reap};
@@ -43,6 +44,7 @@ pub struct Argv {
     output: Output,
     to_the_end: bool,
     writes_only: Option<Vec<PathBuf>>,
+    user: Option<User>,
 }
 
 /// Where standard output goes.
@@ -80,6 +82,7 @@ impl Argv {
             output: Output::Keep,
             to_the_end: false,
             writes_only: None,
+            user: None,
         }
     }
 
@@ -116,6 +119,12 @@ impl Argv {
     /// Run it to its end even after a signal asked fsarena to stop. For what cleans up.
     pub fn to_the_end(mut self) -> Argv {
         self.to_the_end = true;
+        self
+    }
+
+    /// Run it as another user; of the groups only the main one.
+    pub fn user(mut self, user: Option<User>) -> Argv {
+        self.user = user;
         self
     }
 
@@ -195,6 +204,9 @@ impl Argv {
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(mark());
         if let Some(dir) = &self.cwd {
             command.current_dir(dir);
+        }
+        if let Some(user) = &self.user {
+            command.uid(user.uid).gid(user.gid);
         }
         command
     }

@@ -32,7 +32,7 @@ pub struct User {
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`, `FSETID`: tar restores the owners of an archive, and a directory to benchmark
 ///   can belong to any user. They reach no file outside the directories that the process can write to.
 /// - `IPC_LOCK`: io_uring registers buffers beyond RLIMIT_MEMLOCK.
-/// - `SETUID`, `SETGID`, `KILL`: the workload squid starts and stops squid as squid's own user.
+/// - `SETUID`, `SETGID`, `KILL`: the workloads squid and postgres start and stop a server as its own user.
 const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::DAC_OVERRIDE)

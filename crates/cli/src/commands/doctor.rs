@@ -17,7 +17,7 @@ use std::path::Path;
 /// Check what this machine supports and how to enable the rest
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Install missing mkfs programs and squid with apt-get, as root; services are not started
+    /// Install missing mkfs programs, squid and PostgreSQL with apt-get, as root; services are not started
     #[arg(long, conflicts_with = "format")]
     install: bool,
     /// Format on standard output
@@ -115,22 +115,31 @@ fn apt_has(package: &str) -> bool {
     shown.is_ok_and(|finished| finished.stdout.contains("Package: "))
 }
 
-/// Keeps apt-get from starting what it installs (policy-rc.d, as Debian Policy 9.3.3 has it), until it is dropped.
-/// Where there is a policy already, that one holds.
-struct NoServices(Option<&'static Path>);
+/// Keeps apt-get from starting what it installs, until it is dropped: policy-rc.d, as Debian Policy 9.3.3 has it, and a
+/// setting with which PostgreSQL's package makes no database. Where there is such a file already, that one holds.
+struct NoServices(Vec<&'static Path>);
+
+/// The files, their modes, and what they say.
+const QUIET: [(&str, u32, &str); 2] = [
+    ("/usr/sbin/policy-rc.d", 0o755, "#!/bin/sh\nexit 101\n"),
+    ("/etc/postgresql-common/createcluster.d/fsarena.conf", 0o644, "create_main_cluster = false\n"),
+];
 
 impl NoServices {
     fn begin() -> NoServices {
-        let path = Path::new("/usr/sbin/policy-rc.d");
-        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(path);
-        let written = made.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
-        NoServices(written.is_ok().then_some(path))
+        let written = |(path, mode, text): &(&'static str, u32, &str)| {
+            let path = Path::new(*path);
+            std::fs::create_dir_all(path.parent()?).ok()?;
+            let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
+            made.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
+        };
+        NoServices(QUIET.iter().filter_map(written).collect())
     }
 }
 
 impl Drop for NoServices {
     fn drop(&mut self) {
-        if let Some(path) = self.0 {
+        for path in &self.0 {
             // If the file stayed, packages installed later could not start their services.
             let _ = std::fs::remove_file(path);
         }

@@ -34,6 +34,7 @@ mod order;
 mod other;
 mod own_command;
 mod plans;
+mod postgres;
 mod power;
 mod recover;
 mod resume;

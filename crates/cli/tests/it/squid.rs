@@ -15,7 +15,7 @@ fn squid() -> bool {
 }
 
 /// A place that other users may pass through, with a plan of this workload.
-fn place(workload: &str) -> Place {
+pub fn place(workload: &str) -> Place {
     let place = Place::new();
     std::fs::set_permissions(&place.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     place.edit_plan(
@@ -27,7 +27,7 @@ fn place(workload: &str) -> Place {
 
 /// The median of a metric on a task's only variant.
 #[track_caller]
-fn median(place: &Place, metric: &str, task: &str) -> f64 {
+pub fn median(place: &Place, metric: &str, task: &str) -> f64 {
     let (json, _) = place.expect(0, &["report", "--format", "json", "--metric", metric]);
     let report: Value = serde_json::from_str(&json).unwrap();
     let tasks = report["analyses"][0]["tasks"].as_array().unwrap();

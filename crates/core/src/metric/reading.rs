@@ -38,6 +38,8 @@ pub const THROUGHPUT: &str = "served_bytes_per_s";
 pub const CLIENT: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
+/// Transactions a second of a database.
+pub const TRANSACTIONS: &str = "transactions_per_s";
 /// User time of the service that answered them.
 pub const SERVICE_USER: &str = "service_user_ns";
 /// System time of the service.

@@ -149,7 +149,9 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
 fn commands() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let absent = |program: &&str| find_program(&path, program).is_none();
-    let elsewhere = |program: &str| LOAD_TOOLS.contains(&program) || SERVICES.contains(&program);
+    let elsewhere = |program: &str| {
+        LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
+    };
     let mut missing = Vec::new();
     for workload in fsarena_load::workloads::WORKLOADS {
         let settings = fsarena_core::setting::Settings::defaults(workload.def().settings);
@@ -167,22 +169,26 @@ fn commands() -> Finding {
 /// What `--engine` can put in the place of fsarena's own load engine.
 const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
 
-/// Services that workloads run themselves. Their packages bear their names.
-const SERVICES: [&str; 1] = ["squid"];
+/// Services that workloads run themselves: their programs, and the package that brings these.
+const SERVICES: [(&[&str], &str); 2] =
+    [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
 
-/// Those of them that are not here.
+/// The packages of those that are not here.
 pub fn missing_services() -> Vec<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    SERVICES.into_iter().filter(|program| find_program(&path, program).is_none()).collect()
+    let absent = |(programs, _): &&(&[&str], &str)| fsarena_sys::program::together(&path, programs).is_none();
+    SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
 fn services() -> Finding {
     let missing = missing_services();
+    let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
     if missing.is_empty() {
-        return finding("services", State::Ok, SERVICES.join(" "), "");
+        return finding("services", State::Ok, all, "");
     }
-    let fix = format!("apt-get install {}, for the workload squid", missing.join(" "));
-    finding("services", State::Limited, format!("no {}", missing.join(" ")), fix)
+    let packages = missing.join(" ");
+    let fix = format!("apt-get install {packages}, for the workloads {all}");
+    finding("services", State::Limited, format!("no {packages}"), fix)
 }
 
 fn load_tools() -> Finding {

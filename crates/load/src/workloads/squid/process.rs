@@ -1,27 +1,22 @@
 //! One squid, from its configuration to its end.
-//!
-//! It dies with this process whatever ends that, because the kernel kills it then; and it carries the mark of the
-//! undo journal like every other command.
 
 use super::settings::Chosen;
+use crate::service::{Service, ServiceDef, last_lines};
 use crate::task::Error;
-use fsarena_sys::argv;
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;
-use fsarena_sys::said::shown;
+use rustix::process::Signal;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// How long it may take to come up, and to go.
+/// Debian's squid runs as user proxy.
+const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
+/// How long it may take to end in its own way.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How its service name begins; the process id follows. Its shared memory bears that name.
 const NAME: &str = "fsarena";
-/// The user that Debian's squid runs as.
-const USER: &str = "proxy";
 
 /// Where a squid has its files.
 #[derive(Debug, Clone)]
@@ -34,7 +29,8 @@ pub struct Ground {
 
 /// A squid that is running. Dropping it kills it.
 pub struct Squid {
-    child: Child,
+    /// None once it is to end in its own way.
+    service: Option<Service>,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -46,9 +42,7 @@ impl Ground {
     /// Where they cannot be made, or squid's user may not reach them.
     pub fn make(&self, chosen: &Chosen) -> Result<(), Error> {
         for dir in [&self.cache, &self.run] {
-            std::fs::create_dir_all(dir).map_err(Error::io(format!("make {}", dir.display())))?;
-            own(dir)?;
-            reachable(dir)?;
+            DEF.make_dir(dir)?;
         }
         let config = self.configure(chosen, 0)?;
         let mut command = command(&config, &["-z", "-N"]);
@@ -101,34 +95,17 @@ impl Squid {
         // An existing log belongs to an earlier squid.
         let _ = std::fs::remove_file(ground.log());
         let mut command = command(&config, &["-N"]);
-        command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(Error::io("start squid"))?;
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let service = DEF.start(command, &ground.log())?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut squid = Squid { child, address };
-        squid.wait_until_up(ground)?;
-        Ok(squid)
-    }
-
-    fn wait_until_up(&mut self, ground: &Ground) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            let log = std::fs::read_to_string(ground.log()).unwrap_or_default();
+        let mut squid = Squid { service: Some(service), address };
+        let up = |log: &str| {
             let rebuilt = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");
-            if rebuilt && TcpStream::connect(self.address).is_ok() {
-                return Ok(());
-            }
-            let ended = self.child.try_wait().map_err(Error::io("wait for squid"))?;
-            if let Some(status) = ended {
-                return Err(Error::Unfit(format!("squid ended ({status}): {}", last_lines(&log))));
-            }
-            if begun.elapsed() > PATIENCE {
-                let why = format!("squid was not up after {} s: {}", PATIENCE.as_secs(), last_lines(&log));
-                return Err(Error::Unfit(why));
-            }
-            fsarena_sys::cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            rebuilt && TcpStream::connect(address).is_ok()
+        };
+        squid.service.as_mut().map_or(Ok(()), |service| service.wait_until(up))?;
+        Ok(squid)
     }
 
     /// Ends it in its own way, so that its index is on disk.
@@ -136,38 +113,27 @@ impl Squid {
     /// # Errors
     /// Where it does not go.
     pub fn stop(mut self) -> Result<(), Error> {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            // It may have ended by itself; then there is nothing to end.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        let begun = Instant::now();
-        while self.child.try_wait().map_err(Error::io("wait for squid"))?.is_none() {
-            if begun.elapsed() > PATIENCE {
-                return Err(Error::Unfit("squid did not end within 30 s of SIGTERM".into()));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
+        self.service.take().map_or(Ok(()), |service| service.stop(Signal::TERM, PATIENCE))
+    }
+
+    fn pid(&self) -> i32 {
+        self.service.as_ref().map_or(0, Service::pid)
     }
 
     /// CPU time of squid in nanoseconds, of all its threads; its helpers do nothing here.
     pub fn cpu_ns(&self) -> u64 {
-        cpu::process_ns(self.child.id() as i32).unwrap_or(0)
+        cpu::process_ns(self.pid()).unwrap_or(0)
     }
 
     /// User and system time in clock ticks, to split [`Squid::cpu_ns`] by.
     pub fn ticks(&self) -> (u64, u64) {
-        cpu::user_and_system(&Kernel::host(), self.child.id() as i32).unwrap_or((0, 0))
+        cpu::user_and_system(&Kernel::host(), self.pid()).unwrap_or((0, 0))
     }
 }
 
 impl Drop for Squid {
     fn drop(&mut self) {
-        // Its helpers are in its group.
-        if let Some(group) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        let _ = self.child.wait();
+        drop(self.service.take());
         forget_shared_memory();
     }
 }
@@ -186,70 +152,16 @@ fn forget_shared_memory() {
     }
 }
 
-/// squid with these arguments, as its own user where we are root, and killed when this process ends.
+/// squid with these arguments, as its own user where we are root.
 fn command(config: &Path, args: &[&str]) -> Command {
     let name = format!("{NAME}{}", std::process::id());
-    let mut command = Command::new("squid");
-    command.args(args).arg("-f").arg(config).args(["-n", &name]).stdin(Stdio::null()).envs(argv::mark());
-    if let Some((user, group)) = user() {
-        command.uid(user).gid(group);
-    }
-    // SAFETY: prctl is a bare system call. It follows the change of user, which would undo it.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            Ok(())
-        });
-    }
+    let mut command = DEF.command(Path::new("squid"));
+    command.args(args).arg("-f").arg(config).args(["-n", &name]);
     command
-}
-
-/// The ids of squid's user, where we are root and there is one.
-fn user() -> Option<(u32, u32)> {
-    if !rustix::process::geteuid().is_root() {
-        return None;
-    }
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let line = users.lines().find(|line| line.split(':').next() == Some(USER))?;
-    let mut ids = line.split(':').skip(2).map(str::parse::<u32>);
-    Some((ids.next()?.ok()?, ids.next()?.ok()?))
-}
-
-fn own(dir: &Path) -> Result<(), Error> {
-    let Some((user, group)) = user() else { return Ok(()) };
-    std::os::unix::fs::chown(dir, Some(user), Some(group))
-        .map_err(Error::io(format!("give {} to user {USER}", dir.display())))
-}
-
-/// Every directory above has to let squid's user through.
-fn reachable(dir: &Path) -> Result<(), Error> {
-    let Some((user, group)) = user() else { return Ok(()) };
-    let dir = dir.canonicalize().map_err(Error::io(format!("look for {}", dir.display())))?;
-    for above in dir.ancestors() {
-        let meta = above.metadata().map_err(Error::io(format!("look at {}", above.display())))?;
-        let needed = match () {
-            () if meta.uid() == user => 0o100,
-            () if meta.gid() == group => 0o010,
-            () => 0o001,
-        };
-        if meta.permissions().mode() & needed == 0 {
-            return Err(Error::Unfit(format!(
-                "squid runs as user {USER}, who may not pass through {above:?}; keep the runs elsewhere \
-                 (`--runs /var/tmp/runs`), or chmod o+x it"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// A free port on loopback.
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("look for a free port"))?;
     Ok(listener.local_addr().map_err(Error::io("look for a free port"))?.port())
-}
-
-/// The last lines of what squid has said.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().rev().take(5).collect();
-    shown(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
 }

@@ -1,0 +1,117 @@
+//! The real PostgreSQL through the real binary.
+
+use crate::common::{Place, root};
+use crate::squid::{median, place};
+use fsarena_sys::program;
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
+
+fn postgres() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let here = program::together(&path, &["postgres", "initdb", "pgbench", "psql"]).is_some();
+    if !here {
+        fsarena_skip::skipped("program postgres");
+    }
+    here
+}
+
+/// A place with a plan of the smallest database.
+fn small(settings: &str) -> Place {
+    place(&format!("use = \"postgres\"\nscale_factors = 1\n{settings}\n"))
+}
+
+/// The processes of a server whose data is in this place. They overwrite their environment, so they are known by their
+/// working directory. The first is the one that started the others.
+fn servers(place: &Place) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let works_here = |pid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let dir = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        name == "postgres\n" && dir.starts_with(&place.dir)
+    };
+    let mut found: Vec<i32> = pids.filter(works_here).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Waits until pgbench asks the server of a run, and returns the server's processes.
+fn asked(place: &Place, run: &mut std::process::Child) -> Vec<i32> {
+    loop {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before pgbench asked");
+        let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let asks =
+            |pid: &i32| command(pid).windows(8).any(|part| part == b"--log\0--" || part == b"--client");
+        if place.processes().iter().any(asks) {
+            return servers(place);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn postgres_answers_on_each_filesystem_and_leaves_nothing() {
+    if !root() || !postgres() {
+        return;
+    }
+    let place = small("rate = 300\nconf = \"wal_recycle=off\"");
+    place.edit_plan("[\"ext4\"]", "[\"ext4\", \"xfs\"]");
+    place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);
+    place.assert_clean();
+    assert_eq!(servers(&place), [0; 0]);
+    for task in ["read-only", "simple-update"] {
+        assert!(median(&place, "tps", task) > 10.0);
+        assert!(median(&place, "all_operations_count", task) > 10.0);
+        assert_eq!(median(&place, "failed_count", task), 0.0);
+        let [due, begun] =
+            ["corrected", "all"].map(|from| median(&place, &format!("{from}_latency_p50_ns"), task));
+        assert!(due >= begun && begun > 0.0, "{task}: {due} {begun}");
+    }
+    assert!(median(&place, "wal_bytes", "simple-update") > 1e3);
+}
+
+#[test]
+fn a_server_that_does_not_start_or_dies_fails_its_cell_with_its_log() {
+    if !root() || !postgres() {
+        return;
+    }
+    let place = small("conf = \"shared_buffers=lots\"");
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "ram"]);
+    assert!(said.contains("postgres ended") && said.contains("shared_buffers"), "{said}");
+    place.assert_clean();
+
+    let place = small("modes = \"simple-update\"\nseconds = 60");
+    let mut command = place.fsarena(&["run", "plan.toml", "--on", "ram"]);
+    let mut run = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let last = *asked(&place, &mut run).last().unwrap();
+    // A server that loses one of its processes trusts no memory that they shared.
+    let _ = kill_process(Pid::from_raw(last).unwrap(), Signal::KILL);
+    let output = run.wait_with_output().unwrap();
+    let said = crate::common::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("the server's log ends") && said.contains("was terminated by signal 9"), "{said}");
+    place.assert_clean();
+    assert_eq!(servers(&place), [0; 0]);
+}
+
+#[test]
+fn a_killed_run_leaves_no_postgres() {
+    if !root() || !postgres() {
+        return;
+    }
+    for signal in [Signal::KILL, Signal::TERM] {
+        let place = small("modes = \"simple-update\"\nseconds = 60");
+        let mut run = place.fsarena(&["run", "plan.toml", "--quiet", "--on", "ram"]).spawn().unwrap();
+        asked(&place, &mut run);
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        run.wait().unwrap();
+        if signal == Signal::KILL {
+            place.expect(0, &["recover"]);
+        }
+        // They notice when the first has gone.
+        while !servers(&place).is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        place.assert_clean();
+    }
+}

@@ -1,0 +1,214 @@
+//! A server that a workload starts: its user, its log, its end.
+//!
+//! It dies with this process whatever ends that, because the kernel signals it then; and it carries the mark of the
+//! undo journal like every other command.
+
+use crate::task::Error;
+use fsarena_sys::argv;
+use fsarena_sys::rights::User;
+use fsarena_sys::said::shown;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long it may take to come up, and to end once it was killed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a failure waits for a server that is ending to say why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Lines of its log that a failure shows.
+const TAIL_LINES: usize = 5;
+
+/// What every process of one kind of server has in common.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceDef {
+    /// Its name in messages.
+    pub name: &'static str,
+    /// The users to run it as where this process is root: the first that exists.
+    pub users: &'static [&'static str],
+    /// The signal that ends it and all its processes at once. Where that does not work, SIGKILL does.
+    pub end: Signal,
+}
+
+/// A server that is running. Dropping it ends it.
+pub struct Service {
+    def: &'static ServiceDef,
+    child: Child,
+    log: PathBuf,
+}
+
+impl ServiceDef {
+    /// The user that it runs as, where that is another than the user of this process.
+    pub fn user(&self) -> Option<User> {
+        let root = rustix::process::geteuid().is_root();
+        root.then(|| self.users.iter().find_map(|name| User::named(name).ok())).flatten()
+    }
+
+    /// Makes a directory for it, which it owns and can reach.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or the user may not pass through a directory above.
+    pub fn make_dir(&self, dir: &Path) -> Result<(), Error> {
+        std::fs::create_dir_all(dir).map_err(Error::io(format!("make {}", dir.display())))?;
+        let Some(user) = self.user() else { return Ok(()) };
+        user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
+        self.reachable(dir, &user)
+    }
+
+    /// Every directory above has to let the user through.
+    fn reachable(&self, dir: &Path, user: &User) -> Result<(), Error> {
+        let dir = dir.canonicalize().map_err(Error::io(format!("look for {}", dir.display())))?;
+        for above in dir.ancestors() {
+            let meta = above.metadata().map_err(Error::io(format!("look at {}", above.display())))?;
+            let needed = match () {
+                () if meta.uid() == user.uid => 0o100,
+                () if meta.gid() == user.gid => 0o010,
+                () => 0o001,
+            };
+            if meta.permissions().mode() & needed == 0 {
+                return Err(Error::Unfit(format!(
+                    "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`--runs \
+                     /var/tmp/runs`), or chmod o+x it",
+                    self.name, user.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A program of the server, as its user, and ended when this process ends.
+    pub fn command(&self, program: &Path) -> Command {
+        let end = self.end;
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null()).envs(argv::mark());
+        if let Some(user) = self.user() {
+            command.uid(user.uid).gid(user.gid);
+        }
+        // SAFETY: prctl is a bare system call. It follows the change of user, which would undo it.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::set_parent_process_death_signal(Some(end))?;
+                Ok(())
+            });
+        }
+        command
+    }
+
+    /// Starts the server in a separate process group; `log` is where it writes what it has to say.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service, Error> {
+        let child = command.process_group(0).spawn().map_err(Error::io(format!("start {}", self.name)))?;
+        Ok(Service { def: self, child, log: log.into() })
+    }
+}
+
+impl Service {
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// What it has written to its log.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The last lines of its log. If it is about to end, fsarena waits a moment for them.
+    pub fn last_words(&self) -> String {
+        let begun = Instant::now();
+        while !self.is_over() && begun.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        last_lines(&self.log())
+    }
+
+    fn is_over(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let pid = Pid::from_raw(self.pid());
+        pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), look), Ok(None)))
+    }
+
+    /// Waits until its log says that it is up.
+    ///
+    /// # Errors
+    /// If it ends before, or takes too long; with the last lines of its log.
+    pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            let log = self.log();
+            if up(&log) {
+                return Ok(());
+            }
+            let name = self.def.name;
+            if let Some(status) = self.ended()? {
+                return Err(Error::Unfit(format!("{name} ended ({status}): {}", last_lines(&log))));
+            }
+            if begun.elapsed() > PATIENCE {
+                let seconds = PATIENCE.as_secs();
+                let why = format!("{name} was not up after {seconds} s: {}", last_lines(&log));
+                return Err(Error::Unfit(why));
+            }
+            fsarena_sys::cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it in its own way, so that its data is on disk, within this time.
+    ///
+    /// # Errors
+    /// Where it does not go.
+    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<(), Error> {
+        self.send(signal);
+        let begun = Instant::now();
+        while self.ended()?.is_none() {
+            fsarena_sys::cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
+            if begun.elapsed() > within {
+                let seconds = within.as_secs();
+                let why =
+                    format!("{} did not end within {seconds} s: {}", self.def.name, last_lines(&self.log()));
+                return Err(Error::Unfit(why));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.child.try_wait().map_err(Error::io(format!("wait for {}", self.def.name)))
+    }
+
+    /// Signals the process itself, which tells its helpers. It may have ended; then there is nothing to end.
+    fn send(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.pid()) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        if self.def.end != Signal::KILL && matches!(self.ended(), Ok(None)) {
+            self.send(self.def.end);
+            while matches!(self.ended(), Ok(None)) && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        // Its helpers are in its group.
+        if let Some(group) = Pid::from_raw(self.pid()) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The last lines of what a program has said.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().rev().take(TAIL_LINES).collect();
+    shown(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
+}

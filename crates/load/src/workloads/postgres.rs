@@ -1,0 +1,238 @@
+//! The real PostgreSQL with its data on the filesystem under test, and pgbench: read-only and simple-update.
+//!
+//! Making the cluster and loading the tables is not timed. Each task starts a separate server, which pgbench asks over a
+//! Unix socket, and ends it with a checkpoint, so that all its CPU time and I/O is the task's, and none runs when
+//! the machine has to be idle.
+
+mod conf;
+mod pgbench;
+mod server;
+mod settings;
+
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::web::readings::FAILED;
+use crate::workload::{Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Direction, Found, ReadingDef, Readings, Unit};
+use fsarena_core::setting::WorkloadDef;
+use server::{Cluster, PROGRAMS};
+use settings::{Chosen, Load};
+
+/// The workload.
+pub struct Postgres;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "postgres",
+    help: "the real PostgreSQL with its data on the filesystem under test, by pgbench: read-only and simple-update",
+    settings: settings::SETTINGS,
+};
+
+/// Bytes of write-ahead log.
+const WAL: &str = "wal_bytes";
+/// Checkpoints that ended while pgbench ran.
+const CHECKPOINTS: &str = "checkpoints_count";
+
+/// The readings of a database, beside those of the load engine.
+pub const READINGS: &[ReadingDef] = &[
+    ReadingDef {
+        id: reading::TRANSACTIONS,
+        unit: Unit::PerSecond,
+        direction: Direction::Higher,
+        help: "transactions a second, connecting excluded, as pgbench prints them",
+    },
+    ReadingDef {
+        id: WAL,
+        unit: Unit::Bytes,
+        direction: Direction::Lower,
+        help: "write-ahead log that the transactions wrote, by the position in the log before and after",
+    },
+    ReadingDef {
+        id: CHECKPOINTS,
+        unit: Unit::Count,
+        direction: Direction::Neutral,
+        help: "checkpoints of the server that ended while pgbench ran",
+    },
+];
+
+/// Bytes of tables and indexes for each unit of the scale factor; PostgreSQL 15 takes 15.0 MB.
+const UNIT_BYTES: u64 = 16 << 20;
+/// Bytes of a new cluster, with the first files of its log, and of a database without tables.
+const CLUSTER_BYTES: u64 = 128 << 20;
+const DATABASE_BYTES: u64 = 16 << 20;
+/// Bytes that updates add in a second, in tables and in the write-ahead log, and that pgbench logs; all generous.
+const GROWTH_PER_S: u64 = 8 << 20;
+const WAL_PER_S: u64 = 64 << 20;
+const LOG_PER_S: f64 = 8e6;
+
+impl Workload for Postgres {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["tps", "all_latency_p99_ns"]
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        settings::loads(job).into_iter().map(Load::info).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let chosen = Chosen::of(job)?;
+        Ok(Survey { room: room(&chosen), remarks: remarks(&chosen), ..Survey::default() })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        PROGRAMS.into()
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let chosen = Chosen::of(job)?;
+        let cluster = Cluster::new(&place.root, &place.other)?;
+        let data = cluster.data().display().to_string();
+        let mut tasks: Vec<Task> = vec![];
+        for load in chosen.tasks.iter().copied() {
+            let mut prepare = vec![];
+            if tasks.is_empty() {
+                let (cluster, chosen) = (cluster.clone(), chosen.clone());
+                let call =
+                    Call::new(["initdb", &data], move || cluster.init(&chosen).map(|()| Found::default()));
+                prepare.push(Action::Call(call));
+            }
+            if load.first {
+                let cluster = cluster.clone();
+                let words = ["pgbench".into(), "-i".into(), format!("-s{}", load.scale), load.database()];
+                prepare.push(Action::Call(Call::new::<String, _>(words, move || fill(&cluster, load))));
+            }
+            let words = std::iter::once("pgbench".to_string()).chain(server::arguments(&chosen, load));
+            let (cluster, chosen) = (cluster.clone(), chosen.clone());
+            let work = Call::new(words, move || measure(&cluster, &chosen, load));
+            tasks.push(Task {
+                info: load.info(),
+                before: Before::Warm,
+                prepare,
+                work: vec![Action::Call(work)],
+            });
+        }
+        Ok(tasks)
+    }
+}
+
+/// The room of the work.
+fn room(chosen: &Chosen) -> Room {
+    let of = |chosen_load: fn(&Load) -> bool| chosen.tasks.iter().filter(move |load| chosen_load(load));
+    let tables: u64 = of(|load| load.first).map(|load| load.scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+    let updating: u64 = of(|load| load.updates).map(|load| chosen.seconds(*load)).sum();
+    let wal = (tables + updating * WAL_PER_S).min(conf::max_wal_bytes(&chosen.conf) / 4 * 5);
+    let bytes = CLUSTER_BYTES + tables + updating * GROWTH_PER_S + wal;
+    let longest = chosen.tasks.iter().map(|load| chosen.seconds(*load)).max().unwrap_or(0);
+    let log = longest as f64 * LOG_PER_S * chosen.sampling;
+    Room { bytes, inodes: 4096 + bytes / (16 << 20), other_bytes: (16 << 20) + log as u64 }
+}
+
+/// What every report must say.
+fn remarks(chosen: &Chosen) -> Vec<Note> {
+    let text = format!(
+        "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
+         and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
+        chosen.clients, chosen.jobs, chosen.protocol
+    );
+    let weaker = conf::weaker(&chosen.conf);
+    let given_up = (!weaker.is_empty()).then(|| {
+        let text = format!("{}: a power cut can undo commits or damage the database", weaker.join(", "));
+        Note::new(NoteKind::Fairness, text)
+    });
+    std::iter::once(Note::new(NoteKind::Remark, text)).chain(given_up).collect()
+}
+
+/// Makes a database with its tables.
+fn fill(cluster: &Cluster, load: Load) -> Result<Found, Error> {
+    let service = cluster.start()?;
+    cluster.load(&service, load)?;
+    cluster.stop(service)?;
+    Ok(Found::default())
+}
+
+/// Has pgbench ask a server for a while.
+fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found, Error> {
+    let service = cluster.start()?;
+    let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
+    let before = wal()?;
+    let (printed, logs) = cluster.bench(&service, chosen, load)?;
+    let after = wal()?;
+    let checkpoints = service.log().matches("checkpoint complete").count();
+    cluster.stop(service)?;
+
+    let mut found = Readings::default();
+    let figures = pgbench::parse(&printed)
+        .ok_or_else(|| Error::Unfit(format!("pgbench printed no figures that fsarena knows:\n{printed}")))?;
+    if figures.transactions == 0.0 {
+        return Err(Error::Unfit("no transaction ended in time: allow more seconds".into()));
+    }
+    found.set(reading::TRANSACTIONS, figures.tps);
+    found.set(FAILED, figures.failed);
+    found.set(CHECKPOINTS, checkpoints as f64);
+    if let (Ok(before), Ok(after)) = (before.parse::<f64>(), after.parse::<f64>()) {
+        found.set(WAL, after - before);
+    }
+    let mut log = pgbench::Log::default();
+    logs.iter().try_for_each(|text| log.take(text)).map_err(Error::Unfit)?;
+    let series = log.readings(chosen.rate.is_some(), &mut found);
+    Ok(Found { series, ..Found::from(found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job(set: &[(&str, Value)]) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
+        Job { settings, scale: Scale::Tiny, seed: 3 }
+    }
+
+    #[test]
+    fn each_scale_factor_has_each_mode_once() {
+        let scales = Value::List([1, 20, 1].map(Value::Int).into());
+        let outline = Postgres.outline(&job(&[("scale_factors", scales)]));
+        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
+        let expected = [
+            "read-only[scale=1]",
+            "simple-update[scale=1]",
+            "read-only[scale=20]",
+            "simple-update[scale=20]",
+        ];
+        assert_eq!(ids, expected);
+    }
+
+    #[test]
+    fn the_arguments_are_those_of_the_settings() {
+        let set = [("clients", Value::Int(16)), ("jobs", Value::Int(4)), ("rate", Value::Float(200.0))];
+        let chosen = Chosen::of(&job(&set)).unwrap();
+        let words = server::arguments(&chosen, chosen.tasks[1]).join(" ");
+        assert_eq!(
+            words,
+            "--no-vacuum --skip-some-updates --client=16 --jobs=4 --protocol=prepared --time=1 --random-seed=3 --log \
+             --rate=200"
+        );
+    }
+
+    #[test]
+    fn the_room_covers_tables_and_log_and_weaker_promises_are_told() {
+        let conf = Value::List(vec![Value::Text("fsync=off; max_wal_size=80MB".into())]);
+        let set = [("scale_factors", Value::Int(100)), ("conf", conf)];
+        let survey = Postgres.survey(&job(&set)).unwrap();
+        let mib = survey.room.bytes >> 20;
+        assert!((1600 + 100..1600 + 300).contains(&mib), "{mib}");
+        assert!(survey.remarks[1].text.starts_with("fsync=off: a power cut"), "{:?}", survey.remarks);
+        assert!(Postgres.survey(&job(&[("conf", Value::Text("port=1".into()))])).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! What pgbench prints, and the latencies in its log.
+
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::series::Point;
+use fsarena_engine::readings::set_latency;
+use fsarena_engine::series::Track;
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// The shortest interval of the time series, and the most intervals: a log can be of any length.
+const STRETCH: Duration = Duration::from_millis(100);
+const STRETCHES: u32 = 1000;
+
+/// What pgbench says of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Printed {
+    /// Transactions a second, connecting excluded.
+    pub tps: f64,
+    /// Transactions that were processed.
+    pub transactions: f64,
+    /// Transactions that failed.
+    pub failed: f64,
+}
+
+/// Reads the output of pgbench 10 to 17. None where figures are missing or no numbers.
+pub fn parse(text: &str) -> Option<Printed> {
+    let (mut tps, mut transactions, mut failed) = (None, None, 0.0);
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("number of transactions actually processed: ") {
+            // With a number of transactions instead of a time: `1000/1000`.
+            transactions = Some(number(rest.split('/').next()?)?);
+        } else if let Some(rest) = line.strip_prefix("number of failed transactions: ") {
+            failed = number(rest.split(' ').next()?)?;
+        } else if let Some(rest) = line.strip_prefix("tps = ") {
+            // Before version 14 the first such line includes connecting.
+            tps = Some(number(rest.split(' ').next()?)?);
+        }
+    }
+    Some(Printed { tps: tps?, transactions: transactions?, failed })
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+/// The transactions of a run, from the logs of all threads of pgbench.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// When each ended, in microseconds; its latency from when it was due; and from when it began.
+    done: Vec<[u64; 3]>,
+}
+
+impl Log {
+    /// Takes the log of one thread: `client transaction latency script seconds microseconds [lag]`, where with `-R` the
+    /// latency counts from when the transaction was due, and the lag is how late it began. A transaction that failed has
+    /// a word for a latency.
+    ///
+    /// # Errors
+    /// The first line that is not one; the last is cut off where pgbench was.
+    pub fn take(&mut self, text: &str) -> Result<(), String> {
+        for line in text.lines() {
+            match transaction(line) {
+                Some(Some(one)) => self.done.push(one),
+                Some(None) => {}
+                None => return Err(format!("pgbench logged a line that fsarena cannot read: `{line}`")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The latencies as readings, and over time; `paced` where transactions were due at a time.
+    pub fn readings(mut self, paced: bool, found: &mut Readings) -> Vec<Point> {
+        self.done.sort_unstable();
+        let (mut all, mut corrected) = (fsarena_engine::histogram(), fsarena_engine::histogram());
+        let begun = self.done.iter().map(|[ended, from_due, _]| ended.saturating_sub(*from_due)).min();
+        let begun = begun.unwrap_or_default();
+        let took = Duration::from_micros(self.done.last().map_or(0, |[ended, ..]| ended - begun));
+        let mut track = Track::new(STRETCH.max(took / STRETCHES));
+        for [ended, from_due, from_begin] in &self.done {
+            let latency = if paced { from_due } else { from_begin };
+            track.count(Duration::from_micros(ended - begun), latency.saturating_mul(1000), 0);
+            record(&mut all, *from_begin);
+            record(&mut corrected, *from_due);
+        }
+        found.set("all_operations_count", self.done.len() as f64);
+        if self.done.is_empty() {
+            return vec![];
+        }
+        set_latency(found, "all_", &all);
+        if paced {
+            set_latency(found, "corrected_", &corrected);
+        }
+        found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
+        track.points(took)
+    }
+}
+
+fn record(into: &mut Histogram<u64>, microseconds: u64) {
+    into.saturating_record(microseconds.saturating_mul(1000));
+}
+
+/// One line; none within where the transaction failed.
+fn transaction(line: &str) -> Option<Option<[u64; 3]>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (client, count, latency) = (fields.next()?, fields.next()?, fields.next()?);
+    let (script, seconds, microseconds) = (fields.next()?, fields.next()?, fields.next()?);
+    for whole in [client, count, script] {
+        whole.parse::<u64>().ok()?;
+    }
+    let ended =
+        seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(microseconds.parse().ok()?)?;
+    if latency.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Some(None);
+    }
+    let latency: u64 = latency.parse().ok()?;
+    let lag: u64 = fields.next().map_or(Some(0), |lag| lag.parse().ok())?;
+    Some(Some([ended, latency, latency.saturating_sub(lag)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OF_15: &str = include_str!("../../../tests/data/pgbench-15.txt");
+    /// Two threads, with `-R`.
+    const LOGS: [&str; 2] = [
+        "0 1 5000 0 1795488466 701000 1000\n1 1 7000 0 1795488466 706000 2000\n",
+        "2 1 3000 0 1795488466 703000 0\n2 2 failed 0 1795488466 900000 10\n",
+    ];
+
+    #[test]
+    fn what_pgbench_prints_is_read() {
+        let expected = Printed { tps: 204.576_086, transactions: 408.0, failed: 0.0 };
+        assert_eq!(parse(OF_15), Some(expected));
+        let of_13 =
+            OF_15.replace("initial connection time = 12.241 ms", "tps = 203.1 (including connections)");
+        assert_eq!(parse(&of_13), Some(expected));
+        assert_eq!(parse(&OF_15.replace("tps = 204", "tps = nan")), None);
+        assert_eq!(parse(&OF_15[..OF_15.find("tps").unwrap()]), None);
+    }
+
+    #[test]
+    fn latencies_count_from_when_a_transaction_was_due() {
+        let log = || {
+            let mut log = Log::default();
+            LOGS.iter().for_each(|text| log.take(text).unwrap());
+            log
+        };
+        let mut found = Readings::default();
+        let points = log().readings(true, &mut found);
+        // The first was due at 696.0 ms, the last ended at 706.0 ms; the failed one has no latency.
+        assert_eq!(found.get("load_elapsed_ns"), Some(10e6));
+        assert_eq!(found.get("all_operations_count"), Some(3.0));
+        assert_eq!(points.iter().map(|point| point.operations).sum::<u64>(), 3);
+        let near = |id: &str, ns: f64| (found.get(id).unwrap() / ns - 1.0).abs() < 0.01;
+        assert!(near("corrected_latency_max_ns", 7e6) && near("corrected_latency_p50_ns", 5e6), "{found:?}");
+        assert!(near("all_latency_max_ns", 5e6) && near("all_latency_p50_ns", 4e6), "{found:?}");
+        let mut found = Readings::default();
+        log().readings(false, &mut found);
+        assert_eq!(found.get("corrected_latency_p99_ns"), None);
+        let known: Vec<&str> = fsarena_engine::readings::defs().map(|def| def.id).collect();
+        assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
+    }
+
+    #[test]
+    fn a_log_without_a_transaction_has_no_latency() {
+        let mut found = Readings::default();
+        assert!(Log::default().readings(true, &mut found).is_empty());
+        assert_eq!(found.get("all_operations_count"), Some(0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in "[0-9a-f .\\n-]{0,60}") {
+            parse(&text);
+            let mut log = Log::default();
+            if log.take(&text).is_ok() {
+                log.readings(true, &mut Readings::default());
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The settings of `postgres`, and what they come to.
+
+use super::conf;
+use crate::task::Error;
+use crate::workload::Job;
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef};
+
+/// The settings.
+pub const SETTINGS: &[SettingDef] = &[
+    SettingDef {
+        id: "scale_factors",
+        kind: Kind::Ints { min: 1, max: 1_000_000 },
+        default: Default::Ints(&[10]),
+        help: "scale factors of pgbench, a database each: about 15 MB for each unit",
+    },
+    SettingDef {
+        id: "modes",
+        kind: Kind::Modes(&["read-only", "simple-update"]),
+        default: Default::Words(&["read-only", "simple-update"]),
+        help: "transactions, each a task: pgbench -S, pgbench -N",
+    },
+    SettingDef {
+        id: "clients",
+        kind: Kind::Int { min: 1, max: 10_000 },
+        default: Default::Int(4),
+        help: "connections (pgbench -c)",
+    },
+    SettingDef {
+        id: "jobs",
+        kind: Kind::Int { min: 0, max: 1024 },
+        default: Default::Int(0),
+        help: "threads of pgbench (-j); 0 for one a CPU, and at most one a client",
+    },
+    SettingDef {
+        id: "protocol",
+        kind: Kind::Choice(&["prepared", "simple", "extended"]),
+        default: Default::Text("prepared"),
+        help: "how queries are sent (pgbench -M)",
+    },
+    SettingDef {
+        id: "seconds",
+        kind: Kind::Int { min: 0, max: 604_800 },
+        default: Default::Int(0),
+        help: "length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny",
+    },
+    SettingDef {
+        id: "update_seconds",
+        kind: Kind::Int { min: 0, max: 604_800 },
+        default: Default::Int(0),
+        help: "length of a task of simple-update; 0 for that of every task",
+    },
+    SettingDef {
+        id: "rate",
+        kind: Kind::Float { min: 0.0, max: 1e7 },
+        default: Default::Float(0.0),
+        help: "transactions a second (pgbench -R), with latencies from when each was due; 0 for as many as can be",
+    },
+    SettingDef {
+        id: "sampling",
+        kind: Kind::Float { min: 1e-6, max: 1.0 },
+        default: Default::Float(1.0),
+        help: "share of transactions whose latency is logged (pgbench --sampling-rate)",
+    },
+    SettingDef {
+        id: "conf",
+        kind: Kind::Texts,
+        default: Default::Words(&[]),
+        help: "settings of postgresql.conf, `NAME=VALUE` each",
+    },
+];
+
+/// What one cell does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// The tasks in their order.
+    pub tasks: Vec<Load>,
+    /// Connections.
+    pub clients: u32,
+    /// Threads of pgbench.
+    pub jobs: u32,
+    /// `prepared`, `simple`, `extended`.
+    pub protocol: String,
+    /// Seconds of a task, read-only and simple-update.
+    pub seconds: [u64; 2],
+    /// Transactions a second, where they are paced.
+    pub rate: Option<f64>,
+    /// Share of transactions whose latency is logged.
+    pub sampling: f64,
+    /// Settings of postgresql.conf.
+    pub conf: Vec<(String, String)>,
+    /// The seed of pgbench's choices.
+    pub seed: u64,
+}
+
+/// One task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// The scale factor.
+    pub scale: i64,
+    /// Whether it writes.
+    pub updates: bool,
+    /// Whether it is the first with this scale factor, so that it needs the database.
+    pub first: bool,
+}
+
+impl Chosen {
+    /// Of a job.
+    ///
+    /// # Errors
+    /// A setting of postgresql.conf that is none, or that fsarena needs itself.
+    pub fn of(job: &Job) -> Result<Chosen, Error> {
+        let settings = &job.settings;
+        let seconds = match (settings.int("seconds"), job.scale) {
+            (0, Scale::Paper) => 60,
+            (0, Scale::Quick) => 5,
+            (0, Scale::Tiny) => 1,
+            (seconds, _) => seconds,
+        };
+        let of_updates = Some(settings.int("update_seconds")).filter(|seconds| *seconds > 0);
+        let clients = settings.int("clients") as u32;
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        Ok(Chosen {
+            tasks: loads(job),
+            clients,
+            jobs: if settings.int("jobs") == 0 { cpus } else { settings.int("jobs") as u32 }.min(clients),
+            protocol: settings.text("protocol").into(),
+            seconds: [seconds, of_updates.unwrap_or(seconds)].map(|seconds| seconds as u64),
+            rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
+            sampling: settings.float("sampling"),
+            conf: conf::parse(&settings.words("conf")).map_err(Error::Plan)?,
+            seed: job.seed,
+        })
+    }
+
+    /// How long a task is.
+    pub fn seconds(&self, load: Load) -> u64 {
+        self.seconds[usize::from(load.updates)]
+    }
+}
+
+/// The tasks: for each scale factor, each mode.
+pub fn loads(job: &Job) -> Vec<Load> {
+    let modes = job.settings.words("modes");
+    let mut all: Vec<Load> = vec![];
+    for scale in job.settings.ints("scale_factors") {
+        for mode in &modes {
+            let first = all.iter().all(|load| load.scale != scale);
+            let load = Load { scale, updates: *mode == "simple-update", first };
+            if all.iter().all(|other| (other.scale, other.updates) != (scale, load.updates)) {
+                all.push(load);
+            }
+        }
+    }
+    all
+}
+
+impl Load {
+    /// How reports name it.
+    pub fn info(self) -> TaskInfo {
+        let (name, title) = match self.updates {
+            false => ("read-only", "Select by key (pgbench -S)"),
+            true => ("simple-update", "Update, select, insert and commit (pgbench -N)"),
+        };
+        TaskInfo {
+            id: TaskId { name: name.into(), params: [("scale".to_string(), self.scale.to_string())].into() },
+            title: title.into(),
+            number: None,
+            in_composite: true,
+        }
+    }
+
+    /// The name of its database.
+    pub fn database(self) -> String {
+        format!("scale_{}", self.scale)
+    }
+}
