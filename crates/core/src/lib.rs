@@ -17,6 +17,7 @@ pub mod event;
 pub mod exit;
 pub mod factor;
 pub mod host;
+pub mod latency;
 pub mod matrix;
 pub mod metric;
 pub mod names;

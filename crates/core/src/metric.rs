@@ -52,6 +52,15 @@ fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
+/// A latency of all operations of a load: from the intended start where the load is paced.
+fn paced_or_all(get: Lookup, [paced, all]: [&str; 2]) -> Option<f64> {
+    seconds(get, paced).or_else(|| seconds(get, all))
+}
+
+const fn latency(id: &'static str, help: &'static str, from: fn(Lookup) -> Option<f64>) -> MetricDef {
+    MetricDef { id, unit: Unit::Seconds, direction: Direction::Lower, help, from }
+}
+
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
     MetricDef {
@@ -164,6 +173,18 @@ pub const METRICS: &[MetricDef] = &[
         help: "bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes",
         from: |get| get(reading::THROUGHPUT),
     },
+    latency("latency_p50", "median latency", |get| {
+        paced_or_all(get, ["corrected_latency_p50_ns", "all_latency_p50_ns"])
+    }),
+    latency("latency_p95", "95th percentile of latency", |get| {
+        paced_or_all(get, ["corrected_latency_p95_ns", "all_latency_p95_ns"])
+    }),
+    latency("latency_p99", "99th percentile of latency", |get| {
+        paced_or_all(get, ["corrected_latency_p99_ns", "all_latency_p99_ns"])
+    }),
+    latency("latency_p999", "99.9th percentile of latency", |get| {
+        paced_or_all(get, ["corrected_latency_p999_ns", "all_latency_p999_ns"])
+    }),
     MetricDef {
         id: "device_share",
         unit: Unit::Ratio,
@@ -297,6 +318,16 @@ mod tests {
         assert_eq!((find("iops").unwrap().from)(&get), Some(50.0));
         assert_eq!((find("iops").unwrap().from)(&with(&[("write_iops_per_s", 20.0)])), Some(20.0));
         assert_eq!((find("iops").unwrap().from)(&with(&[("all_iops_per_s", 99.0)])), None);
+    }
+
+    #[test]
+    fn paced_latency_counts_from_the_intended_start() {
+        let paced = [("all_latency_p999_ns", 2e6), ("corrected_latency_p999_ns", 5e6)];
+        let of = |pairs: &[(&str, f64)]| {
+            let found = |id: &str| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value);
+            (find("latency_p999").unwrap().from)(&found)
+        };
+        assert_eq!((of(&paced), of(&paced[..1])), (Some(0.005), Some(0.002)));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::host::Host;
+use crate::latency::Latencies;
 use crate::plan::Plan;
 pub use crate::sample::MetricInfo;
 use crate::series::SeriesTable;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// A cell as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,6 +60,9 @@ impl SampleTable {
     }
 }
 
+/// Latencies by task and variant.
+pub type PooledLatencies = BTreeMap<(usize, usize), Latencies>;
+
 /// Everything a store knows of a run.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
@@ -87,6 +92,8 @@ pub struct RunRecord {
     pub samples: SampleTable,
     /// What loads did over time.
     pub series: SeriesTable,
+    /// The latencies of loads over all rounds that count: shown, never judged, for rounds are the unit of replication.
+    pub latencies: PooledLatencies,
     /// What a reader should know, with the round it was noted in.
     pub notes: Vec<(Option<u32>, Note)>,
     /// How many commands were run (they are in `command.log`).

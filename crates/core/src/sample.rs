@@ -1,5 +1,6 @@
 //! Readings: the raw numbers of a task.
 
+use crate::latency::Latencies;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -147,6 +148,8 @@ pub struct Found {
     pub printed: Vec<MetricInfo>,
     /// The time series of its load; empty if the load does not record one.
     pub series: Vec<crate::series::Point>,
+    /// The latencies of its load, from the intended start where the load is paced; empty if it does not record them.
+    pub latencies: Latencies,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
     pub peak_bytes: u64,
 }
@@ -166,6 +169,7 @@ impl Found {
         if !later.series.is_empty() {
             self.series = later.series;
         }
+        self.latencies.add(&later.latencies);
     }
 }
 
@@ -181,4 +185,7 @@ pub struct Sample {
     /// What its load did over time, where it tells; at most [`crate::series::MOST_POINTS`] and one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<crate::series::Point>,
+    /// The latencies of its load.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub latencies: Latencies,
 }

@@ -279,6 +279,7 @@ impl RunRecord {
             cells: vec![],
             samples: SampleTable::default(),
             series: SeriesTable::default(),
+            latencies: Default::default(),
             notes: vec![],
             commands: 0,
         }

@@ -76,7 +76,18 @@ impl Outcome {
 
     /// What a sample takes over.
     pub fn found(&self) -> Found {
-        Found { series: self.times.series.clone(), ..Found::from(self.readings()) }
+        Found {
+            series: self.times.series.clone(),
+            latencies: fsarena_engine::latencies(&self.latency()),
+            ..Found::from(self.readings())
+        }
+    }
+
+    /// Latencies of all kinds together.
+    fn latency(&self) -> Histogram<u64> {
+        let mut all = histogram();
+        self.kinds.iter().for_each(|one| all.add(&one.latency).unwrap_or_default());
+        all
     }
 
     /// Operations of the measured phase.
@@ -119,9 +130,7 @@ impl Outcome {
             let longest = self.kinds.iter().map(|one| one.max_ns).max().unwrap_or(0);
             // Lateness counts as latency, as in the real one.
             readings.set("all_latency_max_ns", longest.max(self.lateness_ns) as f64);
-            let mut all = histogram();
-            self.kinds.iter().for_each(|one| all.add(&one.latency).unwrap_or_default());
-            set_percentiles(readings, "all", &all, longest);
+            set_percentiles(readings, "all", &self.latency(), longest);
         }
         readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);

@@ -51,7 +51,7 @@ pub use job::{
 };
 pub use offsets::Offsets;
 pub use open::dio_align;
-pub use outcome::{Fairness, OfKind, Outcome, Used};
+pub use outcome::{Fairness, OfKind, Outcome, Used, latencies};
 pub use ring::RingUse;
 pub use tally::Cpu;
 

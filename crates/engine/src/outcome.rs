@@ -8,6 +8,7 @@ use super::job::{Arrivals, Bound, Warmup};
 use super::ring::RingUse;
 use super::tally::{Cpu, Kind};
 use crate::series;
+use fsarena_core::latency::Latencies;
 use fsarena_core::metric::CLIENT_BOUND;
 use fsarena_core::sample::Found;
 use fsarena_core::series::Point;
@@ -172,13 +173,22 @@ impl Outcome {
 
     /// What a sample takes over.
     pub fn found(&self) -> Found {
-        Found { series: self.series.clone(), ..Found::from(self.readings()) }
+        Found {
+            series: self.series.clone(),
+            latencies: latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
+            ..Found::from(self.readings())
+        }
     }
 
     /// What one kind came to, where it occurred.
     pub fn kind(&self, name: &str) -> Option<&OfKind> {
         self.kinds.iter().find(|kind| kind.name == name)
     }
+}
+
+/// A histogram as the counts that a run keeps.
+pub fn latencies(of: &Histogram<u64>) -> Latencies {
+    Latencies::new(series::sparse(of))
 }
 
 /// The number of intervals to leave out.

@@ -22,6 +22,7 @@ mod heatmaps;
 mod latency;
 mod modes;
 mod narrowing;
+mod pooled;
 mod raw;
 mod requests;
 mod schedulers;
@@ -48,6 +49,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("strips", strips::charts),
     ("narrowing", narrowing::charts),
     ("latency", latency::charts),
+    ("pooled", pooled::charts),
     ("time_series", time_series::charts),
     ("timeline", timeline::charts),
     ("cpu", cpu::charts),

@@ -20,6 +20,7 @@ pub mod reached;
 mod samples;
 mod scaling;
 mod standing;
+pub mod tails;
 pub mod tasks;
 pub mod totals;
 mod untested;
@@ -70,6 +71,7 @@ const SECTIONS: &[Section] = &[
     normalised::SECTION,
     ranking::SECTION,
     totals::SECTION,
+    tails::SECTION,
     samples::SECTION,
     decide::SECTION,
     reached::SECTION,

@@ -148,7 +148,8 @@ impl<'a> Bench<'a> {
         own.printed.into_iter().for_each(|info| self.say(CellEvent::Reading(info)));
         readings.extend(own.readings);
         merge_peak(&mut readings, own.peak_bytes);
-        let sample = Sample { task: info.clone(), started_at, readings, series: own.series };
+        let sample =
+            Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };
         self.say(CellEvent::Sample(sample));
         Ok(())
     }

@@ -32,7 +32,13 @@ fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3
     let mut readings = Readings::default();
     readings.set("elapsed_ns", seconds * 1e9);
     let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
-    let sample = CellEvent::Sample(Sample { task, started_at: 5.0, readings, series: vec![] });
+    let sample = CellEvent::Sample(Sample {
+        task,
+        started_at: 5.0,
+        readings,
+        series: vec![],
+        latencies: Default::default(),
+    });
     [
         Event::CellStarted { cell },
         Event::Cell { cell: id.clone(), what: sample },

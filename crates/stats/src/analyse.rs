@@ -63,7 +63,7 @@ pub type Error = Unknown;
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
-    let grid = grid::grid(record, &rows, &grid::left_out(record)).trusted(record);
+    let grid = grid::grid(record, &rows, &grid::left_out(record)).trusted(record, metric);
     let with_data: Vec<_> = record
         .tasks
         .iter()
@@ -145,7 +145,8 @@ pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<V
 }
 
 fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
-    let all = overall(record, &grid::grid(record, rows, &grid::warmup(record)).trusted(record), info)?;
+    let all =
+        overall(record, &grid::grid(record, rows, &grid::warmup(record)).trusted(record, &info.id), info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 

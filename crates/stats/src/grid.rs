@@ -23,14 +23,14 @@ impl Grid {
     /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, &left_out(record)).trusted(record)))
+        Some((info, grid(record, &rows, &left_out(record)).trusted(record, metric)))
     }
 
-    /// The same with the tasks set aside of which a figure did not measure what it claims: for all variants, so that every
+    /// The same with the tasks set aside of which a figure of this metric did not measure what it claims: for all variants, so that every
     /// sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
-    pub fn trusted(mut self, record: &RunRecord) -> Grid {
+    pub fn trusted(mut self, record: &RunRecord, metric: &str) -> Grid {
         let ranks = |variant: &usize| !self.references.contains(variant);
-        let doubts = doubts(record).into_iter().filter(|((_, variant), _)| ranks(variant));
+        let doubts = doubts(record, metric).into_iter().filter(|((_, variant), _)| ranks(variant));
         self.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
         self
     }

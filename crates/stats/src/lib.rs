@@ -34,6 +34,7 @@ pub mod sign;
 pub mod simulate;
 pub mod simultaneous;
 pub mod table;
+pub mod tail;
 pub mod trust;
 pub mod verdict;
 pub mod walsh;

@@ -2,6 +2,7 @@
 
 use crate::comparison::median;
 use crate::grid::{grid, left_out};
+use crate::tail::{self, Tail};
 use fsarena_core::cell::Variant;
 use fsarena_core::matrix::work_of;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
@@ -20,11 +21,14 @@ pub enum Doubt {
     NeverSteady,
     /// Blocks were to be verified, and none was.
     Unverified,
+    /// It had too few requests for the percentile.
+    FewRequests,
 }
 
 impl Doubt {
     /// Every reason.
-    pub const ALL: [Doubt; 4] = [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified];
+    pub const ALL: [Doubt; 5] =
+        [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified, Doubt::FewRequests];
 
     /// What the variant did; follows the names of the variant and the task.
     pub fn words(self) -> &'static str {
@@ -33,26 +37,38 @@ impl Doubt {
             Doubt::ClientBound => "was bound by the load generator",
             Doubt::NeverSteady => "was steady in no round",
             Doubt::Unverified => "verified no block, although the plan asks for that",
+            Doubt::FewRequests => "had too few requests a round for the percentile",
         }
     }
 }
 
 /// Why a task ranks no variant: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`.
-pub fn reason(record: &RunRecord, task: usize) -> Option<String> {
-    let doubts = doubts(record);
+pub fn reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
+    let doubts = doubts(record, metric);
     let of_task =
         doubts.iter().filter(|((of, variant), _)| *of == task && !record.variants[*variant].is_bare_device());
     let ((_, variant), doubt) = of_task.min_by_key(|(at, _)| **at)?;
-    Some(format!("{} at {} {}", record.variants[*variant].name, record.tasks[task].id, doubt.words()))
+    let words = Some(*doubt).filter(|doubt| *doubt == Doubt::FewRequests).and_then(|_| {
+        let tail = Tail::of(metric)?;
+        // The rarest requests say how long is long enough for all.
+        let of_task = tail::short(record, &tail).into_iter().filter(|short| short.task == task);
+        let least = of_task.min_by(|a, b| a.had.total_cmp(&b.had))?;
+        Some((least.variant, least.words(&tail)))
+    });
+    let (variant, words) = words.unwrap_or((*variant, doubt.words().into()));
+    Some(format!("{} at {} {words}", record.variants[variant].name, record.tasks[task].id))
 }
 
 /// What the values of a reading say against a task's figure of one variant.
 type Look<'a> = &'a dyn Fn(usize, &Variant, &[f64]) -> Option<Doubt>;
 
-/// The figures that may not rank, by task and variant, each with the first reason.
-pub fn doubts(record: &RunRecord) -> BTreeMap<(usize, usize), Doubt> {
+/// The figures of a metric that may not rank, by task and variant, each with the first reason.
+pub fn doubts(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), Doubt> {
     let left_out = left_out(record);
-    let mut found = BTreeMap::new();
+    let short = Tail::of(metric).map_or(vec![], |tail| tail::short(record, &tail));
+    // First, for what helps it, a longer load, helps other figures too.
+    let mut found: BTreeMap<_, _> =
+        short.into_iter().map(|short| ((short.task, short.variant), Doubt::FewRequests)).collect();
     let mut look = |metric: &str, doubt: Look| {
         let Some((_, rows)) = record.metric(metric) else { return };
         for (task, variants) in grid(record, &rows, &left_out).values.iter().enumerate() {

@@ -77,6 +77,10 @@ fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) 
             insert.execute(params![id, metric, value])?;
         }
     }
+    if !sample.latencies.is_empty() {
+        db.prepare_cached("INSERT INTO latencies VALUES(?1, ?2)")?
+            .execute(params![id, json(&sample.latencies)])?;
+    }
     write_series(db, id, &sample.series)
 }
 

@@ -89,6 +89,7 @@ fn kept(event: &Event) -> Option<Event> {
                 started_at: sample.started_at,
                 readings: Readings(readings.collect()),
                 series: vec![],
+                latencies: Default::default(),
             })
         }
         CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),

@@ -15,6 +15,7 @@ mod cell;
 mod dir;
 mod error;
 mod events;
+mod latencies;
 mod list;
 mod log;
 mod merge;

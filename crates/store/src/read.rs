@@ -2,7 +2,7 @@
 
 use crate::rows::{Ids, Source};
 use crate::scan::Table;
-use crate::{Error, Result, RunDir, log, order, schema, series, values};
+use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::Note;
 use fsarena_core::host::Host;
@@ -34,6 +34,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     samples.values = values::values(&source, &sample_ids, &reading_ids)?;
     let series = series::series(&source, &sample_ids)?;
     let notes = notes(&source)?;
+    let latencies = latencies::pooled(&source, plan.stop.warmup, (&task_ids, &task_places), &variant_ids)?;
 
     let mut record = None;
     source.each("run", "SELECT id, version, started, ended, complete, why, commands FROM run", |row| {
@@ -62,6 +63,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         cells,
         samples,
         series,
+        latencies,
         notes,
         commands,
     })

@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS series(
     operations INTEGER NOT NULL, bytes INTEGER NOT NULL,
     latency_p50_ns INTEGER, latency_p99_ns INTEGER, latency_p999_ns INTEGER,
     PRIMARY KEY(sample, point)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS latencies(
+    sample INTEGER PRIMARY KEY REFERENCES sample ON DELETE CASCADE, counts TEXT NOT NULL) STRICT;
 ";
 
 /// The tables that every run must have. Views do not count (SQLite's `table_exists` ignores them): a view could return

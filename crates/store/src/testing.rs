@@ -43,7 +43,7 @@ pub(crate) fn sample(task: &str, elapsed_ns: f64) -> Sample {
     readings.set("elapsed_ns", elapsed_ns);
     let task =
         TaskInfo { id: TaskId::new(task), title: task.to_uppercase(), number: None, in_composite: true };
-    Sample { task, started_at: 1e9, readings, series: vec![] }
+    Sample { task, started_at: 1e9, readings, series: vec![], latencies: Default::default() }
 }
 
 /// A command that ran.

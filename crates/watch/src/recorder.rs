@@ -83,8 +83,13 @@ impl Recorder {
         let id = cell.id();
         let task =
             TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_composite: true };
-        let sample =
-            Sample { task, started_at: window.started_at, readings: window.readings.clone(), series: vec![] };
+        let sample = Sample {
+            task,
+            started_at: window.started_at,
+            readings: window.readings.clone(),
+            series: vec![],
+            latencies: Default::default(),
+        };
         let inside = |what| Event::Cell { cell: id.clone(), what };
         let mut events = vec![
             Event::RoundStarted { round: window.number, order: vec![self.watch.name.clone()] },

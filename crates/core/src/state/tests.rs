@@ -23,7 +23,13 @@ fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Out
     vec![
         Event::CellStarted { cell },
         inside(CellEvent::Phase { name: "touch".into() }),
-        inside(CellEvent::Sample(Sample { task, started_at: 5.0, readings, series: vec![] })),
+        inside(CellEvent::Sample(Sample {
+            task,
+            started_at: 5.0,
+            readings,
+            series: vec![],
+            latencies: Default::default(),
+        })),
         inside(CellEvent::Note(Note::new(NoteKind::IdleTimeout, "slow"))),
         inside(CellEvent::Spent { what: "timed".into(), ns: 3 }),
         inside(CellEvent::Spent { what: "timed".into(), ns: 4 }),

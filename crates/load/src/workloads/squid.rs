@@ -216,7 +216,8 @@ impl Stage {
         let used = squid.cpu_ns().saturating_sub(before.0);
         split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
         found.set(readings::CLIENT_CPU, client_ns as f64);
-        Ok(Found { series: tally.track.points(took), ..Found::from(found) })
+        let latencies = fsarena_engine::latencies(&tally.corrected);
+        Ok(Found { series: tally.track.points(took), latencies, ..Found::from(found) })
     }
 
     fn listener(&self) -> std::io::Result<TcpListener> {

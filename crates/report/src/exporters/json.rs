@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
 use crate::sections::decision::Decision;
-use crate::sections::{answer, conclusions, modes, pair, ranking, reached};
+use crate::sections::{answer, conclusions, modes, pair, ranking, reached, tails};
 use crate::time_series::{self, TimeSeries};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
@@ -46,6 +46,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
         "reached": reached::json(report),
         "time_series": all_series(record),
+        "pooled_latencies": tails::json(report),
         "series_left_out_count": record.series.left_out,
         "claims": claims(&report.claims),
         "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
@@ -74,7 +75,8 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);
         value["task"] = json!(task.task);
-        let left_out = task.set_aside.and_then(|_| reason(record, record.task(&task.task.id)?));
+        let left_out =
+            task.set_aside.and_then(|_| reason(record, &analysis.metric.id, record.task(&task.task.id)?));
         value["left_out"] = json!(left_out);
         value
     };

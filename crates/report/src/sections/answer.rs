@@ -16,7 +16,7 @@ use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::trust::{Doubt, doubts};
+use fsarena_stats::trust::{Doubt, doubts, reason};
 
 /// The answer in plain words.
 pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
@@ -51,7 +51,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
     }
     if report.ranks() {
-        let left_out = left_out(&report.record).into_iter();
+        let left_out = left_out(report).into_iter();
         document.list(left_out.map(|one| if decided { clipped(&one) } else { one }).collect());
     }
     if detail >= Detail::Full {
@@ -70,8 +70,10 @@ fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<Stri
 }
 
 /// The tasks that rank no variant, and why.
-fn left_out(record: &RunRecord) -> Vec<String> {
-    let figures: Vec<((usize, usize), Doubt)> = doubts(record)
+fn left_out(report: &Report) -> Vec<String> {
+    let Some(first) = report.analyses.first() else { return vec![] };
+    let record = &report.record;
+    let figures: Vec<((usize, usize), Doubt)> = doubts(record, &first.metric.id)
         .into_iter()
         .filter(|((_, variant), _)| !record.variants[*variant].is_bare_device())
         .collect();
@@ -86,7 +88,23 @@ fn left_out(record: &RunRecord) -> Vec<String> {
         (!subject.is_empty())
             .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
     };
-    Doubt::ALL.into_iter().filter_map(sentence).collect()
+    let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
+    of_any_metric
+        .filter_map(sentence)
+        .chain(report.analyses.iter().filter_map(|one| tails(record, one)))
+        .collect()
+}
+
+/// The tasks that a percentile does not rank, for they have too few requests.
+fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
+    let short = analysis.tasks().filter(|task| task.set_aside == Some(Doubt::FewRequests));
+    let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
+    let why = reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let more = match tasks.len() - 1 {
+        0 => String::new(),
+        more => format!("; likewise {}", plural(more, "more task")),
+    };
+    Some(format!("Not ranked by {}: {why}{more}.", label_of(&analysis.metric.id)))
 }
 
 /// How to read the answers of a report.

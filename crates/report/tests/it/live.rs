@@ -45,7 +45,13 @@ impl Run {
                 TaskInfo { id, title: name.into(), number: None, in_composite }
             };
             let sample = |task, readings| {
-                inside(CellEvent::Sample(Sample { task, started_at: 0.0, readings, series: vec![] }))
+                inside(CellEvent::Sample(Sample {
+                    task,
+                    started_at: 0.0,
+                    readings,
+                    series: vec![],
+                    latencies: Default::default(),
+                }))
             };
             self.hear(101.0, &Event::CellStarted { cell });
             self.hear(101.0, &inside(CellEvent::Phase { name: "mkfs".into() }));

@@ -64,8 +64,8 @@ impl<'a> Quantities<'a> {
             && grid.set_aside.contains_key(at)
             && !WITNESSES.contains(&metric.id.as_str())
         {
-            let why = reason(record, *at).unwrap_or_else(|| id.clone());
-            return Err(format!("{why}, so no verdict rests on it"));
+            let why = reason(record, &metric.id, *at).unwrap_or_else(|| id.clone());
+            return Err(format!("no verdict rests on this figure: {why}"));
         }
         match &fitting[..] {
             [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
@@ -90,7 +90,7 @@ impl<'a> Quantities<'a> {
         if !self.grids.contains_key(metric) {
             let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
             let (info, rows) = self.record.metric(metric).ok_or_else(unknown)?;
-            let grid = grid(self.record, &rows, self.leave_out).trusted(self.record);
+            let grid = grid(self.record, &rows, self.leave_out).trusted(self.record, metric);
             self.grids.insert(metric.to_string(), (info, grid));
         }
         Ok(&self.grids[metric])

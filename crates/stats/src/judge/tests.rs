@@ -55,6 +55,7 @@ fn record(rounds: u32) -> RunRecord {
         cells: vec![],
         samples: SampleTable { values: vec![vec![]; 3], ..Default::default() },
         series: SeriesTable::default(),
+        latencies: Default::default(),
         notes: vec![],
         commands: 0,
     };
@@ -201,4 +202,37 @@ fn claims_as_understood() {
         said("x.elapsed: best is not a"),
         "a is not best: true where some other variant is better than a"
     );
+}
+
+/// Gives every sample a p99 of its elapsed time, of this many requests in two seconds.
+fn with_tails(requests: f64) -> RunRecord {
+    let mut record = record(8);
+    let rows = record.samples.len();
+    let mut add = |id: &str, values: Vec<f64>| {
+        record.readings.push(MetricInfo { id: id.into(), ..record.readings[0].clone() });
+        record.samples.values.push(values);
+    };
+    add("all_operations_count", vec![requests; rows]);
+    add("load_elapsed_ns", vec![2e9; rows]);
+    let elapsed = record.samples.values[0].clone();
+    record.readings.push(MetricInfo { id: "all_latency_p99_ns".into(), ..record.readings[0].clone() });
+    record.samples.values.push(elapsed);
+    record
+}
+
+#[test]
+fn a_percentile_is_judged_if_ten_requests_of_a_round_lie_beyond_it() {
+    let claim = "one.latency_p99: a < b";
+    assert_eq!(judged(&with_tails(1000.0), claim).outcome(), Outcome::Held);
+    let refused = judged(&with_tails(400.0), claim);
+    assert_eq!(refused.outcome(), Outcome::Inconclusive);
+    assert_eq!(
+        refused.missing.as_deref(),
+        Some(
+            "no verdict rests on this figure: a at one had 400 requests a round, and a 99th percentile requires 1000; measure \
+             for 6 s instead of 2.0 s"
+        )
+    );
+    // What the requests do not limit is judged.
+    assert_eq!(judged(&with_tails(400.0), "one.elapsed: a < b").outcome(), Outcome::Held);
 }

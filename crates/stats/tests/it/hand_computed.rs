@@ -109,6 +109,7 @@ fn record() -> RunRecord {
         cells,
         samples,
         series: SeriesTable::default(),
+        latencies: Default::default(),
         notes: vec![],
         commands: 0,
     }
@@ -255,7 +256,7 @@ fn a_task_that_a_doubts_under_direct_io_ranks_no_variant() {
     record.plan.workloads = vec![no];
     assert_eq!(analyse(&record, "elapsed").unwrap().overall.unwrap().tasks, 2);
     record.plan.workloads = vec![yes];
-    assert_eq!(doubts(&record), [((1, 2), Doubt::Cache)].into());
+    assert_eq!(doubts(&record, "elapsed"), [((1, 2), Doubt::Cache)].into());
     let analysis = analyse(&record, "elapsed").unwrap();
     assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
     let untar = analysis.tasks().next().unwrap();

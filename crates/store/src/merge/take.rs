@@ -38,7 +38,7 @@ WHERE m.started_at <> p.started_at LIMIT 1";
 
 /// What each table takes: its name, how many rows that must be, and how it is done. `?1` is added to the ids of cells, `?2`
 /// to those of samples. Where every cell is new, [`ONLY`] is left out.
-const TAKE: [(&str, &str, &str); 4] = [
+const TAKE: [(&str, &str, &str); 5] = [
     (
         "cell",
         "SELECT count(*) FROM fresh",
@@ -69,6 +69,12 @@ const TAKE: [(&str, &str, &str); 4] = [
         "INSERT INTO main.series
          SELECT sample + ?2, point, start_s, length_s, warm_up, operations, bytes,
                 latency_p50_ns, latency_p99_ns, latency_p999_ns FROM part.series
+         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+    ),
+    (
+        "latencies",
+        "SELECT count(*) FROM part.latencies WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+        "INSERT INTO main.latencies SELECT sample + ?2, counts FROM part.latencies
          WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
     ),
 ];

@@ -138,7 +138,13 @@ fn events(cell: &Cell, slower: f64) -> Vec<Event> {
             in_composite: number.is_some(),
         };
         events.push(inside(CellEvent::Command(command(id))));
-        events.push(inside(CellEvent::Sample(Sample { task, started_at: 1.8e9, readings, series: vec![] })));
+        events.push(inside(CellEvent::Sample(Sample {
+            task,
+            started_at: 1.8e9,
+            readings,
+            series: vec![],
+            latencies: Default::default(),
+        })));
     }
     events.push(Event::CellFinished { cell: cell.id(), outcome: Outcome::Done });
     events

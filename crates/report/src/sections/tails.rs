@@ -1,0 +1,98 @@
+//! Tails: the latencies of all rounds together, to see and not to compare.
+
+use super::{Detail, Section, label};
+use crate::document::{Cell, Chapter, Document, Table};
+use crate::number::with_unit;
+use crate::report::Report;
+use fsarena_core::latency::Latencies;
+use fsarena_core::sample::Unit;
+use serde_json::{Value, json};
+
+/// The latencies of all rounds together.
+pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+
+/// The columns: a share of the requests, its heading, and its name in JSON.
+const SHARES: [(f64, &str, &str); 5] = [
+    (0.5, "50%", "p50_ns"),
+    (0.9, "90%", "p90_ns"),
+    (0.99, "99%", "p99_ns"),
+    (0.999, "99.9%", "p999_ns"),
+    (0.9999, "99.99%", "p9999_ns"),
+];
+/// The most rows of a report. JSON has all.
+const ROWS: usize = 48;
+
+fn parts(report: &Report, detail: Detail) -> Document {
+    let mut document = Document::default();
+    let all = &report.record.latencies;
+    if detail < Detail::Full || all.is_empty() {
+        return document;
+    }
+    let mut table = Table::figures(
+        ["task", "variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]),
+    );
+    for ((task, variant), of) in all.iter().take(ROWS) {
+        let (task, variant) = (&report.record.tasks[*task], &report.record.variants[*variant]);
+        let mut row: Vec<Cell> =
+            vec![label(task).into(), variant.name.as_str().into(), of.count().to_string().into()];
+        row.extend(SHARES.iter().map(|(share, ..)| quantile(of, *share).into()));
+        row.push(of.quantile(1.0).map_or(String::new(), in_words).into());
+        table.rows.push(row);
+    }
+    document.heading(3, "Latency of all rounds together");
+    let rest = match all.len().saturating_sub(ROWS) {
+        0 => String::new(),
+        rest => format!(" {rest} more rows are in the JSON report."),
+    };
+    document.text(format!(
+        "Each figure is of all requests of all rounds, to the nearest percent; — where fewer than ten requests lie beyond \
+         it. These are shown, not compared: comparisons take the percentile of each round.{rest}"
+    ));
+    document.table(table);
+    document
+}
+
+fn in_words(ns: u64) -> String {
+    with_unit(ns as f64, Unit::Nanoseconds)
+}
+
+/// A quantile, where ten requests lie beyond it.
+fn quantile(of: &Latencies, share: f64) -> String {
+    match of.quantile(share) {
+        Some(ns) if known(of, share) => in_words(ns),
+        _ => "—".into(),
+    }
+}
+
+fn known(of: &Latencies, share: f64) -> bool {
+    of.count() as f64 * (1.0 - share) >= 10.0 - 1e-6
+}
+
+/// The same as JSON.
+pub fn json(report: &Report) -> Value {
+    let record = &report.record;
+    let one = |((task, variant), of): (&(usize, usize), &Latencies)| {
+        let mut value = json!({
+            "task": record.tasks[*task].id.to_string(),
+            "variant": record.variants[*variant].name,
+            "requests_count": of.count(),
+            "longest_ns": of.quantile(1.0),
+        });
+        for (share, _, name) in SHARES.iter().filter(|(share, ..)| known(of, *share)) {
+            value[*name] = json!(of.quantile(*share));
+        }
+        value
+    };
+    record.latencies.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_has_ten_requests_beyond_it() {
+        let of = Latencies::new([(100, 990), (200, 10)]);
+        assert_eq!([0.5, 0.99, 0.999].map(|share| quantile(&of, share)), ["0.100 µs", "0.100 µs", "—"]);
+    }
+}
