@@ -85,9 +85,10 @@ fn every_command_line_is_one_that_fsarena_takes() {
                 wrong.push(format!("{page}: {line}: {error}"));
             }
             let study = matches!(words[1].as_str(), "run" | "ab").then(|| words.get(2)).flatten();
-            let study =
-                study.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()));
-            if study.is_some_and(|name| fsarena_core::study::find(name).is_none()) {
+            let study = study.filter(|name| {
+                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_".contains(c))
+            });
+            if study.is_some_and(|name| fsarena_core::app::plan(name).is_none()) {
                 wrong.push(format!("{page}: {line}: unknown study"));
             }
         }

@@ -9,6 +9,7 @@
 //!
 //! Everything that travels along it is defined here.
 
+pub mod app;
 pub mod cell;
 pub mod claim;
 pub mod conclusion;

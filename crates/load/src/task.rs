@@ -78,6 +78,9 @@ pub enum Error {
     /// The plan asks for what cannot be.
     #[error("{0}")]
     Plan(String),
+    /// This machine lacks something; the text says what to do.
+    #[error("{0}")]
+    Missing(String),
     /// The load engine failed.
     #[error(transparent)]
     Engine(#[from] fsarena_engine::Error),
@@ -123,6 +126,7 @@ impl Exits for Error {
             Error::Engine(error) => error.exit_code(),
             Error::Dbench(error) => error.exit_code(),
             Error::Violation(_) => ExitCode::Refuted,
+            Error::Missing(_) => ExitCode::Missing,
             Error::Unfit(_) | Error::Plan(_) | Error::LeftOut(_) => ExitCode::Usage,
         }
     }

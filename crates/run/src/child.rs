@@ -40,6 +40,7 @@ pub fn run(
     // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
     let mut command = command(errors.try_clone().map_err(agent)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
+    command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
     let mut child = command.process_group(0).spawn().map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.

@@ -76,8 +76,10 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn install(kernel: &Kernel) -> Outcome {
+    let for_apps = checks::missing_for_apps();
     let mut packages = checks::missing_packages(&survey(kernel)?);
     packages.extend(checks::missing_services());
+    packages.extend(for_apps.iter().map(String::as_str));
     if packages.is_empty() {
         return Ok(ExitCode::Done);
     }

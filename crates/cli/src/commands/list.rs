@@ -4,8 +4,10 @@ use crate::failure::Outcome;
 use crate::flags::{ListFormat, Runs};
 use crate::listing::{self, Row};
 use clap::ValueEnum;
+use fsarena_core::app::{APPS, App};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::metric::METRICS;
+use fsarena_core::plan::file::PlanFile;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::STUDIES;
 use fsarena_fs::available::{survey, to_install};
@@ -15,7 +17,7 @@ use fsarena_run::axes;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
-/// List studies, filesystems, workloads, metrics, factors, exporters or runs
+/// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to list
@@ -32,6 +34,8 @@ pub struct Args {
 enum What {
     /// Studies, with their published figures
     Studies,
+    /// Plans of applications, to run or to start your own from
+    Apps,
     /// Filesystems, their option sets, and their support on this machine
     Filesystems,
     /// Workloads and their settings
@@ -50,6 +54,7 @@ enum What {
 pub fn run(args: Args) -> Outcome {
     match args.what {
         What::Studies => listing::print(&studies()?, args.format)?,
+        What::Apps => listing::print(&apps()?, args.format)?,
         What::Filesystems => listing::print(&filesystems()?, args.format)?,
         What::Workloads => listing::print(&settings(), args.format)?,
         What::Metrics => listing::print(&metrics(), args.format)?,
@@ -79,7 +84,7 @@ impl Row for StudyRow {
 fn studies() -> Result<Vec<StudyRow>, crate::failure::Failure> {
     let mut rows = Vec::new();
     for study in STUDIES {
-        let plan = fsarena_core::plan::file::PlanFile::parse(study.name, study.plan.as_bytes())?.file;
+        let plan = PlanFile::parse(study.name, study.plan.as_bytes())?.file;
         let published = study.published()?;
         rows.push(StudyRow {
             study: study.name,
@@ -89,6 +94,29 @@ fn studies() -> Result<Vec<StudyRow>, crate::failure::Failure> {
         });
     }
     Ok(rows)
+}
+
+#[derive(Serialize)]
+struct AppRow {
+    app: &'static str,
+    title: String,
+    question: String,
+}
+
+impl Row for AppRow {
+    const HEADS: &'static [&'static str] = &["APPLICATION", "TITLE", "QUESTION"];
+
+    fn columns(&self) -> Vec<String> {
+        vec![self.app.into(), self.title.clone(), self.question.clone()]
+    }
+}
+
+fn apps() -> Result<Vec<AppRow>, crate::failure::Failure> {
+    let row = |app: &App| {
+        let plan = PlanFile::parse(app.name, app.plan.as_bytes())?.file;
+        Ok(AppRow { app: app.name, title: plan.title, question: plan.question })
+    };
+    APPS.iter().map(row).collect()
 }
 
 #[derive(Serialize)]

@@ -13,6 +13,7 @@ pub use overrides::kernel_level;
 
 use crate::failure::{Failure, Outcome};
 use crate::running::{handle_signals, resolved};
+use fsarena_core::app;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::unknown;
 use fsarena_core::plan::Plan;
@@ -75,8 +76,8 @@ pub fn read_plan(args: &Args) -> Result<Written, Failure> {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
-    let (origin, bytes) = match study::find(name) {
-        Some(study) => (format!("study {name}"), study.plan.as_bytes().to_vec()),
+    let (origin, bytes) = match app::plan(name) {
+        Some((origin, plan)) => (origin, plan.as_bytes().to_vec()),
         None => (name.to_string(), read(name)?),
     };
     Ok(PlanFile::parse(&origin, &bytes)?)
@@ -86,7 +87,7 @@ fn read(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
     input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            let unknown = unknown("study or plan file", name, study::STUDIES.iter().map(|study| study.name));
+            let unknown = unknown("study, application or plan file", name, app::names());
             Failure::new(ExitCode::Usage, format!("{unknown} ({error})"))
         }
         _ => Failure::file(path)(error),

@@ -1,8 +1,9 @@
-//! `fsarena show`: a run, a study, or published figures.
+//! `fsarena show`: a run, a study, an application, or published figures.
 
 use crate::commands::report;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Runs;
+use fsarena_core::app;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::{nearest, unknown};
@@ -11,13 +12,13 @@ use fsarena_core::safe;
 use fsarena_core::study::{self, Study};
 use fsarena_store::RunDir;
 
-/// Show a run, a study or published figures
+/// Show a run, a study, an application or published figures
 ///
-/// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study, the plan: copy it and
-/// change it. Of published figures, the tables as their author printed them, with computed totals.
+/// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study or application, the plan:
+/// copy it and change it. Of published figures, the tables as their author printed them, with computed totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run (id, beginning of the id, directory, `latest`), study, or `published:NAME`
+    /// Run (id, beginning of the id, directory, `latest`), study, application, or `published:NAME`
     what: String,
     /// Format on standard output: term or json; for published figures also md
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
@@ -32,6 +33,15 @@ pub fn run(args: Args) -> Outcome {
         report::print_page(&fsarena_report::published::show(&published(name)?)?, &args.format)?;
     } else if let Some(study) = study::find(&args.what) {
         report::print(study_text(study, &args.format)?.as_bytes())?;
+    } else if let Some((name, plan)) = app::plan(&args.what) {
+        let text = match args.format.as_str() {
+            "term" => plan.to_string(),
+            "json" => {
+                format!("{:#}\n", serde_json::json!({ "application": name, "plan": table(&name, plan)? }))
+            }
+            other => return Err(no_format("an application", other)),
+        };
+        report::print(text.as_bytes())?;
     } else {
         let run = RunDir::find(&args.runs.runs, &args.what).map_err(|error| or_study(error, &args.what))?;
         report::print(run_text(&run, &args.format)?.as_bytes())?;
@@ -41,8 +51,8 @@ pub fn run(args: Args) -> Outcome {
 
 /// Proposes a study where the name is nearer to one than to a run.
 fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
-    match nearest(name, study::STUDIES.iter().map(|study| study.name)) {
-        Some(study) => unknown("run or study", name, [study]).into(),
+    match nearest(name, app::names()) {
+        Some(study) => unknown("run, study or application", name, [study]).into(),
         None => error.into(),
     }
 }
@@ -65,9 +75,7 @@ fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
     match format {
         "term" => Ok(study.plan.to_string()),
         "json" => {
-            let plan: toml::Value = toml::from_str(study.plan).map_err(|error| {
-                Failure::new(ExitCode::Internal, format!("study {}: {error}", study.name))
-            })?;
+            let plan = table(study.name, study.plan)?;
             let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
             let value = serde_json::json!({
                 "study": study.name, "source": study.source, "published": published, "plan": plan,
@@ -76,6 +84,11 @@ fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
         }
         other => Err(no_format("a study", other)),
     }
+}
+
+/// A plan that ships with fsarena, as a table.
+fn table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
+    toml::from_str(plan).map_err(|error| Failure::new(ExitCode::Internal, format!("{name}: {error}")))
 }
 
 fn no_format(what: &str, format: &str) -> Failure {

@@ -3,6 +3,7 @@
 use super::Value;
 use crate::flags::Runs;
 use crate::{running, terminal};
+use fsarena_core::app::APPS;
 use fsarena_core::plan::Plan;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
@@ -45,7 +46,8 @@ fn pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
 }
 
 pub fn studies() -> Vec<Value> {
-    unique(STUDIES.iter().map(|study| (study.name, study.source)))
+    let studies = STUDIES.iter().map(|study| (study.name, study.source));
+    unique(studies.chain(APPS.iter().map(|app| (app.name, "plan of an application"))))
 }
 
 pub fn published() -> Vec<Value> {

@@ -72,7 +72,7 @@ fn json_of_everything_that_lists_or_results() {
         assert_eq!(said, "", "{args:?}");
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{args:?}: {error}\n{printed}"))
     };
-    for what in ["studies", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
+    for what in ["studies", "apps", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
         let rows = json(&["list", what]);
         assert!(!rows.as_array().unwrap().is_empty(), "{what}");
         let (table, _) = place.expect(0, &["list", what]);

@@ -2,6 +2,7 @@
 
 mod ab;
 mod analyse;
+mod apps;
 mod axes;
 mod bounded;
 mod browser;

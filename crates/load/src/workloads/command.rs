@@ -3,9 +3,10 @@
 use crate::demands::Demands;
 use crate::invocation::Invocation;
 use crate::printed::Rule;
-use crate::task::{Action, Before, Error, Task};
+use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::sample::Found;
 use fsarena_core::setting::{Default, Kind, SettingDef, Settings, Value, WorkloadDef};
 use fsarena_sys::argv;
 use fsarena_sys::program;
@@ -16,8 +17,8 @@ use std::time::Duration;
 /// The workload.
 pub struct Command;
 
-/// Room for temporary files on the source disk.
-const TEMPORARY_BYTES: u64 = 64 << 20;
+/// The file on the source disk that says that `once` has been done.
+const DONE: &str = ".once";
 
 const CACHE: SettingDef = SettingDef {
     id: "cache",
@@ -56,6 +57,19 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "command",
     help: "your own commands: fsarena run --fs ext4,xfs -- COMMAND",
     settings: &[
+        text("once", "shell command once a run, in $FSARENA_SOURCE, not timed"),
+        SettingDef {
+            id: "input",
+            kind: Kind::Path,
+            default: Default::Text(""),
+            help: "file or directory of yours that commands find as $FSARENA_INPUT",
+        },
+        SettingDef {
+            id: "needs",
+            kind: Kind::Texts,
+            default: Default::Words(&[]),
+            help: "programs that the commands run",
+        },
         text("setup", "shell command on each fresh filesystem, not timed"),
         PREPARE,
         CHECK,
@@ -72,6 +86,12 @@ const DEF: WorkloadDef = WorkloadDef {
             kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
             default: Default::Int(512 << 20),
             help: "bytes that the commands write at most; the image has room for them",
+        },
+        SettingDef {
+            id: "source_room",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
+            default: Default::Int(64 << 20),
+            help: "bytes that the commands write to the source disk at most",
         },
         SettingDef {
             id: "task",
@@ -114,10 +134,13 @@ impl Timed {
     }
 
     fn info(&self) -> TaskInfo {
-        let title = match self.settings.text("cmd") {
+        let command = match self.settings.text("cmd") {
             "" => self.words.join(" "),
             script => script.into(),
         };
+        // The same command can be several tasks.
+        let named = !self.settings.text("name").is_empty();
+        let title = if named { format!("{}: {command}", self.name) } else { command };
         TaskInfo { id: TaskId::new(self.name.as_str()), title, number: None, in_composite: true }
     }
 
@@ -178,15 +201,35 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn action(&self, words: Vec<String>, rules: Vec<Rule>) -> Action {
+        self.action_in(&self.place.root, words, rules)
+    }
+
+    fn action_in(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let home = User::home();
         let mut env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
             ("FSARENA_SOURCE", self.place.other.clone()),
+            ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
             ("TMPDIR", temporary(self.place)),
         ];
         env.extend(home.into_iter().flat_map(|(dir, name)| [("HOME", dir), ("USER", PathBuf::from(name))]));
         let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
-        Action::Own(Invocation { words, dir: self.place.root.clone(), env, limit, rules })
+        Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
+    }
+
+    /// What is done once a run. The first cell does it, because its process has the rights of the workload.
+    fn once(&self) -> Vec<Action> {
+        let (script, done) = (self.job.settings.text("once"), self.place.other.join(DONE));
+        if script.is_empty() || done.exists() {
+            return vec![];
+        }
+        let note = move || {
+            std::fs::write(&done, "")
+                .map(|()| Found::default())
+                .map_err(Error::io(format!("write {}", done.display())))
+        };
+        let work = self.action_in(&self.place.other, shell(script), vec![]);
+        vec![work, Action::Call(Call::new(["touch", DONE], note))]
     }
 
     /// A shell command, where one is written.
@@ -225,8 +268,17 @@ impl Workload for Command {
             task.rules(job)?;
             installed(&task.words[0])?;
         }
+        let lacking = |name: &&str| installed(name).is_err();
+        let lacking: Vec<&str> = job.settings.words("needs").into_iter().filter(lacking).collect();
+        if !lacking.is_empty() {
+            let (names, packages) = (lacking.join(", "), lacking.join(" "));
+            return Err(Error::Missing(format!(
+                "not installed: {names}; on Debian: apt-get install {packages}"
+            )));
+        }
         let bytes = job.settings.int("room") as u64;
-        let room = Room { bytes, inodes: bytes >> 14, other_bytes: TEMPORARY_BYTES };
+        let other_bytes = job.settings.int("source_room") as u64;
+        let room = Room { bytes, inodes: bytes >> 14, other_bytes };
         Ok(Survey { room, demands: Demands::default(), remarks: vec![] })
     }
 
@@ -241,12 +293,13 @@ impl Workload for Command {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let maker = Maker { job, place };
-        let mut setup = maker.script(job.settings.text("setup"));
+        let mut first = maker.once();
+        first.extend(maker.script(job.settings.text("setup")));
         let tasks = Timed::all(job).into_iter().map(|task| {
             Ok(Task {
                 info: task.info(),
                 before: if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm },
-                prepare: setup.take().into_iter().chain(maker.script(task.text(job, "prepare"))).collect(),
+                prepare: first.drain(..).chain(maker.script(task.text(job, "prepare"))).collect(),
                 work: vec![maker.action(task.words.clone(), task.rules(job)?)],
             })
         });

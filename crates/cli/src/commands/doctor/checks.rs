@@ -4,6 +4,7 @@ mod guests;
 
 use super::{Finding, State};
 use bytesize::ByteSize;
+use fsarena_core::app;
 use fsarena_fs::available::{Availability, find_program, to_install};
 use fsarena_load::workload::Job;
 use fsarena_sys::kernel::Kernel;
@@ -17,6 +18,7 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
     findings.push(commands());
     findings.push(load_tools());
     findings.push(services());
+    findings.push(applications());
     findings.push(room(runs));
     findings.push(memory(kernel));
     findings.push(cpu_accounting(kernel));
@@ -189,6 +191,21 @@ fn services() -> Finding {
     let packages = missing.join(" ");
     let fix = format!("apt-get install {packages}, for the workloads {all}");
     finding("services", State::Limited, format!("no {packages}"), fix)
+}
+
+/// The programs of applications that are not here. Their packages bear their names.
+pub fn missing_for_apps() -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    app::programs().into_iter().filter(|program| find_program(&path, program).is_none()).collect()
+}
+
+fn applications() -> Finding {
+    let missing = missing_for_apps().join(" ");
+    if missing.is_empty() {
+        let found = app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ");
+        return finding("applications", State::Ok, found, "");
+    }
+    finding("applications", State::Limited, format!("no {missing}"), format!("apt-get install {missing}"))
 }
 
 fn load_tools() -> Finding {

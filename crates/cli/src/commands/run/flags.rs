@@ -67,7 +67,7 @@ const FIXED: [&str; 42] = [
 /// are the unit of replication: from 8 on, differences have exact 95% confidence intervals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Study (`fsarena list studies`) or plan file to run [default: piszcz]
+    /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
