@@ -266,6 +266,16 @@ pub const METRICS: &[MetricDef] = &[
         help: "bytes a user without privileges can write after mkfs, as a share of the device",
         from: |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
     },
+    MetricDef {
+        id: "commits_per_s",
+        unit: Unit::PerSecond,
+        direction: Direction::Higher,
+        help: "durable commits a second: records of a log, transactions of a database, deliveries of mail",
+        from: |get| get(reading::COMMIT_RATE),
+    },
+    latency("latency_max", "longest latency", |get| {
+        paced_or_all(get, ["corrected_latency_max_ns", "all_latency_max_ns"])
+    }),
 ];
 
 /// The label of a metric in text for people: `synced` for the synced time, the id for every other.

@@ -87,7 +87,7 @@ pub enum Kind {
         /// Largest value in bytes.
         max: i64,
     },
-    /// A list of modes of a load, by the names of sysbench or of fio (see [`MODES`]).
+    /// A list of some of these words; modes of a load go by the names of sysbench or of fio (see [`MODES`]).
     Modes(&'static [&'static str]),
     /// A list of texts.
     Texts,
@@ -139,8 +139,11 @@ impl fmt::Display for Kind {
                 write!(f, "sizes from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
             }
             Kind::Modes(words) => {
-                let fio = |word| MODES.iter().find(|(name, _)| *name == word).map_or(word, |(_, fio)| *fio);
-                let names: Vec<String> = words.iter().map(|word| format!("{word} ({})", fio(word))).collect();
+                let both = |word: &&str| match MODES.iter().find(|(name, _)| name == word) {
+                    Some((name, fio)) => format!("{name} ({fio})"),
+                    None => word.to_string(),
+                };
+                let names: Vec<String> = words.iter().map(both).collect();
                 write!(f, "some of {}", names.join(", "))
             }
             Kind::Texts => f.write_str("a text or a list of texts"),

@@ -110,10 +110,7 @@ pub enum Error {
 
 impl Error {
     /// Makes an error of a failed system call on a path.
-    pub(super) fn io<E: Into<io::Error>>(
-        doing: &'static str,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(E) -> Error {
+    pub fn io<E: Into<io::Error>>(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(E) -> Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::Io { doing, path, source: source.into() }
     }

@@ -79,6 +79,9 @@ pub const WRITE: &[ReadingDef] = &readings_of!("write_", "writes");
 /// Syncs between requests.
 pub const SYNC: &[ReadingDef] = &readings_of!("sync_", "syncs of one file between requests");
 
+/// Durable commits: what a log, a database or a mailbox confirms once it is on the device.
+pub const COMMIT: &[ReadingDef] = &readings_of!("commit_", "durable commits");
+
 /// Latencies from the intended start; open loops only.
 pub const CORRECTED: &[ReadingDef] = &[
     def(
@@ -190,7 +193,7 @@ pub const LOAD: &[ReadingDef] = &[
 
 /// Every reading that an outcome can have.
 pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
-    [ALL, READ, WRITE, SYNC, CORRECTED, LOAD].into_iter().flatten()
+    [ALL, READ, WRITE, SYNC, COMMIT, CORRECTED, LOAD].into_iter().flatten()
 }
 
 impl Outcome {
@@ -199,7 +202,7 @@ impl Outcome {
         let mut readings = Readings::default();
         self.set_kind(&mut readings, "all_", self.operations(), self.bytes(), &self.latency);
         for kind in &self.kinds {
-            if matches!(kind.name, "read" | "write" | "sync") {
+            if matches!(kind.name, "read" | "write" | "sync" | "commit") {
                 let prefix = format!("{}_", kind.name);
                 self.set_kind(&mut readings, &prefix, kind.count, kind.bytes, &kind.latency);
             }
@@ -222,7 +225,9 @@ impl Outcome {
         let seconds = self.elapsed_ns as f64 / 1e9;
         if seconds > 0.0 {
             readings.set(&format!("{prefix}iops_per_s"), count as f64 / seconds);
-            readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes as f64 / seconds);
+            if bytes > 0 {
+                readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes as f64 / seconds);
+            }
         }
         readings.set(&format!("{prefix}operations_count"), count as f64);
         set_latency(readings, prefix, latency);

@@ -6,6 +6,7 @@
 
 pub mod demands;
 pub mod invocation;
+mod pace;
 pub mod payload;
 pub mod printed;
 mod program;

@@ -7,12 +7,15 @@ mod dbench_like;
 mod dbench_tool;
 mod fileio;
 mod fio;
+mod maildir;
 pub mod postgres;
 mod proxy_cache;
 mod recovery;
+mod sqlite;
 mod squid;
 mod sysbench;
 mod tree;
+mod wal;
 mod webproxy;
 
 use crate::workload::Workload;
@@ -26,12 +29,15 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &dbench_tool::DBENCH_TOOL,
     &fileio::FILEIO,
     &fio::FIO,
+    &maildir::Maildir,
     &postgres::Postgres,
     &proxy_cache::ProxyCache,
     &recovery::Recovery,
+    &sqlite::Sqlite,
     &squid::SquidWorkload,
     &sysbench::SYSBENCH,
     &tree::Tree,
+    &wal::Wal,
     &webproxy::Webproxy,
 ];
 

@@ -10,6 +10,7 @@ mod carry_over;
 mod charts;
 mod claims;
 mod commands;
+mod commits;
 mod common;
 mod config;
 mod dbench;

@@ -34,6 +34,8 @@ pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
 pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
 /// Bytes a second that the clients of a file server moved.
 pub const THROUGHPUT: &str = "served_bytes_per_s";
+/// Durable commits a second.
+pub const COMMIT_RATE: &str = "commit_iops_per_s";
 /// The generator's share of an operation.
 pub const CLIENT: &str = "client_ratio";
 /// Requests that were answered.

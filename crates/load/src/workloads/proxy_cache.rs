@@ -7,6 +7,7 @@
 mod cache;
 mod index;
 
+use crate::pace;
 use crate::task::{Action, Before, Call, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::contents::{self, MEAN_BYTES};
@@ -17,8 +18,8 @@ use cache::{Cache, Filling, KINDS, Serving};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::Bound;
 use fsarena_engine::act::{self, Acting};
-use fsarena_engine::{Arrivals, Bound, Rate};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -51,12 +52,7 @@ const DEF: WorkloadDef = WorkloadDef {
             default: Default::Float(2.0),
             help: "how long each task serves",
         },
-        SettingDef {
-            id: "arrivals",
-            kind: Kind::Choice(&["poisson", "fixed"]),
-            default: Default::Text("poisson"),
-            help: "gaps between requests: as of many independent clients, or equal",
-        },
+        pace::ARRIVALS,
         SettingDef {
             id: "cache_bytes",
             kind: Kind::Size { min: 1 << 16, max: 1 << 44 },
@@ -217,11 +213,10 @@ fn serve(job: &Job, load: Load, root: PathBuf, shared: Shared) -> Call {
     let (settings, seed) = (job.settings.clone(), job.seed);
     Call::new([load.info().id.to_string(), root.display().to_string()], move || {
         let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
-        let arrivals = if settings.text("arrivals") == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
         let acting = Acting {
             threads: load.threads,
             kinds: &KINDS,
-            rate: (load.rate > 0).then_some(Rate { per_s: load.rate as f64, arrivals }),
+            rate: pace::rate(&settings, load.rate),
             bound: Bound::Seconds(settings.float("seconds")),
             interval_ms: 100,
             seed,

@@ -148,16 +148,12 @@ fn action(
     vec![Action::Call(Call::new(words, move || run(&dir)))]
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> EngineError {
-    move |source| EngineError::Io { doing, path: path.into(), source }
-}
-
 fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<Found, Error> {
-    std::fs::create_dir(dir).map_err(failed("making", dir))?;
+    std::fs::create_dir(dir).map_err(EngineError::io("making", dir))?;
     let noise = noise(seed);
     for number in 0..existing {
         let path = file(dir, number as u32);
-        std::fs::write(&path, &noise[..FILE_BYTES]).map_err(failed("writing", &path))?;
+        std::fs::write(&path, &noise[..FILE_BYTES]).map_err(EngineError::io("writing", &path))?;
     }
     Ok(Found::default())
 }
@@ -194,7 +190,7 @@ impl Personality {
     fn delete(&self, own: &mut Own) -> Result<(), EngineError> {
         let Some(number) = self.set.take_existing(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
-        std::fs::remove_file(&path).map_err(failed("removing", &path))?;
+        std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
         self.set.give(number, false);
         Ok(())
     }
@@ -203,8 +199,8 @@ impl Personality {
         let Some(number) = self.set.take_missing(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
         let made = OpenOptions::new().append(true).create_new(true).open(&path);
-        let mut made = made.map_err(failed("making", &path))?;
-        made.write_all(&self.noise[..bytes]).map_err(failed("appending to", &path))?;
+        let mut made = made.map_err(EngineError::io("making", &path))?;
+        made.write_all(&self.noise[..bytes]).map_err(EngineError::io("appending to", &path))?;
         drop(made);
         self.set.give(number, true);
         Ok(())
@@ -213,8 +209,8 @@ impl Personality {
     fn read(&self, own: &mut Own) -> Result<(), EngineError> {
         let Some(number) = self.set.read(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
-        let mut opened = File::open(&path).map_err(failed("opening", &path))?;
-        while opened.read(&mut own.buffer).map_err(failed("reading", &path))? > 0 {}
+        let mut opened = File::open(&path).map_err(EngineError::io("opening", &path))?;
+        while opened.read(&mut own.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
         self.set.done(number);
         Ok(())
     }

@@ -15,7 +15,8 @@ const PERCENTILES: [(&str, &str, f64); 4] =
 /// Where the longest stands: beyond all of them.
 const LONGEST: f64 = 3.7;
 /// The kinds of operations that readings tell apart.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
+    ("commit", "durable commits"),
     ("read", "reads"),
     ("write", "writes"),
     ("sync", "syncs"),

@@ -62,7 +62,7 @@ impl Cache {
         for first in 0..levels.0 {
             for second in 0..levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
-                std::fs::create_dir_all(&path).map_err(failed("making", &path))?;
+                std::fs::create_dir_all(&path).map_err(Error::io("making", &path))?;
             }
         }
         let mut noise = vec![0; NOISE];
@@ -127,19 +127,19 @@ impl Cache {
         let path = self.path(place);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(failed("opening", &path))?,
+            opened => opened.map_err(Error::io("opening", &path))?,
         };
-        while file.read(&mut own.buffer).map_err(failed("reading", &path))? > 0 {}
+        while file.read(&mut own.buffer).map_err(Error::io("reading", &path))? > 0 {}
         Ok(true)
     }
 
     fn write(&self, place: u32, object: Object, number: u64) -> Result<(), Error> {
         let path = self.path(place);
-        let mut file = File::create(&path).map_err(failed("making", &path))?;
+        let mut file = File::create(&path).map_err(Error::io("making", &path))?;
         let (mut left, mut at) = (object.bytes as usize, (mix(self.world, number) as usize) % (NOISE - PAGE));
         while left > 0 {
             let now = left.min(PAGE);
-            file.write_all(&self.noise[at..at + now]).map_err(failed("writing", &path))?;
+            file.write_all(&self.noise[at..at + now]).map_err(Error::io("writing", &path))?;
             at = (at + PAGE) % (NOISE - PAGE);
             left -= now;
         }
@@ -150,7 +150,7 @@ impl Cache {
         loop {
             let Some(place) = self.index().overflow() else { return Ok(()) };
             let path = self.path(place);
-            std::fs::remove_file(&path).map_err(failed("removing", &path))?;
+            std::fs::remove_file(&path).map_err(Error::io("removing", &path))?;
             self.index().release(place);
             self.replaced.fetch_add(1, Ordering::Relaxed);
             self.note()?;
@@ -165,7 +165,7 @@ impl Cache {
         let Some(log) = &self.log else { return Ok(()) };
         let path = self.dir.join("swap.state");
         let file =
-            OpenOptions::new().create(true).append(true).open(&path).map_err(failed("opening", &path))?;
+            OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("opening", &path))?;
         *log.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Cache {
         let Some(log) = &self.log else { return Ok(()) };
         match &mut *log.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(file) => {
-                file.write_all(&LOG_RECORD).map_err(failed("appending to", &self.dir.join("swap.state")))
+                file.write_all(&LOG_RECORD).map_err(Error::io("appending to", &self.dir.join("swap.state")))
             }
             None => Ok(()),
         }
@@ -196,10 +196,6 @@ impl Cache {
     fn hand(&self, thread: u32) -> Own {
         Own { draws: self.demand.draws(self.world, thread.into()), buffer: vec![0; PAGE] }
     }
-}
-
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |source| Error::Io { doing, path: path.into(), source }
 }
 
 /// Fills a cache with the most popular objects, in their order.

@@ -1,0 +1,93 @@
+//! The workloads that count durable commits, through the real binary: a log, a database and mail.
+
+use crate::common::kernel::has;
+use crate::common::nobody::Nobody;
+use crate::common::{Place, root};
+use serde_json::Value;
+
+/// All three at their smallest.
+const WORK: &str = r#"
+[[workload]]
+use = "wal"
+clients = [4]
+rates = [0, 400]
+operations = 40
+[[workload]]
+use = "sqlite"
+journal = ["wal"]
+operations = 10
+rows = 100
+[[workload]]
+use = "maildir"
+messages = 40
+"#;
+const COREUTILS: &str = "\n[[workload]]\nuse = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]\n";
+/// The tasks that commit, by name and what tells them apart.
+const COMMITS: [&str; 5] = [
+    "deliver clients=4 rate=max",
+    "insert journal=wal rate=max synchronous=full",
+    "update journal=wal rate=max synchronous=full",
+    "wal clients=4 rate=400",
+    "wal clients=4 rate=max",
+];
+
+/// The name and the parameters of a task.
+fn name(task: &Value) -> String {
+    let id = &task["task"]["id"];
+    let params = id["params"].as_object().unwrap().iter();
+    let params: String = params.map(|(name, value)| format!(" {name}={}", value.as_str().unwrap())).collect();
+    format!("{}{params}", id["name"].as_str().unwrap())
+}
+
+#[test]
+fn commits_have_a_rate_and_quantiles_that_claims_can_name() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan(COREUTILS, WORK);
+    // A run of one round decides nothing.
+    let claim = "wal.latency_p999[rate=400]: xfs < ext4 by 10%";
+    let (_, said) = place
+        .expect(4, &["run", "plan.toml", "--fs", "ext4,xfs", "--claim", claim, "--rounds", "1", "--quiet"]);
+    assert!(!said.contains("failed"), "{said}");
+    place.assert_clean();
+    let report: Value = serde_json::from_str(&place.run_text("report.json")).unwrap();
+    let analyses = report["analyses"].as_array().unwrap();
+    let commits = analyses.iter().find(|one| one["metric"]["id"] == "commits_per_s").unwrap();
+    let mut tasks: Vec<String> = commits["tasks"].as_array().unwrap().iter().map(name).collect();
+    tasks.sort();
+    assert_eq!(tasks, COMMITS);
+    for chart in ["latency-commit", "latency-corrected", "latency-read"] {
+        assert!(place.run_file(&format!("report-charts/{chart}.svg")).is_some(), "{chart}");
+    }
+    let samples = place.run_text("samples.csv");
+    let heads: Vec<&str> = samples.lines().next().unwrap().split(',').collect();
+    for column in ["all_operations_count", "commit_latency_p999_ns", "latency_p99_s", "commits_per_s"] {
+        assert!(heads.contains(&column), "{heads:?}");
+    }
+    let (_, said) =
+        place.expect(2, &["run", "plan.toml", "--fs", "ext4", "--claim", "wal.latency_p999: best is ext4"]);
+    assert!(said.contains("several tasks have this name"), "{said}");
+}
+
+#[test]
+fn commits_are_counted_in_a_guest_and_in_a_directory() {
+    if !root() || !has(&["linux.uml"]) {
+        return;
+    }
+    let place = Place::new();
+    place.edit_plan(COREUTILS, WORK);
+    let nobody = Nobody::within(&place);
+    std::fs::copy(place.dir.join("plan.toml"), nobody.home.join("plan.toml")).unwrap();
+    let dir = nobody.dir("work");
+    std::thread::scope(|scope| {
+        let guest = scope.spawn(|| nobody.expect(0, &["run", "plan.toml", "--on", "uml", "--runs", "uml"]));
+        let on = format!("dir:{}", dir.display());
+        let (shown, _) = nobody.expect(0, &["run", "plan.toml", "--on", &on, "--runs", "dir", "--full"]);
+        assert!(shown.contains("Deliver messages") && shown.contains("Checkpoint"), "{shown}");
+        let (shown, _) = guest.join().unwrap();
+        assert!(shown.contains("Completed all tasks: ext4."), "{shown}");
+    });
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
+}

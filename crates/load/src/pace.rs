@@ -1,0 +1,105 @@
+//! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
+
+use crate::workload::Job;
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef, Settings};
+use fsarena_engine::act::Acting;
+use fsarena_engine::{Arrivals, Bound, Rate};
+
+/// The gaps of an open loop.
+pub const ARRIVALS: SettingDef = SettingDef {
+    id: "arrivals",
+    kind: Kind::Choice(&["poisson", "fixed"]),
+    default: Default::Text("poisson"),
+    help: "gaps between requests: as of many independent clients, or equal",
+};
+/// Rates of operations, each a task; as many as possible by default.
+pub const RATES: SettingDef = SettingDef {
+    id: "rates",
+    kind: Kind::Ints { min: 0, max: 10_000_000 },
+    default: Default::Ints(&[0]),
+    help: "operations a second of all clients together, each a task, with latencies from the intended start; 0 for as many as possible",
+};
+/// How long a task takes.
+pub const SECONDS: SettingDef = SettingDef {
+    id: "seconds",
+    kind: Kind::Float { min: 0.0, max: 86_400.0 },
+    default: Default::Float(0.0),
+    help: "how long each task is measured; 0 for a time by the scale",
+};
+/// How many operations a task has, where that bounds it.
+pub const OPERATIONS: SettingDef = SettingDef {
+    id: "operations",
+    kind: Kind::Int { min: 0, max: 1 << 40 },
+    default: Default::Int(0),
+    help: "end each task after exactly this number of operations instead; 0 to end it by time",
+};
+
+/// The rate of an open loop; none where it is 0.
+pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {
+    let arrivals = if settings.text(ARRIVALS.id) == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
+    (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
+}
+
+/// The end of a task by [`SECONDS`] and [`OPERATIONS`]; without either after the seconds of the scale.
+pub fn bound(job: &Job, [paper, quick, tiny]: [f64; 3]) -> Bound {
+    match (job.settings.int(OPERATIONS.id), job.settings.float(SECONDS.id)) {
+        (operations @ 1.., _) => Bound::Operations(operations as u64),
+        (_, seconds) if seconds > 0.0 => Bound::Seconds(seconds),
+        _ => Bound::Seconds(match job.scale {
+            Scale::Paper => paper,
+            Scale::Quick => quick,
+            Scale::Tiny => tiny,
+        }),
+    }
+}
+
+/// Clients at a rate: what one task of such a load is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Clients at once.
+    pub clients: u32,
+    /// Operations a second of all of them; 0 for as many as possible.
+    pub rate: i64,
+}
+
+impl Load {
+    /// Every number of clients at every rate, without repetitions.
+    pub fn all(settings: &Settings) -> Vec<Load> {
+        let mut all = vec![];
+        for clients in settings.ints("clients") {
+            for rate in settings.ints(RATES.id) {
+                let load = Load { clients: clients as u32, rate };
+                if !all.contains(&load) {
+                    all.push(load);
+                }
+            }
+        }
+        all
+    }
+
+    /// A task of this load.
+    pub fn info(self, name: &str, title: &str) -> TaskInfo {
+        let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
+        let params = [("clients", self.clients.to_string()), ("rate", rate)];
+        TaskInfo {
+            id: TaskId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
+            title: title.into(),
+            number: None,
+            in_composite: true,
+        }
+    }
+
+    /// How the engine drives operations of one kind.
+    pub fn acting<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> Acting<'a> {
+        Acting {
+            threads: self.clients,
+            kinds,
+            rate: rate(&job.settings, self.rate),
+            bound,
+            interval_ms: if job.scale == Scale::Paper { 100 } else { 20 },
+            seed: job.seed,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `maildir`: mail as servers keep it in Maildirs. Each message is written to `tmp/`, synced, renamed (or linked) to
+//! `new/`, and the directory is synced; it is read and moved to `cur/`; it expires.
+
+mod boxes;
+
+use crate::demands::Demands;
+use crate::pace::{self, Load};
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Job, Place, Room, Survey, Workload};
+use boxes::{Boxes, Shape, Stage};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::{Bound, act};
+
+/// The workload.
+pub struct Maildir;
+
+/// Messages at scale paper, and the fewest.
+const MESSAGES: (u64, u64) = (50_000, 60);
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "maildir",
+    help: "deliver mail to Maildirs, each message on the device before the next (fsync), read it, and remove it",
+    settings: &[
+        SettingDef {
+            id: "clients",
+            kind: Kind::Ints { min: 1, max: 1024 },
+            default: Default::Ints(&[4]),
+            help: "processes of a mail server at work at once, each number a set of tasks",
+        },
+        SettingDef {
+            id: "messages",
+            kind: Kind::Int { min: 0, max: 100_000_000 },
+            default: Default::Int(0),
+            help: "messages that are delivered, read and removed; 0 for 50,000 shrunk by the scale",
+        },
+        SettingDef {
+            id: "message",
+            kind: Kind::Size { min: 64, max: 64 << 20 },
+            default: Default::Int(8 << 10),
+            help: "bytes of a message",
+        },
+        SettingDef {
+            id: "mailboxes",
+            kind: Kind::Int { min: 1, max: 100_000 },
+            default: Default::Int(16),
+            help: "Maildirs that messages go to in turn",
+        },
+        SettingDef {
+            id: "method",
+            kind: Kind::Choice(&["rename", "link"]),
+            default: Default::Text("rename"),
+            help: "how a message gets from tmp/ to new/: rename as in Dovecot, or link and unlink as in qmail and Postfix",
+        },
+        pace::RATES,
+        pace::ARRIVALS,
+    ],
+};
+
+fn shape(job: &Job) -> Shape {
+    let settings = &job.settings;
+    Shape {
+        messages: match settings.int("messages") {
+            0 => job.scale.count(MESSAGES.0, MESSAGES.1),
+            messages => messages as u64,
+        },
+        bytes: settings.int("message") as usize,
+        mailboxes: settings.int("mailboxes") as u64,
+        links: settings.text("method") == "link",
+        seed: job.seed,
+    }
+}
+
+fn info(load: Load, stage: Stage) -> TaskInfo {
+    match stage {
+        Stage::Deliver => load.info("deliver", "Deliver messages"),
+        Stage::Read => load.info("read", "Read messages and move them to cur/"),
+        Stage::Expire => load.info("expire", "Remove messages"),
+    }
+}
+
+/// Every task: all stages of one load, then those of the next.
+fn tasks(job: &Job) -> Vec<(Load, Stage)> {
+    let stages = |load| Stage::ALL.map(|stage| (load, stage));
+    Load::all(&job.settings).into_iter().flat_map(stages).collect()
+}
+
+impl Workload for Maildir {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["commits_per_s", "latency_p50", "latency_p99", "latency_max", "durable"]
+    }
+
+    fn forget_clients(&self, task: &mut TaskId) {
+        task.params.remove("clients");
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        tasks(job).into_iter().map(|(load, stage)| info(load, stage)).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let shape = shape(job);
+        let each = (shape.bytes as u64).next_multiple_of(4096);
+        let inodes = shape.messages + 4 * shape.mailboxes;
+        let room = Room { bytes: shape.messages * each + 4096 * inodes, inodes, other_bytes: 0 };
+        // Flags follow a colon.
+        let reserved = Some(shape.name(Stage::Read, 0));
+        let demands = Demands { reserved, ..Demands::default() };
+        Ok(Survey { room, demands, remarks: vec![remark(&shape)] })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let task = |(load, stage): (Load, Stage)| {
+            let (root, shape) = (place.root.join("maildir"), shape(job));
+            let call = |what: &str| [what.to_string(), root.display().to_string()];
+            let prepare = (stage == Stage::Deliver).then(|| {
+                let root = root.clone();
+                Action::Call(Call::new(call("empty"), move || {
+                    boxes::prepare(&root, &shape).map(|()| Readings::default())
+                }))
+            });
+            let work = Action::Call(Call::new(call(stage.kind()), {
+                let (root, job) = (root.clone(), job.clone());
+                move || {
+                    let boxes = Boxes::open(&root, shape, stage)?;
+                    let kinds = [stage.kind()];
+                    let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
+                    Ok(act::run(&acting, &boxes)?.found())
+                }
+            }));
+            Task {
+                info: info(load, stage),
+                before: Before::Warm,
+                prepare: prepare.into_iter().collect(),
+                work: vec![work],
+            }
+        };
+        Ok(tasks(job).into_iter().map(task).collect())
+    }
+
+    /// Every message is where its last task left it, whole, and nothing else is there.
+    fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
+        let (root, shape) = (place.root.join("maildir"), shape(job));
+        let stage = Stage::ALL
+            .into_iter()
+            .find(|stage| info(Load { clients: 1, rate: 0 }, *stage).id.name == task.name);
+        let check = |stage| {
+            let words = ["compare".to_string(), root.display().to_string()];
+            Action::Call(Call::new(words, move || {
+                boxes::verify(&root, &shape, stage).map(|()| Readings::default())
+            }))
+        };
+        stage.map(check).into_iter().collect()
+    }
+}
+
+/// What every report must say.
+fn remark(shape: &Shape) -> Note {
+    let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
+    let text = format!(
+        "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
+         before the next; reading and removing are not synced, as in mail servers; all messages are compared after each \
+         task",
+        shape.messages, shape.bytes, shape.mailboxes
+    );
+    Note::new(NoteKind::Remark, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    #[test]
+    fn messages_come_are_read_and_leave_and_each_stage_is_compared() {
+        for method in ["rename", "link"] {
+            let mut settings = Settings::defaults(DEF.settings);
+            settings.0.insert("method".into(), Value::Text(method.into()));
+            settings.0.insert("messages".into(), Value::Int(20));
+            let job = Job { settings, scale: Scale::Tiny, seed: 3 };
+            let dir = tempfile::tempdir().unwrap();
+            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            for task in Maildir.steps(&job, &place).unwrap() {
+                let id = task.info.id;
+                let actions = task.prepare.into_iter().chain(task.work);
+                let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+                assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");
+                let commits = found.readings.get("commit_operations_count");
+                assert_eq!(commits, (id.name == "deliver").then_some(20.0));
+                let check = || Maildir.checks(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
+                check().unwrap();
+                // One file that should not be there, wherever it is.
+                let stray = dir.path().join("maildir/user00003/tmp/stray");
+                std::fs::write(&stray, "").unwrap();
+                assert!(check().unwrap_err().to_string().contains("files instead of"));
+                std::fs::remove_file(stray).unwrap();
+                if id.name == "deliver" {
+                    let damaged = dir.path().join("maildir/user00003/new/0000000019.fsarena");
+                    let whole = std::fs::read(&damaged).unwrap();
+                    std::fs::write(&damaged, &whole[1..]).unwrap();
+                    let said = check().unwrap_err().to_string();
+                    assert!(said.starts_with("DATA LOSS") && said.contains("0000000019"), "{said}");
+                    std::fs::write(&damaged, whole).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Maildirs, and what a mail server does with them.
+
+use crate::task;
+use fsarena_core::schedule::mix;
+use fsarena_engine::Error;
+use fsarena_engine::act::Actor;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Noise that messages are cut from, beside the largest message.
+const NOISE: usize = 64 << 10;
+
+/// What happens to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It comes, to stay.
+    Deliver,
+    /// It is read, and from then on counts as seen.
+    Read,
+    /// It is removed.
+    Expire,
+}
+
+impl Stage {
+    /// In their order.
+    pub const ALL: [Stage; 3] = [Stage::Deliver, Stage::Read, Stage::Expire];
+
+    /// The kind of operation in readings: a delivery is a commit.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Stage::Deliver => "commit",
+            Stage::Read => "read",
+            Stage::Expire => "expire",
+        }
+    }
+}
+
+/// The settings of the work.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Messages in all.
+    pub messages: u64,
+    /// Bytes of each.
+    pub bytes: usize,
+    /// Maildirs that they go to in turn.
+    pub mailboxes: u64,
+    /// Whether a message is linked to its name instead of renamed.
+    pub links: bool,
+    /// The seed of contents.
+    pub seed: u64,
+}
+
+impl Shape {
+    fn mailbox(&self, number: u64) -> String {
+        format!("user{:05}", number % self.mailboxes)
+    }
+
+    /// Where a message is after a stage; before the first in `tmp/`.
+    pub fn name(&self, after: Stage, number: u64) -> PathBuf {
+        let mailbox = self.mailbox(number);
+        PathBuf::from(match after {
+            Stage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
+            _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
+        })
+    }
+
+    fn temporary(&self, number: u64) -> PathBuf {
+        PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox(number)))
+    }
+
+    fn noise(&self) -> Vec<u8> {
+        let mut noise = vec![0; NOISE + self.bytes];
+        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
+        noise
+    }
+
+    fn contents(&self, number: u64) -> std::ops::Range<usize> {
+        let from = mix(self.seed, number) as usize % NOISE;
+        from..from + self.bytes
+    }
+}
+
+/// Makes empty Maildirs.
+///
+/// # Errors
+/// Where that cannot be done.
+pub fn prepare(root: &Path, shape: &Shape) -> Result<(), task::Error> {
+    if root.exists() {
+        std::fs::remove_dir_all(root).map_err(Error::io("emptying", root))?;
+    }
+    for number in 0..shape.mailboxes {
+        for part in ["tmp", "new", "cur"] {
+            let dir = root.join(shape.mailbox(number)).join(part);
+            std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
+        }
+    }
+    Ok(())
+}
+
+/// Maildirs in one stage of the work.
+pub struct Boxes {
+    root: PathBuf,
+    shape: Shape,
+    stage: Stage,
+    noise: Vec<u8>,
+    /// `new/` of each, to sync what is delivered.
+    new: Vec<File>,
+    /// The number of the next message.
+    next: AtomicU64,
+}
+
+impl Boxes {
+    /// Opens the Maildirs that [`prepare`] made.
+    ///
+    /// # Errors
+    /// Where one is missing.
+    pub fn open(root: &Path, shape: Shape, stage: Stage) -> Result<Boxes, Error> {
+        let open = |number| {
+            let dir = root.join(shape.mailbox(number)).join("new");
+            File::open(&dir).map_err(Error::io("opening", &dir))
+        };
+        Ok(Boxes {
+            root: root.into(),
+            shape,
+            stage,
+            noise: shape.noise(),
+            new: (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?,
+            next: AtomicU64::new(0),
+        })
+    }
+
+    fn deliver(&self, number: u64) -> Result<(), Error> {
+        let temporary = self.root.join(self.shape.temporary(number));
+        let path = self.root.join(self.shape.name(Stage::Deliver, number));
+        let failed = || Error::io("delivering", &path);
+        let mut file = File::create_new(&temporary).map_err(failed())?;
+        file.write_all(&self.noise[self.shape.contents(number)]).map_err(failed())?;
+        file.sync_all().map_err(failed())?;
+        drop(file);
+        if self.shape.links {
+            std::fs::hard_link(&temporary, &path).map_err(failed())?;
+            std::fs::remove_file(&temporary).map_err(failed())?;
+        } else {
+            std::fs::rename(&temporary, &path).map_err(failed())?;
+        }
+        self.new[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
+    }
+
+    fn read(&self, buffer: &mut [u8], number: u64) -> Result<(), Error> {
+        let from = self.root.join(self.shape.name(Stage::Deliver, number));
+        let to = self.root.join(self.shape.name(Stage::Read, number));
+        let mut file = File::open(&from).map_err(Error::io("opening", &from))?;
+        while file.read(buffer).map_err(Error::io("reading", &from))? > 0 {}
+        std::fs::rename(&from, &to).map_err(Error::io("renaming", &from))
+    }
+
+    fn expire(&self, number: u64) -> Result<(), Error> {
+        let path = self.root.join(self.shape.name(Stage::Read, number));
+        std::fs::remove_file(&path).map_err(Error::io("removing", &path))
+    }
+}
+
+impl Actor for Boxes {
+    /// A buffer to read into.
+    type Own = Vec<u8>;
+    type Request = ();
+
+    fn own(&self, _: u32) -> Result<Vec<u8>, Error> {
+        Ok(vec![0; 64 << 10])
+    }
+
+    fn draw(&self, _: &mut Vec<u8>) {}
+
+    fn act(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, Error> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.stage {
+            Stage::Deliver => self.deliver(number),
+            Stage::Read => self.read(buffer, number),
+            Stage::Expire => self.expire(number),
+        }
+        .map(|()| 0)
+    }
+}
+
+/// Checks that every message is where a stage left it, and that nothing else is there.
+///
+/// # Errors
+/// [`task::Error::Violation`] with the first that is missing or damaged.
+pub fn verify(root: &Path, shape: &Shape, after: Stage) -> Result<(), task::Error> {
+    let noise = shape.noise();
+    let expected = if after == Stage::Expire { 0 } else { shape.messages };
+    for number in 0..expected {
+        let path = root.join(shape.name(after, number));
+        let fault = match std::fs::read(&path) {
+            Err(error) => error.to_string(),
+            Ok(found) if found != noise[shape.contents(number)] => "other contents".into(),
+            Ok(_) => continue,
+        };
+        return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+    }
+    let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    match files.count() as u64 {
+        found if found == expected => Ok(()),
+        found => Err(task::Error::Violation(format!(
+            "{} holds {found} files instead of {expected} messages",
+            root.display()
+        ))),
+    }
+}

@@ -1,0 +1,351 @@
+//! `sqlite`: one connection to an SQLite database, in this process. Each insert or update is a transaction.
+
+mod database;
+
+use crate::pace::{self, Load};
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Job, Place, Room, Survey, Workload};
+use database::{Database, Kind as Operation, Shape};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::{Found, Readings};
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::act;
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct Sqlite;
+
+/// Seconds of a task by scale.
+const SECONDS: [f64; 3] = [10.0, 0.5, 0.05];
+/// Rows at scale paper, and the fewest.
+const ROWS: (u64, u64) = (1_000_000, 1000);
+/// The file on the source disk with the number of rows that were inserted.
+const COMMITTED: &str = "committed";
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "sqlite",
+    help: "transactions and reads of an SQLite database: update, point reads, insert, checkpoint, by journal mode",
+    settings: &[
+        SettingDef {
+            id: "journal",
+            kind: Kind::Modes(&["wal", "delete", "truncate", "persist"]),
+            default: Default::Words(&["wal", "delete"]),
+            help: "journal modes, each a set of tasks: a write-ahead log, or a rollback journal and what becomes of it at a commit",
+        },
+        SettingDef {
+            id: "synchronous",
+            kind: Kind::Modes(&["full", "normal"]),
+            default: Default::Words(&["full"]),
+            help: "PRAGMA synchronous, each a set of tasks; normal with journal wal syncs at checkpoints only",
+        },
+        SettingDef {
+            id: "rows",
+            kind: Kind::Int { min: 0, max: 1 << 40 },
+            default: Default::Int(0),
+            help: "rows of the table that is updated and read; 0 for 1,000,000 shrunk by the scale",
+        },
+        SettingDef {
+            id: "value",
+            kind: Kind::Size { min: 1, max: 1 << 20 },
+            default: Default::Int(256),
+            help: "bytes of the value in a row",
+        },
+        SettingDef {
+            id: "batch",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            default: Default::Int(1),
+            help: "rows that one transaction inserts or updates",
+        },
+        pace::RATES,
+        pace::ARRIVALS,
+        pace::SECONDS,
+        pace::OPERATIONS,
+    ],
+};
+
+/// A journal mode and a level of syncing: what one database has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mode {
+    journal: String,
+    synchronous: String,
+}
+
+/// What is timed on a database.
+#[derive(Debug, Clone)]
+enum Timed {
+    /// Transactions or reads at a rate.
+    Load(Operation, i64),
+    /// The log is brought into the database, once.
+    Checkpoint,
+}
+
+fn modes(job: &Job) -> Vec<Mode> {
+    let words = |id| job.settings.words(id).into_iter().map(String::from).collect::<Vec<_>>();
+    let mut modes = vec![];
+    for journal in words("journal") {
+        for synchronous in words("synchronous") {
+            let mode = Mode { journal: journal.clone(), synchronous };
+            if !modes.contains(&mode) {
+                modes.push(mode);
+            }
+        }
+    }
+    modes
+}
+
+impl Mode {
+    /// Its tasks, in order. Those that change the size of nothing come first, so that all variants do the same.
+    fn tasks(&self, job: &Job) -> Vec<Timed> {
+        let rates = job.settings.ints(pace::RATES.id);
+        let at_rates = |operation| rates.iter().map(move |rate| Timed::Load(operation, *rate));
+        let loads = [Operation::Update, Operation::Read, Operation::Insert].into_iter().flat_map(at_rates);
+        loads.chain((self.journal == "wal").then_some(Timed::Checkpoint)).collect()
+    }
+
+    fn info(&self, timed: &Timed) -> TaskInfo {
+        let mut info = match timed {
+            Timed::Load(operation, rate) => {
+                Load { clients: 1, rate: *rate }.info(operation.name(), operation.title())
+            }
+            Timed::Checkpoint => {
+                let title = "Checkpoint: bring the log into the database".into();
+                TaskInfo { id: TaskId::new("checkpoint"), title, number: None, in_composite: true }
+            }
+        };
+        // SQLite has one writer at a time.
+        info.id.params.remove("clients");
+        let own = [("journal", &self.journal), ("synchronous", &self.synchronous)];
+        info.id.params.extend(own.map(|(name, value)| (name.to_string(), value.clone())));
+        info
+    }
+}
+
+fn shape(job: &Job) -> Shape {
+    let settings = &job.settings;
+    Shape {
+        rows: match settings.int("rows") {
+            0 => job.scale.count(ROWS.0, ROWS.1),
+            rows => rows as u64,
+        },
+        value: settings.int("value") as usize,
+        batch: settings.int("batch") as u64,
+        seed: job.seed,
+    }
+}
+
+fn all(job: &Job) -> Vec<(Mode, Timed)> {
+    let of = |mode: Mode| mode.tasks(job).into_iter().map(move |timed| (mode.clone(), timed));
+    modes(job).into_iter().flat_map(of).collect()
+}
+
+impl Workload for Sqlite {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["commits_per_s", "latency_p50", "latency_p95", "latency_p99", "iops", "elapsed"]
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        all(job).iter().map(|(mode, timed)| mode.info(timed)).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let room = Room { bytes: shape(job).room(pace::bound(job, SECONDS)), inodes: 8, other_bytes: 4096 };
+        Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let maker = Maker { job, dir: place.root.join("sqlite"), committed: place.other.join(COMMITTED) };
+        let mut made: Option<Mode> = None;
+        let tasks = all(job).into_iter().map(|(mode, timed)| {
+            let fresh = made.replace(mode.clone()).as_ref() != Some(&mode);
+            maker.task(mode, timed, fresh)
+        });
+        Ok(tasks.collect())
+    }
+
+    /// SQLite's own check of the whole file, and every row.
+    fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
+        if task.name == Operation::Read.name() {
+            return vec![];
+        }
+        let (dir, committed, shape) = (place.root.join("sqlite"), place.other.join(COMMITTED), shape(job));
+        let words = ["sqlite3".to_string(), dir.display().to_string(), "PRAGMA integrity_check".into()];
+        vec![Action::Call(Call::new(words, move || {
+            database::verify(&dir, &shape, noted(&committed)?).map(|()| Readings::default())
+        }))]
+    }
+}
+
+/// Makes tasks.
+struct Maker<'a> {
+    job: &'a Job,
+    dir: PathBuf,
+    committed: PathBuf,
+}
+
+impl Maker<'_> {
+    fn task(&self, mode: Mode, timed: Timed, fresh: bool) -> Task {
+        let info = mode.info(&timed);
+        let mut prepare = vec![];
+        if fresh {
+            prepare.push(self.call("make", &mode, |database, _, committed| {
+                note(committed, 0)?;
+                database.make().map(|()| Found::default())
+            }));
+        }
+        let work = match timed {
+            Timed::Checkpoint => {
+                prepare.push(self.call("fill the log", &mode, |database, _, _| Ok(database.fill_log()?)));
+                self.call("checkpoint", &mode, |database, _, _| Ok(database.checkpoint()?))
+            }
+            Timed::Load(operation, rate) => {
+                self.call(operation.name(), &mode, move |mut database, job, committed| {
+                    let load = Load { clients: 1, rate };
+                    database.operation = operation;
+                    let kinds = [if operation == Operation::Read { "read" } else { "commit" }];
+                    let outcome = act::run(&load.acting(job, &kinds, pace::bound(job, SECONDS)), &database)?;
+                    if operation == Operation::Insert {
+                        note(committed, noted(committed)? + outcome.operations() * shape(job).batch)?;
+                    }
+                    Ok(outcome.found())
+                })
+            }
+        };
+        Task { info, before: Before::Warm, prepare, work: vec![work] }
+    }
+
+    fn call(
+        &self,
+        what: &str,
+        mode: &Mode,
+        run: impl FnOnce(Database, &Job, &Path) -> Result<Found, Error> + Send + 'static,
+    ) -> Action {
+        let (job, committed, mode) = (self.job.clone(), self.committed.clone(), mode.clone());
+        let words = ["sqlite3".to_string(), self.dir.display().to_string(), what.into()];
+        let dir = self.dir.clone();
+        Action::Call(Call::new(words, move || {
+            run(Database::new(&dir, shape(&job), &mode.journal, &mode.synchronous), &job, &committed)
+        }))
+    }
+}
+
+/// Notes how many rows were inserted, for the check.
+fn note(committed: &Path, rows: u64) -> Result<(), Error> {
+    std::fs::write(committed, rows.to_string()).map_err(Error::io(format!("write {}", committed.display())))
+}
+
+fn noted(committed: &Path) -> Result<u64, Error> {
+    let text =
+        std::fs::read_to_string(committed).map_err(Error::io(format!("read {}", committed.display())))?;
+    text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", committed.display())))
+}
+
+/// What every report must say.
+fn remarks(job: &Job) -> Vec<Note> {
+    let shape = shape(job);
+    let text = format!(
+        "sqlite {}: a table of {} rows of {} bytes, {} a transaction, one connection; SQLite checkpoints the log by itself \
+         after 1000 pages; PRAGMA integrity_check and a comparison of all rows follow each task that writes",
+        rusqlite::version(),
+        shape.rows,
+        shape.value,
+        shape.batch
+    );
+    let mut notes = vec![Note::new(NoteKind::Remark, text)];
+    if modes(job).iter().any(|mode| mode.journal == "wal" && mode.synchronous == "normal") {
+        let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
+                    last commits, so they are not durable";
+        notes.push(Note::new(NoteKind::Fairness, text).fix("--set synchronous=full"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job(set: &[(&str, Value)]) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.extend(set.iter().map(|(name, value)| (name.to_string(), value.clone())));
+        Job { settings, scale: Scale::Tiny, seed: 3 }
+    }
+
+    #[test]
+    fn every_mode_does_every_task_and_every_row_is_there() {
+        let words =
+            |words: &[&str]| Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect());
+        let job = job(&[
+            ("synchronous", words(&["full", "normal"])),
+            ("operations", Value::Int(5)),
+            ("rows", Value::Int(100)),
+            ("batch", Value::Int(3)),
+        ]);
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let outline: Vec<String> = Sqlite.outline(&job).iter().map(|info| info.id.to_string()).collect();
+        assert_eq!(outline.len(), 2 * 4 + 2 * 3);
+        assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
+        assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
+        let mut done = vec![];
+        for task in Sqlite.steps(&job, &place).unwrap() {
+            let id = task.info.id;
+            let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
+            let mut found = Found::default();
+            task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
+            let logged = log();
+            task.work.into_iter().for_each(|action| found = action.perform(&mut |_| {}).unwrap());
+            match id.name.as_str() {
+                "checkpoint" => assert!(logged > 100 * 4096 && log() == 0, "{logged} {}", log()),
+                name => {
+                    let kind = if name == "read" { "read" } else { "commit" };
+                    assert_eq!(found.readings.get(&format!("{kind}_operations_count")), Some(5.0));
+                }
+            }
+            for check in Sqlite.checks(&job, &place, &id) {
+                check.perform(&mut |_| {}).unwrap();
+            }
+            done.push(id.to_string());
+        }
+        assert_eq!(done, outline);
+    }
+
+    #[test]
+    fn a_row_that_is_lost_or_damaged_is_a_violation() {
+        let dir = tempfile::tempdir().unwrap();
+        let shape = shape(&job(&[("rows", Value::Int(50))]));
+        Database::new(dir.path(), shape, "delete", "full").make().unwrap();
+        database::verify(dir.path(), &shape, 0).unwrap();
+        let said = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
+        assert!(said(1).ends_with("table log has 0 rows instead of 1"), "{}", said(1));
+        let path = dir.path().join("data.db");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute("UPDATE data SET value = x'00' WHERE key = 7", []).unwrap();
+        drop(connection);
+        assert!(said(0).starts_with("DATA LOSS") && said(0).contains("row 7 of table data is damaged"));
+        std::fs::write(&path, &std::fs::read(&path).unwrap()[..8192]).unwrap();
+        assert!(said(0).contains("data.db"), "{}", said(0));
+    }
+
+    #[test]
+    fn commits_that_a_power_cut_takes_are_named() {
+        let fix = |synchronous: &str| {
+            let job = job(&[("synchronous", Value::List(vec![Value::Text(synchronous.into())]))]);
+            remarks(&job).iter().any(|note| note.kind == NoteKind::Fairness)
+        };
+        assert!(fix("normal") && !fix("full"));
+    }
+}

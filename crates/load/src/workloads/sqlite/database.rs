@@ -1,0 +1,321 @@
+//! The database: its tables, its transactions, and its checks.
+
+use crate::task;
+use fsarena_core::sample::Found;
+use fsarena_core::schedule::mix;
+use fsarena_engine::act::Actor;
+use fsarena_engine::{Bound, Error};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, params};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Noise that values are cut from, beside the largest value.
+const NOISE: usize = 64 << 10;
+/// The most rows a second that room is kept for.
+const MOST_ROWS_PER_S: u64 = 1_000_000;
+/// The most commits a second that room is kept for.
+const MOST_COMMITS_PER_S: u64 = 50_000;
+/// Bytes of a page, and of a frame of the log with its header.
+const PAGE: u64 = 4096 + 24;
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Changes rows, drawn evenly.
+    Update,
+    /// Reads one row, drawn evenly.
+    Read,
+    /// Adds rows to a second table.
+    Insert,
+}
+
+impl Kind {
+    /// The name of its task.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Update => "update",
+            Kind::Read => "read",
+            Kind::Insert => "insert",
+        }
+    }
+
+    /// What people read.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Kind::Update => "Update rows, each transaction committed",
+            Kind::Read => "Read single rows",
+            Kind::Insert => "Insert rows, each transaction committed",
+        }
+    }
+
+    const fn sql(self) -> &'static str {
+        match self {
+            Kind::Update => "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
+            Kind::Read => "SELECT value FROM data WHERE key = ?1",
+            Kind::Insert => "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
+        }
+    }
+}
+
+/// The settings of the work.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Rows of the table that is updated and read.
+    pub rows: u64,
+    /// Bytes of a value.
+    pub value: usize,
+    /// Rows of a transaction.
+    pub batch: u64,
+    /// The seed of contents.
+    pub seed: u64,
+}
+
+impl Shape {
+    /// Bytes that databases of such a load take at most.
+    pub fn room(&self, bound: Bound) -> u64 {
+        let inserted = match bound {
+            Bound::Operations(operations) => operations * self.batch,
+            Bound::Seconds(seconds) => {
+                (seconds * (self.batch * MOST_COMMITS_PER_S).min(MOST_ROWS_PER_S) as f64) as u64
+            }
+            _ => 0,
+        };
+        // A row's header, half-empty pages, and journals.
+        2 * (self.rows + inserted) * (self.value as u64 + 32) + 2 * PAGE * (self.logged() + 2000)
+    }
+
+    /// Commits that a checkpoint finds in the log.
+    fn logged(&self) -> u64 {
+        (self.rows / 8).clamp(100, 20_000)
+    }
+
+    fn noise(&self) -> Vec<u8> {
+        let mut noise = vec![0; NOISE + self.value];
+        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
+        noise
+    }
+
+    fn contents(&self, number: u64) -> std::ops::Range<usize> {
+        let from = mix(self.seed, number) as usize % NOISE;
+        from..from + self.value
+    }
+}
+
+/// A database and what is done with it.
+pub struct Database {
+    dir: PathBuf,
+    shape: Shape,
+    journal: String,
+    synchronous: String,
+    /// What transactions do.
+    pub operation: Kind,
+    noise: Vec<u8>,
+}
+
+/// A thread's connection.
+pub struct Session {
+    connection: Connection,
+    rng: Xoshiro256PlusPlus,
+    buffer: Vec<u8>,
+}
+
+impl Database {
+    /// A database in a directory, by the names of its journal mode and of its level of syncing.
+    pub fn new(dir: &Path, shape: Shape, journal: &str, synchronous: &str) -> Database {
+        Database {
+            dir: dir.into(),
+            shape,
+            journal: journal.into(),
+            synchronous: synchronous.into(),
+            operation: Kind::Update,
+            noise: shape.noise(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        path(&self.dir)
+    }
+
+    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
+        failed(doing, self.path())
+    }
+
+    fn connect(&self, synchronous: &str) -> Result<Connection, Error> {
+        let connection = Connection::open(self.path()).map_err(self.failed("opening"))?;
+        let set = |name, value: &str| {
+            connection.pragma_update_and_check(None, name, value, |row| row.get::<_, String>(0))
+        };
+        let journal =
+            set("journal_mode", &self.journal).map_err(self.failed("setting the journal mode of"))?;
+        if journal != self.journal {
+            return Err(Error::Job(format!(
+                "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: --set journal={journal}",
+                self.journal
+            )));
+        }
+        connection.pragma_update(None, "synchronous", synchronous).map_err(self.failed("setting up"))?;
+        Ok(connection)
+    }
+
+    /// Makes it anew, with all rows.
+    ///
+    /// # Errors
+    /// Where SQLite or the filesystem refuses.
+    pub fn make(&self) -> Result<(), task::Error> {
+        if self.dir.exists() {
+            std::fs::remove_dir_all(&self.dir).map_err(Error::io("emptying", &self.dir))?;
+        }
+        std::fs::create_dir(&self.dir).map_err(Error::io("making", &self.dir))?;
+        let mut connection = self.connect("off")?;
+        let fill = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(
+                "CREATE TABLE data (key INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);
+                 CREATE TABLE log (number INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, value BLOB NOT NULL);",
+            )?;
+            let mut insert = transaction.prepare("INSERT INTO data VALUES (?1, ?2, ?3)")?;
+            for key in 0..self.shape.rows {
+                insert.execute(params![key as i64, key as i64, self.value(key)])?;
+            }
+            drop(insert);
+            transaction.commit()
+        };
+        Ok(fill(&mut connection).map_err(self.failed("filling"))?)
+    }
+
+    /// Commits updates that stay in the log.
+    ///
+    /// # Errors
+    /// Where SQLite or the filesystem refuses.
+    pub fn fill_log(&self) -> Result<Found, Error> {
+        let connection = self.connect("off")?;
+        let fill = || {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, 4));
+            let mut update = connection.prepare(Kind::Update.sql())?;
+            for _ in 0..self.shape.logged() {
+                let stamp: u64 = rng.random();
+                let key = stamp % self.shape.rows;
+                update.execute(params![key as i64, stamp as i64, self.value(stamp)])?;
+            }
+            Ok(Found::default())
+        };
+        fill().map_err(self.failed("filling the log of"))
+    }
+
+    /// Brings the log into the database, and empties it.
+    ///
+    /// # Errors
+    /// Where SQLite or the filesystem refuses.
+    pub fn checkpoint(&self) -> Result<Found, Error> {
+        let connection = self.connect(&self.synchronous)?;
+        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        match busy.map_err(self.failed("checkpointing"))? {
+            false => Ok(Found::default()),
+            true => Err(Error::Job("another process has the database open".into())),
+        }
+    }
+
+    /// The value that belongs to a stamp. SQLite leaves a row alone that an update does not change.
+    fn value(&self, stamp: u64) -> &[u8] {
+        &self.noise[self.shape.contents(stamp)]
+    }
+
+    fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
+        let mut statement = session.connection.prepare_cached(self.operation.sql())?;
+        let each = |number| {
+            let stamp = drawn.wrapping_add(number);
+            let key = stamp % self.shape.rows;
+            match self.operation {
+                Kind::Update => {
+                    statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop)
+                }
+                Kind::Insert => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
+                Kind::Read => statement.query_row(params![key as i64], |row| {
+                    session.buffer.clear();
+                    session.buffer.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                    Ok(())
+                }),
+            }
+        };
+        match (self.operation, self.shape.batch) {
+            (Kind::Read, _) | (_, 1) => (0..1).try_for_each(each),
+            (_, batch) => {
+                session.connection.execute_batch("BEGIN IMMEDIATE")?;
+                (0..batch).try_for_each(each)?;
+                session.connection.execute_batch("COMMIT")
+            }
+        }
+    }
+}
+
+impl Actor for Database {
+    type Own = Session;
+    type Request = u64;
+
+    fn own(&self, thread: u32) -> Result<Session, Error> {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
+        Ok(Session { connection: self.connect(&self.synchronous)?, rng, buffer: vec![] })
+    }
+
+    fn draw(&self, session: &mut Session) -> u64 {
+        session.rng.random()
+    }
+
+    fn act(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
+        self.transact(session, drawn).map_err(self.failed(self.operation.name())).map(|()| 0)
+    }
+}
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join("data.db")
+}
+
+fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> Error {
+    move |error| {
+        let kind = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
+            _ => io::ErrorKind::Other,
+        };
+        Error::Io { doing, path, source: io::Error::new(kind, error) }
+    }
+}
+
+/// Checks the file by SQLite's own means, and the contents of every row.
+///
+/// # Errors
+/// [`task::Error::Violation`] with what is damaged or missing.
+pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Error> {
+    let path = path(dir);
+    let read = || -> rusqlite::Result<Option<String>> {
+        let connection = Connection::open(&path)?;
+        let said: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if said != "ok" {
+            return Ok(Some(said));
+        }
+        let noise = shape.noise();
+        for (table, expected) in [("data", shape.rows), ("log", inserted)] {
+            let mut all = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
+            let mut rows = all.query([])?;
+            let mut found = 0;
+            while let Some(row) = rows.next()? {
+                found += 1;
+                if row.get_ref(2)?.as_blob()? != &noise[shape.contents(row.get::<_, i64>(1)? as u64)] {
+                    return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
+                }
+            }
+            if found != expected {
+                return Ok(Some(format!("table {table} has {found} rows instead of {expected}")));
+            }
+        }
+        Ok(None)
+    };
+    match read().map_err(failed("checking", path.clone()))? {
+        None => Ok(()),
+        Some(fault) => Err(task::Error::Violation(format!("DATA LOSS: {}: {fault}", path.display()))),
+    }
+}

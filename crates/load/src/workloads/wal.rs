@@ -1,0 +1,280 @@
+//! `wal`: a write-ahead log, as databases keep one. Clients append records, and each waits until its own is on the
+//! device; those that wait at the same time share one `fdatasync` (group commit).
+
+mod log;
+mod replay;
+
+use crate::pace::{self, Load};
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::{Found, Readings};
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::act;
+use log::{Allocation, Log, Shape};
+use std::path::Path;
+
+/// The workload.
+pub struct Wal;
+
+/// Seconds of a task by scale.
+const SECONDS: [f64; 3] = [60.0, 1.5, 0.2];
+/// The file on the source disk with the number of committed records.
+const COMMITTED: &str = "committed";
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "wal",
+    help: "append records to a log, each on the device before the next (fdatasync), flat out or at set rates, with group commit",
+    settings: &[
+        SettingDef {
+            id: "clients",
+            kind: Kind::Ints { min: 1, max: 1024 },
+            default: Default::Ints(&[1]),
+            help: "clients that commit at once, each a task; those that wait together share one fdatasync",
+        },
+        SettingDef {
+            id: "record",
+            kind: Kind::Size { min: 32, max: 1 << 20 },
+            default: Default::Int(2300),
+            help: "bytes of a record, with its header of 16 bytes; 2300 is usual in tests of disks for etcd",
+        },
+        SettingDef {
+            id: "allocation",
+            kind: Kind::Choice(&["preallocate", "append", "recycle"]),
+            default: Default::Text("preallocate"),
+            help: "segments get their blocks before use as in etcd, or grow with each record, or are old ones overwritten as RocksDB can",
+        },
+        SettingDef {
+            id: "segment",
+            kind: Kind::Size { min: 0, max: 1 << 32 },
+            default: Default::Int(0),
+            help: "bytes after which the next segment begins; 0 for 64 MiB at scale paper as in etcd, 8 MiB at quick, 256 KiB at tiny",
+        },
+        SettingDef {
+            id: "keep",
+            kind: Kind::Int { min: 1, max: 1000 },
+            default: Default::Int(5),
+            help: "segments that are kept; older ones are removed or recycled",
+        },
+        pace::RATES,
+        pace::ARRIVALS,
+        pace::SECONDS,
+        pace::OPERATIONS,
+    ],
+};
+
+fn info(load: Load) -> TaskInfo {
+    load.info("wal", "Commit records to a log")
+}
+
+fn shape(job: &Job) -> Shape {
+    let settings = &job.settings;
+    let segment = match (settings.int("segment"), job.scale) {
+        (0, Scale::Paper) => 64 << 20,
+        (0, Scale::Quick) => 8 << 20,
+        (0, Scale::Tiny) => 256 << 10,
+        (bytes, _) => bytes as u64,
+    };
+    Shape {
+        record: settings.int("record") as usize,
+        allocation: match settings.text("allocation") {
+            "append" => Allocation::Append,
+            "recycle" => Allocation::Recycle,
+            _ => Allocation::Preallocate,
+        },
+        segment,
+        keep: settings.int("keep") as u64,
+        seed: job.seed,
+    }
+}
+
+impl Workload for Wal {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["commits_per_s", "latency_p50", "latency_p99", "latency_p999", "latency_max"]
+    }
+
+    fn forget_clients(&self, task: &mut TaskId) {
+        task.params.remove("clients");
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        Load::all(&job.settings).into_iter().map(info).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let shape = shape(job);
+        let most = Load::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
+        // A group that is larger than a segment has one to itself.
+        let segment = shape.segment.max(u64::from(most) * shape.record as u64);
+        let room = Room { bytes: (shape.keep + 2) * segment, inodes: shape.keep + 2, other_bytes: 4096 };
+        Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let (dir, committed) = (place.root.join("wal"), place.other.join(COMMITTED));
+        let task = |load: Load| {
+            let (dir, committed, job) = (dir.clone(), committed.clone(), job.clone());
+            let (fresh, shape) = (dir.clone(), shape(&job));
+            let words = |what: &str| [what.to_string(), dir.display().to_string()];
+            let prepare =
+                Call::new(words("empty"), move || log::prepare(&fresh, &shape).map(|()| Readings::default()));
+            let work = Call::new(words("commit"), {
+                let dir = dir.clone();
+                move || commit(&job, load, &shape, &dir, &committed)
+            });
+            Task {
+                info: info(load),
+                before: Before::Warm,
+                prepare: vec![Action::Call(prepare)],
+                work: vec![Action::Call(work)],
+            }
+        };
+        Ok(Load::all(&job.settings).into_iter().map(task).collect())
+    }
+
+    /// Replays the log as a database does after a crash: every committed record has to be there.
+    fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
+        let (dir, committed, shape) = (place.root.join("wal"), place.other.join(COMMITTED), shape(job));
+        let words = ["replay".to_string(), dir.display().to_string()];
+        vec![Action::Call(Call::new(words, move || {
+            let text = std::fs::read_to_string(&committed)
+                .map_err(Error::io(format!("read {}", committed.display())))?;
+            replay::verify(&dir, &shape, text.parse().unwrap_or(0)).map(|()| Readings::default())
+        }))]
+    }
+}
+
+fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<Found, Error> {
+    let log = Log::open(dir, *shape)?;
+    let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
+    let mut found = outcome.found();
+    found.readings.set("sync_operations_count", log.syncs() as f64);
+    std::fs::write(committed, log.committed().to_string())
+        .map_err(Error::io(format!("write {}", committed.display())))?;
+    Ok(found)
+}
+
+/// What every report must say.
+fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
+    let how = match shape.allocation {
+        Allocation::Append => "that grow with each record",
+        Allocation::Preallocate => "whose blocks are allocated before use",
+        Allocation::Recycle => "that overwrite old ones",
+    };
+    let paced = match job.settings.ints(pace::RATES.id).iter().any(|rate| *rate > 0) {
+        true => "; at a set rate latency counts from when a record was due",
+        false => "",
+    };
+    let text = format!(
+        "wal: records of {} bytes in segments of {} KiB {how}, {} kept; a commit ends when fdatasync returns{paced}; all \
+         kept records are read back and compared after each task",
+        shape.record,
+        shape.segment >> 10,
+        shape.keep
+    );
+    vec![Note::new(NoteKind::Remark, text)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::setting::Settings;
+    use std::os::unix::fs::FileExt;
+
+    fn job(set: &[(&str, &str)]) -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        for (id, text) in set {
+            let def = DEF.settings.iter().find(|def| def.id == *id).unwrap();
+            settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
+        }
+        Job { settings, scale: Scale::Tiny, seed: 5 }
+    }
+
+    /// Commits records, and gives the directory of the log and what was found.
+    fn committed(job: &Job) -> (tempfile::TempDir, Place, Found) {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { root: dir.path().join("root"), other: dir.path().into() };
+        std::fs::create_dir(&place.root).unwrap();
+        let task = Wal.steps(job, &place).unwrap().remove(0);
+        let actions = task.prepare.into_iter().chain(task.work);
+        let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+        (dir, place, found)
+    }
+
+    fn verified(job: &Job, place: &Place) -> Result<(), String> {
+        let check = Wal.checks(job, place, &TaskId::new("wal")).remove(0);
+        check.perform(&mut |_| {}).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_allocation_commits_and_keeps_whole_segments() {
+        for allocation in ["append", "preallocate", "recycle"] {
+            let set = [("operations", "100"), ("record", "512"), ("segment", "4096"), ("keep", "3")];
+            let job = job(&[&set[..], &[("allocation", allocation), ("clients", "4")]].concat());
+            let (_dir, place, found) = committed(&job);
+            let get = |id: &str| found.readings.get(id);
+            assert_eq!(get("commit_operations_count"), Some(100.0), "{allocation}");
+            assert_eq!(get("all_operations_count"), Some(100.0));
+            // A sync takes the records of one client at least and of all four at most.
+            let syncs = get("sync_operations_count").unwrap();
+            assert!((25.0..=100.0).contains(&syncs), "{syncs}");
+            assert!(!found.series.is_empty());
+            assert_eq!(verified(&job, &place), Ok(()), "{allocation}");
+            let sizes: Vec<u64> = std::fs::read_dir(place.root.join("wal"))
+                .unwrap()
+                .map(|entry| entry.unwrap().metadata().unwrap().len())
+                .collect();
+            assert_eq!(sizes.len(), 3, "{allocation}");
+            assert!(sizes.iter().all(|size| *size <= 4096 && (allocation == "append" || *size == 4096)));
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_lost_or_damaged_is_a_violation() {
+        // Eight records to a segment.
+        let job = job(&[("operations", "20"), ("record", "512"), ("segment", "4096")]);
+        let (_dir, place, _) = committed(&job);
+        let second = log::path(&place.root.join("wal"), 6);
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(second).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 1000).unwrap();
+        file.write_all_at(&[!byte[0]], 1000).unwrap();
+        assert!(verified(&job, &place).unwrap_err().contains("record 10 at byte 512 of"));
+        // As if it had never been written.
+        file.write_all_at(&[0; 512], 512).unwrap();
+        let said = verified(&job, &place).unwrap_err();
+        assert!(
+            said.contains("11 of 20 committed records are missing: the log ends after record 9"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn clients_and_rates_make_tasks_and_a_paced_latency_counts_from_when_a_record_was_due() {
+        let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
+        let names: Vec<String> = Wal.outline(&job).iter().map(|info| info.id.to_string()).collect();
+        let all =
+            ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
+        assert_eq!(names, all);
+        let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
+        let (_dir, place, found) = committed(&job);
+        assert_eq!(found.readings.get("asked_iops_per_s"), Some(500.0));
+        let p99 = (fsarena_core::metric::find("latency_p99").unwrap().from)(&|id| found.readings.get(id));
+        assert_eq!(p99.map(|s| s * 1e9), found.readings.get("corrected_latency_p99_ns"));
+        assert_eq!(verified(&job, &place), Ok(()));
+    }
+}

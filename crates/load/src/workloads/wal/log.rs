@@ -1,0 +1,261 @@
+//! The log: records in segments, committed in groups.
+
+use crate::task;
+use fsarena_core::schedule::mix;
+use fsarena_engine::Error;
+use fsarena_engine::act::Actor;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a header: the record's number (from 1), the bytes of its contents, their CRC-32.
+pub const HEADER: usize = 16;
+/// Noise that records are cut from, beside the largest record.
+const NOISE: usize = 64 << 10;
+
+/// How segments get their blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocation {
+    /// They grow with each group.
+    Append,
+    /// All at once, when they are made.
+    Preallocate,
+    /// They are old segments under a new name.
+    Recycle,
+}
+
+/// The settings of a log.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Bytes of a record with its header.
+    pub record: usize,
+    /// How segments get their blocks.
+    pub allocation: Allocation,
+    /// Bytes after which the next segment begins.
+    pub segment: u64,
+    /// Segments that are kept.
+    pub keep: u64,
+    /// The seed of contents.
+    pub seed: u64,
+}
+
+impl Shape {
+    /// The noise that records are cut from.
+    pub fn noise(&self) -> Vec<u8> {
+        let mut noise = vec![0; NOISE + self.record];
+        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
+        noise
+    }
+
+    /// Where in the noise the contents of a record begin.
+    pub fn contents(&self, number: u64) -> std::ops::Range<usize> {
+        let from = mix(self.seed, number) as usize % NOISE;
+        from..from + self.record - HEADER
+    }
+}
+
+/// The file of a segment. The first of a log has the number [`Shape::keep`]: those before are for recycling.
+pub fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:08}.log"))
+}
+
+/// Makes an empty directory for a log, and in it the segments that it is to recycle.
+///
+/// # Errors
+/// Where that cannot be made.
+pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).map_err(Error::io("emptying", dir))?;
+    }
+    std::fs::create_dir(dir).map_err(Error::io("making", dir))?;
+    if shape.allocation == Allocation::Recycle {
+        let noise = shape.noise();
+        for number in 0..shape.keep {
+            let path = path(dir, number);
+            let mut file = File::create(&path).map_err(Error::io("making", &path))?;
+            let mut left = shape.segment as usize;
+            while left > 0 {
+                let now = left.min(noise.len());
+                file.write_all(&noise[..now]).map_err(Error::io("writing", &path))?;
+                left -= now;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A log that clients commit to.
+pub struct Log {
+    shape: Shape,
+    noise: Vec<u8>,
+    state: Mutex<State>,
+    /// Told when a group is on the device, and its leader steps down.
+    settled: Condvar,
+}
+
+/// What clients share.
+#[derive(Default)]
+struct State {
+    /// Records that no leader has taken yet, and an empty buffer to swap with it.
+    pending: Vec<u8>,
+    spare: Vec<u8>,
+    /// Number of the last record in `pending` or before.
+    queued: u64,
+    /// Number of the last record on the device.
+    synced: u64,
+    syncs: u64,
+    /// The segments, unless a leader has them.
+    segments: Option<Segments>,
+    /// A group could not be written; the error of its leader ends the load.
+    failed: bool,
+}
+
+impl Log {
+    /// Begins a log in a directory that [`prepare`] made.
+    ///
+    /// # Errors
+    /// Where its first segment cannot be made.
+    pub fn open(dir: &Path, shape: Shape) -> Result<Log, Error> {
+        let segments = Segments::begin(dir, shape)?;
+        let state = State { segments: Some(segments), ..State::default() };
+        Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), settled: Condvar::new() })
+    }
+
+    /// Records on the device.
+    pub fn committed(&self) -> u64 {
+        self.state().synced
+    }
+
+    /// How often the log was synced.
+    pub fn syncs(&self) -> u64 {
+        self.state().syncs
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has ended the whole load.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a record and waits until it is on the device. The first client that finds no leader leads: it writes and
+    /// syncs all that is queued.
+    fn commit(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        state.queued += 1;
+        let number = state.queued;
+        let contents = &self.noise[self.shape.contents(number)];
+        frame(&mut state.pending, number, contents);
+        while state.synced < number && !state.failed {
+            match state.segments.take() {
+                Some(segments) => return self.lead(segments, state),
+                None => state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        Ok(())
+    }
+
+    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), Error> {
+        let last = state.queued;
+        let spare = std::mem::take(&mut state.spare);
+        let mut group = std::mem::replace(&mut state.pending, spare);
+        drop(state);
+        let done = segments.commit(&group);
+        group.clear();
+        let mut state = self.state();
+        state.spare = group;
+        state.segments = Some(segments);
+        match done {
+            Ok(()) => (state.synced, state.syncs) = (last, state.syncs + 1),
+            Err(_) => state.failed = true,
+        }
+        drop(state);
+        self.settled.notify_all();
+        done
+    }
+}
+
+/// Appends a record to a buffer.
+fn frame(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
+    buffer.extend_from_slice(&number.to_le_bytes());
+    buffer.extend_from_slice(&(contents.len() as u32).to_le_bytes());
+    buffer.extend_from_slice(&crc32fast::hash(contents).to_le_bytes());
+    buffer.extend_from_slice(contents);
+}
+
+impl Actor for Log {
+    type Own = ();
+    type Request = ();
+
+    fn own(&self, _: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn draw(&self, _: &mut ()) {}
+
+    fn act(&self, _: &mut (), (): ()) -> Result<usize, Error> {
+        self.commit().map(|()| 0)
+    }
+}
+
+/// The files of a log, the last of them open.
+struct Segments {
+    dir: PathBuf,
+    /// The directory itself, to sync it when names change.
+    names: File,
+    shape: Shape,
+    number: u64,
+    file: File,
+    position: u64,
+}
+
+impl Segments {
+    fn begin(dir: &Path, shape: Shape) -> Result<Segments, Error> {
+        let names = File::open(dir).map_err(Error::io("opening", dir))?;
+        let file = next(dir, &names, &shape, shape.keep)?;
+        Ok(Segments { dir: dir.into(), names, shape, number: shape.keep, file, position: 0 })
+    }
+
+    /// Writes a group and syncs it; first goes on to the next segment where it does not fit into this one.
+    fn commit(&mut self, group: &[u8]) -> Result<(), Error> {
+        if self.position > 0 && self.position + group.len() as u64 > self.shape.segment {
+            self.number += 1;
+            self.file = next(&self.dir, &self.names, &self.shape, self.number)?;
+            self.position = 0;
+        }
+        let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
+        written.map_err(|source| Error::Operation {
+            operation: "commit",
+            path: path(&self.dir, self.number),
+            offset: self.position,
+            bytes: group.len() as u32,
+            source,
+        })?;
+        self.position += group.len() as u64;
+        Ok(())
+    }
+}
+
+/// Makes a segment and syncs its name; the oldest one leaves, or becomes it.
+fn next(dir: &Path, names: &File, shape: &Shape, number: u64) -> Result<File, Error> {
+    let (path, oldest) = (path(dir, number), path(dir, number - shape.keep));
+    if shape.allocation == Allocation::Recycle {
+        std::fs::rename(&oldest, &path).map_err(Error::io("recycling", &oldest))?;
+    } else if number >= 2 * shape.keep {
+        std::fs::remove_file(&oldest).map_err(Error::io("removing", &oldest))?;
+    }
+    let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = open.map_err(Error::io("opening", &path))?;
+    if shape.allocation == Allocation::Preallocate {
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment) {
+            // Without fallocate etcd extends the file, too.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment),
+            done => done.map_err(Into::into),
+        }
+        .map_err(Error::io("allocating", &path))?;
+    }
+    names.sync_all().map_err(Error::io("syncing", dir))?;
+    Ok(file)
+}
