@@ -87,6 +87,14 @@ pub const STUDIES: &[Study] = &[
         source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and shares stated in words",
         device_bytes_per_s: None,
     },
+    Study {
+        name: "vondra",
+        plan: include_str!("../../../studies/vondra/plan.toml"),
+        figures: Some(include_str!("../../../studies/vondra/published.csv")),
+        tasks: &[("ro", "read-only"), ("rw", "simple-update")],
+        source: "Tomas Vondra, \"Postgres vs. File Systems: A Performance Comparison\", EDB blog, 10 October 2022: 306 runs of pgbench",
+        device_bytes_per_s: None,
+    },
 ];
 
 impl Study {

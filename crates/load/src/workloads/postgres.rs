@@ -96,39 +96,28 @@ impl Workload for Postgres {
         let chosen = Chosen::of(job)?;
         let cluster = Cluster::new(&place.root, &place.other)?;
         let data = cluster.data().display().to_string();
-        let mut tasks: Vec<Task> = vec![];
-        for load in chosen.tasks.iter().copied() {
-            let mut prepare = vec![];
-            if tasks.is_empty() {
-                let (cluster, chosen) = (cluster.clone(), chosen.clone());
-                let call =
-                    Call::new(["initdb", &data], move || cluster.init(&chosen).map(|()| Found::default()));
-                prepare.push(Action::Call(call));
-            }
-            if load.first {
-                let cluster = cluster.clone();
-                let words = ["pgbench".into(), "-i".into(), format!("-s{}", load.scale), load.database()];
-                prepare.push(Action::Call(Call::new::<String, _>(words, move || fill(&cluster, load))));
-            }
+        let (ours, theirs) = (cluster.clone(), chosen.clone());
+        let init = Call::new(["initdb", &data], move || ours.init(&theirs).map(|()| Found::default()));
+        let (ours, theirs) = (cluster.clone(), chosen.clone());
+        let words =
+            ["pgbench", "-i"].map(String::from).into_iter().chain(chosen.databases().map(Load::database));
+        let fill = Call::new(words, move || fill(&ours, &theirs));
+        let mut prepare = vec![Action::Call(init), Action::Call(fill)];
+        let task = |load: Load| {
             let words = std::iter::once("pgbench".to_string()).chain(server::arguments(&chosen, load));
             let (cluster, chosen) = (cluster.clone(), chosen.clone());
-            let work = Call::new(words, move || measure(&cluster, &chosen, load));
-            tasks.push(Task {
-                info: load.info(),
-                before: Before::Warm,
-                prepare,
-                work: vec![Action::Call(work)],
-            });
-        }
-        Ok(tasks)
+            let work = vec![Action::Call(Call::new(words, move || measure(&cluster, &chosen, load)))];
+            Task { info: load.info(), before: Before::Warm, prepare: std::mem::take(&mut prepare), work }
+        };
+        Ok(chosen.tasks.iter().copied().map(task).collect())
     }
 }
 
 /// The room of the work.
 fn room(chosen: &Chosen) -> Room {
-    let of = |chosen_load: fn(&Load) -> bool| chosen.tasks.iter().filter(move |load| chosen_load(load));
-    let tables: u64 = of(|load| load.first).map(|load| load.scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
-    let updating: u64 = of(|load| load.updates).map(|load| chosen.seconds(*load)).sum();
+    let tables: u64 = chosen.databases().map(|load| load.scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+    let updates = chosen.tasks.iter().filter(|load| load.updates);
+    let updating: u64 = updates.map(|load| chosen.seconds(*load)).sum();
     let wal = (tables + updating * WAL_PER_S).min(conf::max_wal_bytes(&chosen.conf) / 4 * 5);
     let bytes = CLUSTER_BYTES + tables + updating * GROWTH_PER_S + wal;
     let longest = chosen.tasks.iter().map(|load| chosen.seconds(*load)).max().unwrap_or(0);
@@ -151,10 +140,10 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
     std::iter::once(Note::new(NoteKind::Remark, text)).chain(given_up).collect()
 }
 
-/// Makes a database with its tables.
-fn fill(cluster: &Cluster, load: Load) -> Result<Found, Error> {
+/// Makes every database with its tables.
+fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<Found, Error> {
     let service = cluster.start()?;
-    cluster.load(&service, load)?;
+    chosen.databases().try_for_each(|load| cluster.load(&service, load))?;
     cluster.stop(service)?;
     Ok(Found::default())
 }

@@ -101,7 +101,7 @@ pub struct Load {
     pub scale: i64,
     /// Whether it writes.
     pub updates: bool,
-    /// Whether it is the first with this scale factor, so that it needs the database.
+    /// Whether it is the first with this scale factor.
     pub first: bool,
 }
 
@@ -132,6 +132,11 @@ impl Chosen {
             conf: conf::parse(&settings.words("conf")).map_err(Error::Plan)?,
             seed: job.seed,
         })
+    }
+
+    /// A task of each database, the last scale factor first: the first task finds its data in the page cache.
+    pub fn databases(&self) -> impl Iterator<Item = Load> {
+        self.tasks.iter().rev().filter(|load| load.first).copied()
     }
 
     /// How long a task is.
