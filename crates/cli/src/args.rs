@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report, run,
-    selftest, serve, show, watch,
+    ab, advise, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report,
+    run, selftest, serve, show, watch,
 };
 use crate::failure::{Outcome, printing};
 use clap::{ColorChoice, Parser, Subcommand};
@@ -48,6 +48,7 @@ Exit codes: fsarena help exit-codes";
 enum Command {
     Run(Box<run::Args>),
     Ab(Box<ab::Args>),
+    Advise(Box<advise::Args>),
     Merge(merge::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -96,6 +97,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Ab(args) => ab::run(*args),
+            Command::Advise(args) => advise::run(*args),
             Command::Merge(args) => merge::run(args),
             Command::Report(args) => report::run(args),
             Command::Compare(args) => compare::run(args),

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod ab;
+pub mod advise;
 pub mod analyse;
 pub mod compare;
 pub mod completions;

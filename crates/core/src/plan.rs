@@ -61,6 +61,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The runs among which the error of one answer is split: 1 where a run answers alone.
+    pub fn error_split(&self) -> usize {
+        self.stage.as_ref().and_then(|stage| stage.error_split).map_or(1, |split| split.max(1) as usize)
+    }
+
     /// Whether a workload can print metrics that only its output defines.
     pub fn prints(&self) -> bool {
         self.workloads.iter().any(|workload| workload.settings.0.contains_key("metric_regex"))

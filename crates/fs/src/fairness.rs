@@ -3,8 +3,11 @@
 mod axes;
 
 use crate::def::FsDef;
-use crate::lifecycle::VariantOptions;
+use crate::lifecycle::{self, VariantOptions};
+use crate::{Error, filesystems};
+use fsarena_core::cell::Variant;
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::factor;
 use std::collections::BTreeMap;
 
 /// The facts about one variant after its mount that the fairness rules check.
@@ -197,26 +200,42 @@ fn note(variant: &VariantFacts, text: &str) -> Note {
 
 type GivesUp = fn(&VariantFacts) -> bool;
 
-/// What variants give up of the safety of data that others of the run have. Checksums count where the user gave up those
-/// that the filesystem keeps by default: who compares filesystems knows which of them keep any.
+/// What a variant can give up of the safety of data. Checksums count where the user gave up those that the filesystem keeps
+/// by default: who compares filesystems knows which of them keep any.
+const SAFETY: [(&str, GivesUp); 4] = [
+    ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
+    ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
+    ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
+    ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
+];
+
+/// What a variant gives up of the safety of data, as far as its options tell before it is made.
+///
+/// # Errors
+/// Where its options are not those of its filesystem.
+pub fn gives_up(variant: &Variant) -> Result<Vec<&'static str>, Error> {
+    let def = filesystems::find(variant.level(factor::FS))?;
+    let facts = VariantFacts {
+        variant: variant.name.clone(),
+        def,
+        options: lifecycle::options(def, variant)?,
+        effective: String::new(),
+        size_bytes: 0,
+        features: String::new(),
+        levels: variant.levels.clone(),
+    };
+    Ok(SAFETY.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(words, _)| words).collect())
+}
+
+/// What variants give up of the safety of data that others of the run have.
 fn weaker(variants: &[VariantFacts]) -> Vec<Note> {
-    let points: [(&str, GivesUp); 4] = [
-        ("no journal, so an inconsistent filesystem after a crash", |one| {
-            one.durability() == Durability::None
-        }),
-        ("stale data in files after a crash (data=writeback)", |one| {
-            one.durability() == Durability::Writeback
-        }),
-        ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
-        ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
-    ];
     let given_up = |(words, gives_up): (&'static str, GivesUp)| {
         let those: Vec<_> = variants.iter().filter(|variant| gives_up(variant)).collect();
         let all = those.len() == variants.len();
         let note = |variant: &&VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
         those.iter().filter(|_| !all).map(note).collect::<Vec<_>>()
     };
-    points.into_iter().flat_map(|(words, gives_up)| given_up((words, gives_up))).collect()
+    SAFETY.into_iter().flat_map(given_up).collect()
 }
 
 fn durability(variants: &[VariantFacts]) -> Vec<Note> {

@@ -30,3 +30,4 @@ pub mod time_series;
 mod typical;
 
 pub use fsarena_core::{number, safe};
+pub use sections::decision::Decision;

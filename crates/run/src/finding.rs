@@ -36,7 +36,7 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));
     // The ceiling of all rounds, never a candidate.
     let raw = |variant: usize| record.variants[variant].is_bare_device();
-    let regrets = regret::of(&values, &references(record), direction);
+    let regrets = regret::of(&values, &references(record), direction, record.plan.error_split());
     let name = |variant: usize| record.variants[variant].name.as_str();
     // Who gives up safety ousts nobody that does not, and is not chosen while there is such a one.
     let safe = record.as_safe(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());

@@ -122,11 +122,12 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     if tasks.is_empty() {
         return None;
     }
+    let split = record.plan.error_split();
     Some(Overall {
         tasks: tasks.len(),
         total: metric::adds_up(&info.id, info.unit)
-            .then(|| composite::total(&tasks, &grid.references, info.direction)),
-        geometric: composite::geometric(&tasks, &grid.references, info.direction),
+            .then(|| composite::total(&tasks, &grid.references, info.direction, split)),
+        geometric: composite::geometric(&tasks, &grid.references, info.direction, split),
         without_drops: None,
     })
 }

@@ -15,15 +15,26 @@ pub struct Composite {
     pub regrets: Regrets,
 }
 
-/// The sum over tasks, for each variant and round: `tasks[task][variant][round]`. The author's composite.
-pub fn total(tasks: &[&Vec<Vec<f64>>], references: &[usize], direction: Direction) -> Composite {
-    composite(tasks, references, direction, sums(tasks))
+/// The sum over tasks, for each variant and round: `tasks[task][variant][round]`. The author's composite. `split` runs share
+/// the error of the regrets.
+pub fn total(
+    tasks: &[&Vec<Vec<f64>>],
+    references: &[usize],
+    direction: Direction,
+    split: usize,
+) -> Composite {
+    composite(tasks, references, (direction, split), sums(tasks))
 }
 
 /// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the
 /// same, however long it takes. A task of zero or less has no logarithm, so its round is left out.
-pub fn geometric(tasks: &[&Vec<Vec<f64>>], references: &[usize], direction: Direction) -> Composite {
-    composite(tasks, references, direction, means(tasks))
+pub fn geometric(
+    tasks: &[&Vec<Vec<f64>>],
+    references: &[usize],
+    direction: Direction,
+    split: usize,
+) -> Composite {
+    composite(tasks, references, (direction, split), means(tasks))
 }
 
 /// The geometric mean over tasks, `means[variant][round]`; NaN where the round lacks a task or has one of zero or less.
@@ -54,7 +65,7 @@ fn fold(tasks: &[&Vec<Vec<f64>>], of: impl Fn(&mut dyn Iterator<Item = f64>) -> 
 fn composite(
     tasks: &[&Vec<Vec<f64>>],
     references: &[usize],
-    direction: Direction,
+    (direction, split): (Direction, usize),
     values: Vec<Vec<f64>>,
 ) -> Composite {
     let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
@@ -64,7 +75,7 @@ fn composite(
     Composite {
         left_out: values.iter().enumerate().map(left_out).collect(),
         comparison: compare_with(&values, references, direction),
-        regrets: regret::of(&values, references, direction),
+        regrets: regret::of(&values, references, direction, split),
     }
 }
 
@@ -80,13 +91,13 @@ mod tests {
         let first = vec![vec![1.0, 1.0, 1.0], vec![2.0, 2.0, GONE]];
         let second = vec![vec![4.0, 9.0, 16.0], vec![8.0, GONE, GONE]];
         let tasks = [&first, &second];
-        let total = total(&tasks, &[], Direction::Lower);
+        let total = total(&tasks, &[], Direction::Lower, 1);
         assert_eq!(total.left_out, [0, 1]);
         assert_eq!(total.comparison.variants[0].median, Some(10.0)); // of 5, 10, 17
         assert_eq!(total.comparison.variants[1].median, Some(10.0));
         assert_eq!(total.comparison.variants[1].ratio.unwrap().rounds, 1);
         assert!((total.comparison.variants[1].ratio.unwrap().value - 2.0).abs() < 1e-12);
-        let geometric = geometric(&tasks, &[], Direction::Lower);
+        let geometric = geometric(&tasks, &[], Direction::Lower, 1);
         assert!((geometric.comparison.variants[0].median.unwrap() - 3.0).abs() < 1e-12); // of 2, 3, 4
         assert!((geometric.comparison.variants[1].median.unwrap() - 4.0).abs() < 1e-12);
     }
@@ -94,12 +105,12 @@ mod tests {
     #[test]
     fn a_task_of_zero_has_no_geometric_mean() {
         let task = vec![vec![0.0, 1.0]];
-        assert_eq!(geometric(&[&task], &[], Direction::Lower).left_out, [1]);
-        assert_eq!(total(&[&task], &[], Direction::Lower).left_out, [0]);
+        assert_eq!(geometric(&[&task], &[], Direction::Lower, 1).left_out, [1]);
+        assert_eq!(total(&[&task], &[], Direction::Lower, 1).left_out, [0]);
     }
 
     #[test]
     fn no_tasks_make_no_composite() {
-        assert!(total(&[], &[], Direction::Lower).comparison.variants.is_empty());
+        assert!(total(&[], &[], Direction::Lower, 1).comparison.variants.is_empty());
     }
 }

@@ -22,14 +22,15 @@ pub struct Regrets {
 
 /// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with less than
 /// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals. `references` are neither.
-pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Regrets {
+/// Where the 5% are split among `split` runs, each has that part of them.
+pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
     let count = |(at, rounds): (usize, &Vec<f64>)| match references.contains(&at) {
         true => 0,
         false => rounds.iter().filter(|value| **value > 0.0).count(),
     };
     let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
     let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0)).max(1);
-    let rivals = counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+    let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
     let live = || (0..values.len()).filter(|variant| counts[*variant] >= enough);
     let pairs: Vec<(usize, usize, Option<Walsh>)> = live()
         .flat_map(|i| live().filter(move |j| *j > i).map(move |j| (i, j)))
@@ -107,23 +108,25 @@ mod tests {
 
     #[test]
     fn the_regret_is_the_distance_to_the_best() {
-        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower);
+        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
         assert!(!regrets.provisional && regrets.rounds == 8);
         assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
         assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
         assert_eq!(regrets.equal(0, 0.01), [2]);
-        assert_eq!(of(&steady(&[1.0, 1.1], 8), &[], Direction::Higher).choose(&[0, 1]), Some(1));
+        assert_eq!(of(&steady(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
         assert!(
-            of(&steady(&[1.0; 4], 9), &[], Direction::Lower).provisional,
+            of(&steady(&[1.0; 4], 9), &[], Direction::Lower, 1).provisional,
             "three rivals require ten rounds"
         );
+        let of_two_runs = of(&steady(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
+        assert!(of_two_runs.provisional, "half the error for each of two rivals is a quarter of it");
     }
 
     #[test]
     fn the_range_of_ten_rounds_by_hand() {
         // n = 10, one rival: c = 3. The Walsh averages of 0.01…0.10 end 0.095, 0.095 (8.5 + …): w_(52) of 55 is 0.09.
         let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
-        let regrets = of(&values, &[], Direction::Lower);
+        let regrets = of(&values, &[], Direction::Lower, 1);
         assert_eq!(regrets.of(0), Some(0.0));
         assert!((regrets.of(1).unwrap() - 0.09).abs() < 1e-12, "{regrets:?}");
     }
@@ -136,7 +139,7 @@ mod tests {
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
         let late = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
         let late = late.chain([f64::NAN; 48]).collect();
-        let regrets = of(&[first, vec![1.0; 60], late], &[], Direction::Lower);
+        let regrets = of(&[first, vec![1.0; 60], late], &[], Direction::Lower, 1);
         assert_eq!([0, 1, 2].map(|variant| regrets.beaten(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
         assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
@@ -145,12 +148,12 @@ mod tests {
     #[test]
     fn nothing_to_compare_bounds_nothing() {
         let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
-        let regrets = of(&early, &[], Direction::Lower);
+        let regrets = of(&early, &[], Direction::Lower, 1);
         assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
         let apart = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
-        assert_eq!(of(&apart, &[], Direction::Lower).choose(&[0, 1]), None);
+        assert_eq!(of(&apart, &[], Direction::Lower, 1).choose(&[0, 1]), None);
         for values in [vec![], steady(&[1.0], 9), steady(&[0.0, 0.0], 9)] {
-            assert_eq!(of(&values, &[], Direction::Lower).choose(&[0, 1][..values.len()]), None);
+            assert_eq!(of(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]), None);
         }
     }
 
@@ -167,7 +170,7 @@ mod tests {
             let values: Vec<Vec<f64>> = (0..5).map(series).collect();
             [10, 12, 15, 19, 24, 30].iter().any(|n| {
                 let seen: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
-                let regrets = of(&seen, &[], Direction::Lower);
+                let regrets = of(&seen, &[], Direction::Lower, 1);
                 (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
             })
         };

@@ -93,6 +93,11 @@ pub fn bound(n: usize, rivals: usize) -> Option<usize> {
     }
 }
 
+/// The fewest rounds at which bounds at 0.05/`rivals` exist; none where there are too many rivals.
+pub fn first(rivals: usize) -> Option<usize> {
+    LOOKS.iter().map(|look| look.n).find(|n| bound(*n, rivals).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +137,6 @@ mod tests {
 
     #[test]
     fn more_rivals_require_more_rounds() {
-        let first = |rivals| (1..=400).find(|n| bound(*n, rivals).is_some());
         assert_eq!([1, 2, 3, 4, 7, 9, 64].map(first), [8, 8, 10, 10, 10, 10, 15].map(Some));
         assert_eq!((bound(400, 65), bound(30, 9)), (None, bound(30, 10)));
     }

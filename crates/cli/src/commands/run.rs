@@ -22,7 +22,7 @@ use fsarena_core::study;
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
-use once::once;
+pub use once::once;
 use std::io::ErrorKind;
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Everything that is tried through the real binary. One program, so that it is linked once and what waits overlaps.
 
 mod ab;
+mod advise;
 mod analyse;
 mod apps;
 mod axes;

@@ -13,6 +13,9 @@ pub struct Stage {
     /// The runs of the stages before it, by the names of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub earlier: BTreeMap<String, String>,
+    /// Runs among which the error of one answer is split, where it is: each bounds its regrets at that part of 5%.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_split: Option<u32>,
 }
 
 impl PlanFile {

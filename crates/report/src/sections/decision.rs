@@ -110,8 +110,19 @@ impl Decision<'_> {
         format!("{use_it}. {when} other choice {is} {than}{better}{}{by_mean}.", self.measure())
     }
 
+    /// The choice, and after it the variants that are equal to it within the margin.
+    pub fn choices(&self) -> &[usize] {
+        &self.equal
+    }
+
+    /// The variants as safe as the choice that can still be the best, in order.
+    pub fn possible(&self) -> Vec<usize> {
+        let possible = |variant: &usize| self.regrets.provisional || !self.regrets.beaten(*variant);
+        self.candidates.iter().copied().filter(possible).collect()
+    }
+
     /// The variants ahead of the choice that give up safety, and what.
-    fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
+    pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let order = &self.overall.main().comparison.order;
         let ahead = order.iter().copied().take_while(|variant| *variant != self.choice);
         let unsafe_ones = ahead.map(|variant| (variant, self.report.record.given_up(variant)));

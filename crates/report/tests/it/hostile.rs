@@ -34,7 +34,11 @@ fn with(text: &str) -> Report {
     plan.factors = [(text.to_string(), vec![text.to_string()])].into();
     plan.workloads[0].name = text.into();
     plan.workloads[0].settings.0.insert(text.into(), Value::Text(text.into()));
-    plan.stage = Some(Stage { name: text.into(), earlier: [(text.to_string(), text.to_string())].into() });
+    plan.stage = Some(Stage {
+        name: text.into(),
+        earlier: [(text.to_string(), text.to_string())].into(),
+        error_split: None,
+    });
     let mut claim: Claim = "touch.elapsed: ext4 < xfs".parse().unwrap();
     claim.text = text.into();
     plan.claims.push(claim);

@@ -1,6 +1,6 @@
 //! fsarena's self-test: its error rates on simulated data, where the truth is known.
 
-use super::best::{Effects, Search, search};
+use super::best::{Effects, Search, advice, search};
 use super::noise::{Noise, Order, differences};
 use super::{lower_limit, parallel, stream, upper_limit};
 use crate::comparison::median;
@@ -46,6 +46,8 @@ pub enum Rule {
     },
     /// A run that looks for the best variant loses it or states too low a regret at some look.
     Best(Effects),
+    /// Advice, two runs that share the error: either loses its best variant or states too low a regret at some look.
+    Advice,
 }
 
 impl Rule {
@@ -57,6 +59,7 @@ impl Rule {
             .into_iter()
             .chain([false, true].into_iter().flat_map(regret))
             .chain(Effects::ALL.map(Rule::Best))
+            .chain([Rule::Advice])
             .collect()
     }
 
@@ -68,6 +71,7 @@ impl Rule {
             Rule::Equivalence => "equivalence at its margin".into(),
             Rule::Coverage => "interval misses the effect at some look".into(),
             Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
+            Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
             Rule::Regret { variants, unequal } => {
                 format!("regret of {variants} variants, {} noise", if unequal { "unequal" } else { "equal" })
             }
@@ -78,13 +82,16 @@ impl Rule {
     fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
-            Rule::Best(_) => (runs / 20).max(1),
+            Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
             _ => runs,
         }
     }
 
     /// Whether the rule errs in a simulated run.
     fn errs(self, noise: Noise, order: Order, rng: &mut impl Rng) -> bool {
+        if self == Rule::Advice {
+            return advice(noise, rng);
+        }
         let d = differences(noise, order, ROUNDS, rng);
         let Rule::Regret { variants, unequal } = self else { return self.errs_on(&d) };
         (1..variants).any(|rival| {
@@ -101,7 +108,7 @@ impl Rule {
     /// Whether the rule errs on a run of identical variants with these log ratios.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Regret { .. } | Rule::Best(_) => false,
+            Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
             Rule::Sequential => at_some_look(d, |walsh, look| misses(walsh, look, 0.0)),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -250,7 +257,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(10, 1);
-        assert_eq!(report.checks.len(), 78);
+        assert_eq!(report.checks.len(), 84);
         assert!(report.checks.iter().all(|check| check.wrong < 6), "{report:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(10, 1));

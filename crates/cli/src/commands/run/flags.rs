@@ -173,7 +173,7 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", value_parser = ["best"], conflicts_with = "rounds", help_heading = "Work")]
     pub find: Option<String>,
     /// Cost that the choice of --find may have over the best [default: 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "find", help_heading = "Work")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
     /// Random seed: order of the variants, payload
     #[arg(long, value_name = "N", help_heading = "Work")]

@@ -19,6 +19,9 @@ impl Args {
         if self.resume.is_some() {
             return Ok(());
         }
+        if self.within.is_some() && self.find.is_none() {
+            return Err(Failure::new(ExitCode::Usage, "--within: requires --find best"));
+        }
         let (backing, _) = self.backing()?;
         let directories = directories || backing == Some(Backing::Dir);
         let guest = matches!(backing, Some(Backing::Guest(_)));

@@ -59,7 +59,7 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
             let _ = writeln!(out, "# stage {name}: every variant at its best {factor} of stage {of}\n");
             continue;
         }
-        plan.stage = Some(Stage { name: stage.name.clone(), earlier: earlier.clone() });
+        plan.stage = Some(Stage { name: stage.name.clone(), earlier: earlier.clone(), error_split: None });
         let (code, run) = once(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
         if ended == ExitCode::Done {
             ended = code;

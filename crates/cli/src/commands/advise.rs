@@ -1,0 +1,243 @@
+//! `fsarena advise`: filesystems first, then the options of those that can be the best; it ends in a command line.
+
+mod fit;
+mod variants;
+
+use crate::commands::report;
+use crate::commands::run::{self, once};
+use crate::failure::{Failure, Outcome};
+use crate::running::{handle_signals, resolved};
+use fit::Fit;
+use fsarena_core::cell::Variant;
+use fsarena_core::exit::ExitCode;
+use fsarena_core::matrix;
+use fsarena_core::number::plural;
+use fsarena_core::plan::stage::Stage;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::record::RunRecord;
+use fsarena_report::Decision;
+use fsarena_run::{Keep, Request};
+use fsarena_store::RunDir;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// Choose a filesystem and its options for your work
+///
+/// fsarena first compares the filesystems as their mkfs makes them, then the option sets and mount options of those that
+/// can still be the best. A variant that cannot be the best leaves, and each comparison ends once its choice costs at
+/// most --within more than the best. The last lines are the command that makes the chosen filesystem, the choices that are
+/// equally good, and what safety the faster ones give up. Both comparisons together err in at most 5% of runs.
+///
+/// A filesystem that leaves the first comparison is not tried with other options.
+#[derive(Debug, clap::Args)]
+#[group(id = "advice")]
+#[command(mut_args(hide_refused))]
+pub struct Args {
+    /// Try options that give up safety too; fsarena never chooses them, and says what they would gain
+    #[arg(long, help_heading = "Variants")]
+    allow_unsafe: bool,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+/// The runs that share the error.
+const RUNS: u32 = 2;
+/// The time for all, where the user gives none.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
+/// The names of the stages.
+const STAGES: [&str; 2] = ["filesystems", "options"];
+
+/// What `run` takes and advice determines by itself.
+const REFUSED: [&str; 14] = [
+    "options",
+    "mkfs",
+    "mount",
+    "factor",
+    "kernel",
+    "resume",
+    "after",
+    "stage",
+    "shard",
+    "rounds",
+    "find",
+    "claim",
+    "max_rounds",
+    "warmup",
+];
+
+fn hide_refused(arg: clap::Arg) -> clap::Arg {
+    let refused = REFUSED.contains(&arg.get_id().as_str());
+    if refused { arg.hide(true) } else { arg }
+}
+
+/// Advises.
+pub fn run(args: Args) -> Outcome {
+    let Args { allow_unsafe, run: mut args } = args;
+    refuse(&args)?;
+    args.find = Some("best".into());
+    args.refuse_ignored(false)?;
+    handle_signals()?;
+    args.check_outputs()?;
+    let plan = plan(&args)?;
+    if args.dry_run {
+        return once(&args, Request::new(plan, Keep::New(args.runs.runs.clone()))).map(|(code, _)| code);
+    }
+    let budget = args.budget.unwrap_or(BUDGET);
+    let begun = Instant::now();
+    let fit = Fit::pilot(&args, &plan)?;
+    let Some(first) = filesystems(&args, plan.clone(), &fit, budget)? else { return Ok(ExitCode::Done) };
+    let left = budget.saturating_sub(begun.elapsed());
+    let (wanted, unsafe_ones) = variants::of_options(&first.survivors, allow_unsafe)?;
+    let (tried, not_tried) = fit.within(left, wanted);
+    say(&args, &format!("stage options: {}", fit.words(left, tried.len(), &not_tried)));
+    if !unsafe_ones.is_empty() {
+        say(&args, &format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
+    }
+    let second = match tried.len() {
+        0 | 1 => None,
+        _ => Some(stage(&args, &plan, 1, tried, left, &first.earlier)?),
+    };
+    let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
+    print(&advice(&run)?)
+}
+
+/// Refuses what advice determines by itself.
+fn refuse(args: &run::Args) -> Result<(), Failure> {
+    let given = [
+        ("options", !args.options.is_empty()),
+        ("mkfs", !args.mkfs.is_empty()),
+        ("mount", !args.mount.is_empty()),
+        ("factor", !args.factor.is_empty()),
+        ("kernel", !args.kernel.is_empty()),
+        ("resume", args.resume.is_some()),
+        ("after", args.after.is_some()),
+        ("stage", args.stage.is_some()),
+        ("shard", args.shard.is_some()),
+        ("rounds", args.rounds.is_some()),
+        ("find", args.find.is_some()),
+        ("claim", !args.claim.is_empty()),
+        ("max-rounds", args.max_rounds.is_some()),
+        ("warmup", args.warmup.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            let message = format!("--{flag}: advise determines this itself; to choose it, use fsarena run");
+            Err(Failure::new(ExitCode::Usage, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The plan of the first stage, which looks for the best.
+fn plan(args: &run::Args) -> Result<Plan, Failure> {
+    let usage = |message: String| Err(Failure::new(ExitCode::Usage, message));
+    let mut written = run::read_plan(args)?;
+    if !written.file.stages.is_empty() {
+        return usage(format!(
+            "{} has stages; advise takes a command, a workload or a plan without stages",
+            written.origin
+        ));
+    }
+    // Claims about the plan's own variants end no search for the best.
+    written.file.claims.clear();
+    let mut over = args.overrides()?;
+    over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
+    let plan = resolved(&written, &mut over)?;
+    match plan.device.backing {
+        Backing::Dir => {
+            usage("advise makes filesystems, so a directory as it is cannot be advised on".into())
+        }
+        _ => Ok(plan),
+    }
+}
+
+/// What the first stage came to.
+struct First {
+    /// The variants that go on, in order.
+    survivors: Vec<Variant>,
+    /// Its run; none where one filesystem was there to begin with.
+    run: Option<RunDir>,
+    earlier: BTreeMap<String, String>,
+}
+
+/// Compares the filesystems. None where a signal ended it.
+fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Result<Option<First>, Failure> {
+    let all = matrix::expand(&plan);
+    let (tried, not_tried) = fit.within(budget / 2, all);
+    say(args, &format!("stage filesystems: {}", fit.words(budget / 2, tried.len(), &not_tried)));
+    if tried.len() == 1 {
+        return Ok(Some(First { survivors: tried, run: None, earlier: BTreeMap::new() }));
+    }
+    let Some(run) = stage(args, &plan, 0, tried, budget / 2, &BTreeMap::new())? else { return Ok(None) };
+    let record = fsarena_store::read(&run)?;
+    let report = report::plain(record)?;
+    let survivors = Decision::of(&report).map_or(vec![], |decision| decision.possible());
+    let survivors: Vec<Variant> =
+        survivors.into_iter().map(|variant| report.record.variants[variant].clone()).collect();
+    let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
+    say(args, &format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
+    let earlier = [(STAGES[0].to_string(), run.id())].into();
+    Ok(Some(First { survivors, run: Some(run), earlier }))
+}
+
+/// Runs one stage. None where a signal ended it, or nothing was measured.
+fn stage(
+    args: &run::Args,
+    plan: &Plan,
+    number: usize,
+    variants: Vec<Variant>,
+    budget: Duration,
+    earlier: &BTreeMap<String, String>,
+) -> Result<Option<RunDir>, Failure> {
+    let mut plan = plan.clone();
+    plan.title = format!("{}, stage {}", plan.title, STAGES[number]);
+    plan.factors.clear();
+    plan.variants = variants;
+    plan.stop.budget_s = Some(budget.as_secs_f64());
+    plan.stage =
+        Some(Stage { name: STAGES[number].into(), earlier: earlier.clone(), error_split: Some(RUNS) });
+    let (_, run) = once(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
+    Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
+}
+
+/// The last lines: how to make the choice, what is as good, and what would be faster and less safe.
+fn advice(run: &RunDir) -> Result<String, Failure> {
+    let record: RunRecord = fsarena_store::read(run)?;
+    let report = report::plain(record)?;
+    let variant = |at: usize| &report.record.variants[at];
+    let mut text = String::from("\nAdvice\n\n");
+    let Some(decision) = Decision::of(&report) else {
+        text.push_str("No advice: nothing bounds what a choice costs.\n");
+        return Ok(text);
+    };
+    let choices = decision.choices();
+    let _ = writeln!(text, "  {}\n\n{}", variants::command_line(variant(choices[0]))?, decision.headline());
+    if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
+        let _ =
+            writeln!(text, "Filesystems that left run {passed} were tried as their mkfs makes them only.");
+    }
+    if choices.len() > 1 {
+        text.push_str("\nEqually good:\n");
+    }
+    for other in &choices[1..] {
+        let _ = writeln!(text, "  {}", variants::command_line(variant(*other))?);
+    }
+    for (other, words) in decision.cheaper_variants() {
+        let line = variants::command_line(variant(other))?;
+        let _ =
+            writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", words.join("; "));
+    }
+    Ok(text)
+}
+
+fn print(text: &str) -> Outcome {
+    report::print(text.as_bytes()).map(|()| ExitCode::Done)
+}
+
+fn say(args: &run::Args, text: &str) {
+    if !args.quiet {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+}

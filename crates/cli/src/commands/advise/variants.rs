@@ -1,0 +1,99 @@
+//! The variants of the second stage, and the command line that makes one.
+
+use crate::failure::Failure;
+use fsarena_core::cell::Variant;
+use fsarena_core::factor;
+use fsarena_fs::def::FAST_UNSAFE;
+use fsarena_fs::fairness::gives_up;
+use fsarena_fs::{filesystems, lifecycle};
+
+/// Mount options that every filesystem takes and that no option set has.
+const MOUNT: [&str; 1] = ["lazytime"];
+
+/// The filesystems with each of their option sets and mount options: every filesystem's defaults first, and then a set of
+/// each in turn, for not all may fit the budget. Also the names of those that give up safety, where these are not wanted. Sets
+/// that require further devices are left out.
+pub fn of_options(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec<Variant>, Vec<String>), Failure> {
+    let (mut wanted, mut unsafe_ones) = (vec![], vec![]);
+    for (number, survivor) in survivors.iter().enumerate() {
+        let def = filesystems::find(survivor.level(factor::FS))?;
+        let sets = def.options.iter().filter(|set| set.journal.is_empty() && set.raid.is_empty());
+        let sets =
+            sets.map(|set| (factor::OPTIONS, set.id)).chain(MOUNT.map(|option| (factor::MOUNT, option)));
+        let before = gives_up(survivor)?.len();
+        for (at, (factor, level)) in sets.enumerate() {
+            let variant = with(survivor, factor, level);
+            let keeps_safety = level != FAST_UNSAFE && gives_up(&variant)?.len() <= before;
+            match allow_unsafe || keeps_safety {
+                true => wanted.push(((at, number), variant)),
+                false => unsafe_ones.push(variant.name),
+            }
+        }
+    }
+    wanted.sort_by_key(|(place, _)| *place);
+    Ok((wanted.into_iter().map(|(_, variant)| variant).collect(), unsafe_ones))
+}
+
+/// `ext4`, `ext4/noatime`.
+fn with(survivor: &Variant, factor: &str, level: &str) -> Variant {
+    let mut variant = survivor.clone();
+    if level != "default" {
+        variant.name = format!("{}/{level}", survivor.name);
+        variant.levels.insert(factor.into(), level.into());
+    }
+    variant
+}
+
+/// How to make and mount a variant: `mkfs.xfs -m crc=0 DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY`.
+pub fn command_line(variant: &Variant) -> Result<String, Failure> {
+    let def = filesystems::find(variant.level(factor::FS))?;
+    let options = lifecycle::options(def, variant)?;
+    let mut words = vec![def.mkfs.to_string()];
+    words.extend(options.mkfs);
+    words.extend(["DEVICE", "&&", "mount", "-t", def.kernel_type].map(String::from));
+    if !options.mount.is_empty() {
+        words.extend(["-o".to_string(), options.mount]);
+    }
+    words.extend(["DEVICE", "DIRECTORY"].map(String::from));
+    Ok(words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(fs: &str) -> Variant {
+        Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() }
+    }
+
+    #[test]
+    fn options_that_give_up_safety_are_tried_on_request_only() {
+        let (wanted, unsafe_ones) = of_options(&[plain("ext4")], false).unwrap();
+        let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
+        assert!(
+            ["ext4", "ext4/noatime", "ext4/lazytime"].iter().all(|name| names.contains(name)),
+            "{names:?}"
+        );
+        assert!(
+            ["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_ones.contains(&name.to_string()))
+        );
+        assert!(!names.iter().any(|name| unsafe_ones.contains(&name.to_string())));
+        let all = of_options(&[plain("ext4")], true).unwrap();
+        let two = of_options(&[plain("ext4"), plain("xfs")], false).unwrap().0;
+        let first: Vec<&str> = two[..4].iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(first, ["ext4", "xfs", "ext4/noatime", "xfs/noatime"]);
+        assert_eq!((all.0.len(), all.1.len()), (wanted.len() + unsafe_ones.len(), 0));
+        // ext2 has no journal to begin with, so its options give up nothing more.
+        assert!(of_options(&[plain("ext2")], false).unwrap().0.len() > 1);
+    }
+
+    #[test]
+    fn a_variant_is_one_command_line() {
+        let line = |variant| command_line(&variant).unwrap();
+        assert_eq!(line(plain("xfs")), "mkfs.xfs DEVICE && mount -t xfs DEVICE DIRECTORY");
+        assert_eq!(
+            line(with(&plain("xfs"), factor::OPTIONS, "noatime")),
+            "mkfs.xfs DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY"
+        );
+    }
+}

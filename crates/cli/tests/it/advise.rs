@@ -1,0 +1,58 @@
+//! `advise` through the real binary: filesystems, then the options of those that can be the best, then a command line.
+
+use crate::common::{Place, root};
+
+/// ext4 is slow, and of ext3 all but what mounts without access times.
+const PLAN: &str = r#"
+name = "mine"
+title = "My work"
+question = "Which is fastest?"
+[factors]
+fs = ["ext3", "ext4"]
+[idle]
+timeout = "50ms"
+dirty = "1GiB"
+io_pressure_percent = 100.0
+[[workload]]
+use = "command"
+room = "2MiB"
+[[workload.task]]
+name = "work"
+cmd = "case $FSARENA_VARIANT in ext3/noatime) ;; ext3*) sleep 0.03 ;; *) sleep 0.06 ;; esac; echo done > file"
+"#;
+
+#[test]
+fn advice_ends_in_the_command_line_of_the_best_options() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    std::fs::write(place.dir.join("mine.toml"), PLAN).unwrap();
+    let (printed, said) = place.expect(0, &["advise", "mine.toml", "--on", "ram", "--budget", "9m"]);
+    let advice = printed.split("\nAdvice\n").nth(1).unwrap_or_else(|| panic!("{printed}"));
+    let line = "mkfs.ext3 DEVICE && mount -t ext3 -o noatime DEVICE DIRECTORY";
+    assert_eq!(advice.lines().find(|line| !line.is_empty()).map(str::trim), Some(line), "{printed}");
+    assert!(advice.contains("Use ext3/noatime") && !advice.contains("ext4 DEVICE"), "{advice}");
+    // Before each stage, what fits the budget.
+    for stage in ["filesystems", "options"] {
+        let line = said.lines().find(|line| line.starts_with(&format!("stage {stage}: a cell takes ")));
+        assert!(line.is_some_and(|line| line.contains("; comparing ")), "{said}");
+    }
+    assert!(said.contains("not tried without --allow-unsafe: ext3/writeback"), "{said}");
+    let (json, _) = place.expect(0, &["report", "latest", "--format", "json"]);
+    assert!(json.contains("\"choose\": \"ext3/noatime\""), "{json}");
+    place.assert_clean();
+}
+
+#[test]
+fn what_advice_determines_itself_is_refused() {
+    let place = Place::new();
+    for (flag, value) in [("--options", "noatime"), ("--rounds", "3"), ("--find", "best"), ("--mkfs", "-n 1")]
+    {
+        let (_, said) = place.expect(2, &["advise", flag, value, "--cmd", "true"]);
+        assert!(said.contains(&format!("{flag}: advise determines this itself")), "{said}");
+    }
+    let dir = place.dir.to_string_lossy().into_owned();
+    let (_, said) = place.expect(2, &["advise", "--on", &format!("dir:{dir}"), "--cmd", "true"]);
+    assert!(said.contains("advise makes filesystems"), "{said}");
+}
