@@ -124,7 +124,10 @@ fn only_a_file_that_can_be_read_is_a_plan() {
     assert!(begun.elapsed() < Duration::from_secs(60));
     for name in ["missing.toml", "no\nsuch", ""] {
         let said = rejected(&place, name);
-        assert!(said.contains("Unknown study or plan file") && said.contains("piszcz"), "{said}");
+        assert!(
+            said.contains("Unknown study, application or plan file") && said.contains("piszcz"),
+            "{said}"
+        );
     }
 }
 
