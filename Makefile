@@ -10,13 +10,22 @@ FSARENA := $(OUT)/fsarena
 SHARE   := $(OUT)/share
 ARGS    ?=
 
-.PHONY: all build man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs clean
+.PHONY: all build mpi test-mpi man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs clean
 
 all: man
 
 # Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
 build:
 	$(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- -C target-feature=+crt-static
+
+# One load from many clients: needs an MPI library (Debian: libopenmpi-dev openmpi-bin libclang-dev).
+MPI := --package fsarena-mpi --features mpi
+mpi:
+	$(CARGO) build --release $(MPI)
+
+# Its tests, by the mpirun on PATH.
+test-mpi:
+	env --default-signal=HUP,INT,QUIT $(CARGO) test $(MPI)
 
 # Manual pages and completions, by the binary itself, into target/release/share.
 man: build
@@ -142,6 +151,7 @@ kill:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	! command -v mpicc > /dev/null || $(CARGO) clippy $(MPI) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Needs cargo-deny: cargo install cargo-deny

@@ -4,7 +4,7 @@ mod reach;
 pub mod reading;
 
 pub use reach::Reach;
-pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER};
+pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 
 use crate::sample::{Direction, Unit};
 

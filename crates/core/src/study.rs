@@ -95,6 +95,14 @@ pub const STUDIES: &[Study] = &[
         source: "Tomas Vondra, \"Postgres vs. File Systems: A Performance Comparison\", EDB blog, 10 October 2022: 306 runs of pgbench",
         device_bytes_per_s: None,
     },
+    Study {
+        name: "shared",
+        plan: include_str!("../../../studies/shared/plan.toml"),
+        figures: None,
+        tasks: &[],
+        source: "the phases of IOR and mdtest, which IO500 runs",
+        device_bytes_per_s: None,
+    },
 ];
 
 impl Study {

@@ -34,6 +34,7 @@ mod schedule;
 pub mod series;
 pub mod steady;
 mod stream;
+pub mod strides;
 mod tally;
 #[cfg(test)]
 mod tests;

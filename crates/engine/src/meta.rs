@@ -51,6 +51,8 @@ pub struct Job {
     pub depth: u32,
     /// Directories in each directory of a tree.
     pub fan_out: u32,
+    /// Bytes of each file.
+    pub bytes: u32,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
 }
@@ -64,6 +66,7 @@ impl Default for Job {
             sharing: Sharing::Private,
             depth: 0,
             fan_out: 10,
+            bytes: 0,
             interval_ms: 100,
         }
     }
@@ -86,6 +89,7 @@ impl Job {
         within("names", self.names, 1, 100_000_000)?;
         within("depth", self.depth, 0, 16)?;
         within("fan_out", self.fan_out, 1, 1000)?;
+        within("bytes", self.bytes, 0, 1 << 20)?;
         within("interval_ms", self.interval_ms, 1, 60_000)?;
         let directories = f64::from(self.fan_out).powi(self.depth as i32);
         if directories > 1e6 {
@@ -125,6 +129,39 @@ pub fn run(
     }
     tree.remove()?;
     Ok(outcomes)
+}
+
+/// The names of one client among several that work in one directory at the same time.
+pub struct Client {
+    job: Job,
+    tree: Tree,
+}
+
+impl Client {
+    /// The client of this number. Private directories are its own; shared ones are those of all clients.
+    ///
+    /// # Errors
+    /// Where the job contradicts itself.
+    pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client, Error> {
+        job.check()?;
+        Ok(Client { tree: Tree::of_client(&job, dir, number), job })
+    }
+
+    /// Makes its directories.
+    ///
+    /// # Errors
+    /// Where one cannot be made.
+    pub fn make(&self) -> Result<(), Error> {
+        self.tree.make_leaves()
+    }
+
+    /// Does one operation on each of its names.
+    ///
+    /// # Errors
+    /// Where an operation fails.
+    pub fn perform(&self, operation: Operation) -> Result<Outcome, Error> {
+        phase(&self.job, &self.tree, operation, &mut |_| {})
+    }
 }
 
 fn phase(
@@ -168,6 +205,7 @@ mod tests {
     const ALL: &[Operation] = &[
         Operation::Create,
         Operation::Open,
+        Operation::Read,
         Operation::Stat,
         Operation::Chmod,
         Operation::Setxattr,
@@ -179,6 +217,7 @@ mod tests {
         Operation::Stat,
         Operation::Unlink,
         Operation::Mkdir,
+        Operation::StatDir,
         Operation::Rmdir,
     ];
 
@@ -194,6 +233,7 @@ mod tests {
                     sharing,
                     depth,
                     fan_out: 3,
+                    bytes: 100,
                     interval_ms: 1,
                 };
                 let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {

@@ -37,15 +37,33 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd, Error> {
             _ => flags |= OFlags::CREATE | OFlags::EXCL,
         }
     }
+    with(path, flags, job.block_bytes)
+}
+
+/// Opens one file to be read, or to be written where it makes it.
+///
+/// # Errors
+/// Where it cannot be opened so, or its blocks need another alignment.
+pub fn one(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd, Error> {
+    let mut flags = OFlags::CLOEXEC;
+    flags |= if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+    if direct {
+        flags |= OFlags::DIRECT;
+    }
+    with(path, flags, block_bytes)
+}
+
+fn with(path: &Path, flags: OFlags, block_bytes: u32) -> Result<OwnedFd, Error> {
+    let direct = flags.contains(OFlags::DIRECT);
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
-        if error == Errno::INVAL && job.open.direct {
+        if error == Errno::INVAL && direct {
             let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();
             return Error::Files { path: path.into(), why };
         }
         Error::io("opening", path)(error)
     })?;
-    if job.open.direct {
-        check_alignment(path, job.block_bytes, dio_align(path))?;
+    if direct {
+        check_alignment(path, block_bytes, dio_align(path))?;
     }
     Ok(file)
 }

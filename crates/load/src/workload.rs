@@ -6,6 +6,7 @@ use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +19,22 @@ pub struct Job {
     pub scale: Scale,
     /// The seed of everything random.
     pub seed: u64,
+}
+
+/// One of the clients that do a workload at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Number of clients.
+    pub of: u32,
+    /// The client whose files it reads, on another machine if there is one, so that its own cache has none of them.
+    pub reads: u32,
+}
+
+impl Client {
+    /// The only client.
+    pub const ALONE: Client = Client { index: 0, of: 1, reads: 0 };
 }
 
 /// Where a workload finds its files.
@@ -35,6 +52,11 @@ impl Place {
     /// never collide.
     pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
         Place { root: root.into(), other: other.join(workload.directory()) }
+    }
+
+    /// The directory of one client in this place, for workloads whose clients have nothing in common.
+    pub fn of_client(self, client: Client) -> Place {
+        Place { root: self.root.join(format!("client-{}", client.index)), ..self }
     }
 
     /// Whether the place is a bare device instead of a filesystem.
@@ -113,6 +135,19 @@ pub trait Workload: Sync {
     /// # Errors
     /// If the inputs are missing.
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
+
+    /// Whether its clients work in one directory. Otherwise each has a separate one.
+    fn shares(&self) -> bool {
+        false
+    }
+
+    /// The tasks of one of several clients; all clients have the same tasks in the same order.
+    ///
+    /// # Errors
+    /// Those of [`Workload::steps`].
+    fn steps_of(&self, job: &Job, place: &Place, _client: Client) -> Result<Vec<Task>, Error> {
+        self.steps(job, place)
+    }
 
     /// Checks of a task after its data is on the device, not timed. Where one fails, the cell fails.
     fn checks(&self, _job: &Job, _place: &Place, _task: &TaskId) -> Vec<Action> {

@@ -8,9 +8,11 @@ mod dbench_tool;
 mod fileio;
 mod fio;
 mod maildir;
+mod meta;
 pub mod postgres;
 mod proxy_cache;
 mod recovery;
+mod shared;
 mod sqlite;
 mod squid;
 mod sysbench;
@@ -30,9 +32,11 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &fileio::FILEIO,
     &fio::FIO,
     &maildir::Maildir,
+    &meta::Meta,
     &postgres::Postgres,
     &proxy_cache::ProxyCache,
     &recovery::Recovery,
+    &shared::Shared,
     &sqlite::Sqlite,
     &squid::SquidWorkload,
     &sysbench::SYSBENCH,

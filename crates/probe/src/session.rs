@@ -150,7 +150,9 @@ mod tests {
             ("proc/stat", format!("cpu  0 0 0 0 {counter} 0 0 0 0 0\n")),
             (
                 "proc/self/io",
-                format!("rchar: {counter}\nwchar: {counter}\nsyscr: {counter}\nsyscw: {counter}\n"),
+                format!(
+                    "rchar: {counter}\nwchar: {counter}\nsyscr: {counter}\nsyscw: {counter}\nread_bytes: {counter}\n"
+                ),
             ),
             ("proc/self/status", format!("VmHWM:\t{counter} kB\n")),
             ("proc/self/clear_refs", String::new()),

@@ -12,7 +12,7 @@ use fsarena_core::factor;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, MetricInfo, Readings};
 use fsarena_load::task::{Action, Before, Error, Task};
-use fsarena_load::workload::{Job, Place};
+use fsarena_load::workload::{Client, Job, Place};
 use fsarena_sys::kernel::Kernel;
 use fsarena_trace::{Options, Target, Tracer};
 use std::fs::File;
@@ -92,8 +92,8 @@ fn cell(
             .map_err(|failed| failed.with_options(asked))?;
     }
     let result = match &request.role {
-        Role::Keeper(rights) => confined::keep(request, rights, &mut bench),
-        _ => tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench)),
+        Role::Keeper(rights) => confined::keep(request, rights, &mut bench, answers),
+        _ => tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
     };
     match &request.mount {
         // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
@@ -115,11 +115,14 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
         scale: request.cell.scale,
         seed: request.cell.seed,
     };
-    let place = Place::of(&request.cell.workload, &request.root, &request.other);
+    let mut place = Place::of(&request.cell.workload, &request.root, &request.other);
+    if let Some(client) = request.client.filter(|_| !workload.shares()) {
+        place = place.of_client(client);
+    }
     make_root(&place)?;
     sync_prepared(request)?;
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
-    let mut steps = workload.steps(&job, &place)?;
+    let mut steps = workload.steps_of(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
         Power::On => {}
         Power::Cut => steps.truncate(1),
@@ -171,6 +174,9 @@ fn one_task(
     privileged: Privileged,
 ) -> Result<(), Failed> {
     let prepared = !task.prepare.is_empty();
+    if prepared && request.client.is_some() {
+        privileged(Ask::Meet(task.info.id.to_string()), bench)?;
+    }
     for action in task.prepare {
         let mut log = |record| bench.say(CellEvent::Command(record));
         match action.perform(&mut log) {
@@ -238,10 +244,19 @@ fn perform_all(work: Vec<Action>, log: &mut dyn FnMut(CommandRecord)) -> Result<
     }
 }
 
-/// Does what a task may need root for.
-pub fn perform(request: &Request, ask: Ask, bench: &mut Bench) -> Result<(), Failed> {
+/// Does what a task may need root for. What concerns all clients is for the process that started this one to do.
+pub fn perform(
+    request: &Request,
+    ask: Ask,
+    bench: &mut Bench,
+    answers: &mut dyn BufRead,
+) -> Result<(), Failed> {
     let begun = Instant::now();
     match (ask, &request.mount) {
+        (ask @ (Ask::Meet(_) | Ask::WaitUntilIdle(_)), _) if request.client.is_some() => {
+            return confined::ask(answers, ask);
+        }
+        (Ask::Meet(_), _) => return Ok(()),
         (Ask::WaitUntilIdle(task), _) => {
             bench.wait_until_idle(&task);
             bench.rest(

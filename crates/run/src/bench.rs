@@ -112,9 +112,9 @@ impl<'a> Bench<'a> {
     ) -> Result<(), E> {
         self.say(CellEvent::Phase { name: info.id.to_string() });
         let mut commands = Vec::new();
+        let before = self.session.before();
         let started_at =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let before = self.session.before();
         let begun = Instant::now();
         (self.mark)(Moment::Begin);
         let done = work(&mut |record| commands.push(record));

@@ -1,9 +1,10 @@
 //! The agent as a child process: started, listened to, and killed with all its own.
 
 use crate::axes::Confine;
+use crate::confined;
 use crate::executor::Fatal;
 use crate::failed::Failed;
-use crate::protocol::{Line, Request};
+use crate::protocol::{Ask, Line, Request};
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::factor;
@@ -11,9 +12,8 @@ use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::{lines, shown, tail};
 use fsarena_sys::{argv, cancel, process, undo};
 use rustix::process::Signal;
-use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -24,6 +24,31 @@ pub const ASKED: &str = "asked for what only a worker asks for";
 /// How much of what an agent says at its end is shown.
 const LAST_BYTES: u64 = 2048;
 
+/// The process that an agent belongs to.
+pub trait Parent {
+    /// Hears what happens.
+    fn hear(&mut self, event: CellEvent);
+
+    /// Does what the agent, as one of several clients, waits for.
+    ///
+    /// # Errors
+    /// Where it is not one of several.
+    fn answer(&mut self, _ask: Ask) -> Result<Outcome, Fatal> {
+        Err(Fatal::Agent(ASKED.into()))
+    }
+
+    /// Is called every [`LISTEN`]. An outcome ends the agent.
+    fn look(&mut self) -> Option<Outcome> {
+        None
+    }
+}
+
+impl<F: FnMut(CellEvent)> Parent for F {
+    fn hear(&mut self, event: CellEvent) {
+        self(event);
+    }
+}
+
 /// Runs one request in an agent, which has a separate process group, confined as the cell's conditions say, and passes on
 /// what it says.
 ///
@@ -33,7 +58,7 @@ pub fn run(
     journal: &undo::Journal,
     request: &Request,
     confine: &Confine,
-    emit: &mut dyn FnMut(CellEvent),
+    parent: &mut dyn Parent,
 ) -> Result<Outcome, Fatal> {
     let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
     let mut errors = argv::memory_file("stderr").map_err(agent)?;
@@ -48,11 +73,10 @@ pub fn run(
     // It waits for the request, so that it has done nothing yet where it should not run.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let asked = confined.and_then(|()| ask(&mut child, request));
-    let outcome =
-        match asked.and_then(|()| child.stdout.take().ok_or_else(|| std::io::Error::other("no stdout"))) {
-            Ok(stdout) => listen(stdout, emit),
-            Err(error) => Err(Fatal::Agent(error.to_string())),
-        };
+    let outcome = match asked {
+        Ok((stdin, stdout)) => listen(stdin, stdout, parent),
+        Err(error) => Err(Fatal::Agent(error.to_string())),
+    };
     // A worker that crashed leaves its commands, and its keeper tells a failure.
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
         // Its commands have process groups of their own.
@@ -121,25 +145,37 @@ pub fn command(errors: std::fs::File) -> Command {
     command
 }
 
-fn ask(child: &mut Child, request: &Request) -> std::io::Result<()> {
-    let mut stdin = child.stdin.take().ok_or_else(|| std::io::Error::other("no stdin"))?;
-    serde_json::to_writer(&mut stdin, request)?;
-    stdin.write_all(b"\n")?;
-    stdin.flush()
+fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(std::io::Error::other("no pipes"));
+    };
+    confined::tell(&mut stdin, request)?;
+    Ok((stdin, stdout))
 }
 
 /// Passes on events until the agent ends, falls silent for good, or a signal comes.
-fn listen(stdout: ChildStdout, emit: &mut dyn FnMut(CellEvent)) -> Result<Option<Outcome>, Fatal> {
+fn listen(
+    mut stdin: ChildStdin,
+    stdout: ChildStdout,
+    parent: &mut dyn Parent,
+) -> Result<Option<Outcome>, Fatal> {
     let lines = lines(stdout);
     loop {
         if cancel::requested().is_some() {
             return Ok(Some(Outcome::Interrupted));
         }
+        if let Some(outcome) = parent.look() {
+            return Ok(Some(outcome));
+        }
         match lines.recv_timeout(LISTEN) {
             Ok(line) => match Line::read(&line).map_err(Fatal::Agent)? {
-                Line::Event(event) => emit(event),
+                Line::Event(event) => parent.hear(event),
                 Line::End(outcome) => return Ok(Some(outcome)),
-                Line::Ask(_) => return Err(Fatal::Agent(ASKED.into())),
+                Line::Ask(ask) => match parent.answer(ask)? {
+                    // One that has ended meanwhile says so next.
+                    Outcome::Done => drop(confined::tell(&mut stdin, &Outcome::Done)),
+                    outcome => return Ok(Some(outcome)),
+                },
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),

@@ -70,7 +70,12 @@ fn reach(request: &Request, user: &str) -> Result<(), Failed> {
 ///
 /// # Errors
 /// Those of the tasks, and those of the worker.
-pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench) -> Result<(), Failed> {
+pub fn keep(
+    request: &Request,
+    rights: &Rights,
+    bench: &mut Bench,
+    answers: &mut dyn BufRead,
+) -> Result<(), Failed> {
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     agent::make_root(&place)?;
     let mounted = request.mount.iter().map(|mount| mount.target.as_path());
@@ -78,13 +83,18 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench) -> Result<(),
     if !rights.user.is_root() {
         roots.into_iter().try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
     }
-    let served = serve(request, rights, bench);
+    let served = serve(request, rights, bench, answers);
     served.unwrap_or_else(|error| {
         Err(Failed::new(Cause::Internal, format!("the process that runs the workload: {error}")))
     })
 }
 
-fn serve(request: &Request, rights: &Rights, bench: &mut Bench) -> io::Result<Result<(), Failed>> {
+fn serve(
+    request: &Request,
+    rights: &Rights,
+    bench: &mut Bench,
+    answers: &mut dyn BufRead,
+) -> io::Result<Result<(), Failed>> {
     let mut errors = argv::memory_file("stderr")?;
     let mut worker = child::command(errors.try_clone()?).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (worker.stdin.take(), worker.stdout.take()) else {
@@ -95,7 +105,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench) -> io::Result<Re
         for line in lines(stdout) {
             match Line::read(&line).map_err(io::Error::other)? {
                 Line::Event(event) => bench.say(event),
-                Line::Ask(ask) => tell(&mut stdin, &outcome(agent::perform(request, ask, bench)))?,
+                Line::Ask(ask) => tell(&mut stdin, &outcome(agent::perform(request, ask, bench, answers)))?,
                 Line::End(outcome) => return Ok(Some(outcome)),
             }
         }
@@ -118,22 +128,26 @@ fn outcome(done: Result<(), Failed>) -> Outcome {
     done.map_or_else(Outcome::from, |()| Outcome::Done)
 }
 
-fn tell(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+/// Writes one line of the protocol.
+///
+/// # Errors
+/// Those of the pipe.
+pub fn tell(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(what)?;
     text.push(b'\n');
     to.write_all(&text)?;
     to.flush()
 }
 
-/// Asks the keeper for something and waits until it is done.
+/// Asks the process that started this one for something and waits until it is done.
 ///
 /// # Errors
-/// Its own failure, or a keeper that is gone.
+/// Its own failure, or a process that is gone.
 pub fn ask(answers: &mut dyn BufRead, ask: Ask) -> Result<(), Failed> {
     let mut answer = String::new();
     let answered = tell(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
     let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
-    match outcome.map_err(Error::io("asking", Path::new("the keeper")))? {
+    match outcome.map_err(Error::io("asking", Path::new("the process that started this one")))? {
         Outcome::Failed { why, cause } => Err(Failed { why, cause }),
         _ => Ok(()),
     }

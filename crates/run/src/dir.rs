@@ -1,13 +1,14 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
 use crate::axes;
-use crate::child;
+use crate::clients::Clients;
 use crate::executor::{Executor, Fatal, Tell, remove};
 use crate::protocol::{Agents, Power, Request};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
+use fsarena_core::matrix;
 use fsarena_core::plan::Plan;
 use fsarena_sys::device;
 use fsarena_sys::kernel::Kernel;
@@ -24,6 +25,7 @@ pub struct Directories {
     run_id: String,
     other: MadeDir,
     agents: Agents,
+    clients: Box<dyn Clients>,
     /// The directory made in each directory under test: it lasts as long as the run, and each cell works in it.
     made: BTreeMap<PathBuf, MadeDir>,
 }
@@ -36,10 +38,10 @@ impl Directories {
     pub fn start(
         kernel: &Kernel,
         plan: &Plan,
-        variants: &[fsarena_core::cell::Variant],
         journal: &Journal,
         run_dir: &Path,
         agents: Agents,
+        mut clients: Box<dyn Clients>,
         tell: Tell,
     ) -> Result<Directories, Fatal> {
         let run_id = run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -49,12 +51,14 @@ impl Directories {
         let other = MadeDir::make_tree(journal, &other)?;
         inputs(plan, other.path())?;
         agents.role.give(other.path())?;
-        for variant in variants {
+        let variants = matrix::expand(plan);
+        for variant in &variants {
             let dir = Path::new(variant.level(factor::DIR));
             for note in notes(kernel, dir, other.path()) {
                 tell(Event::Note(note.variant(&variant.name)))?;
             }
         }
+        clients.begin(plan, &variants, tell)?;
         Ok(Directories {
             kernel: kernel.clone(),
             plan: plan.clone(),
@@ -62,6 +66,7 @@ impl Directories {
             run_id,
             other,
             agents,
+            clients,
             made: BTreeMap::new(),
         })
     }
@@ -86,12 +91,13 @@ impl Executor for Directories {
             profiling: self.agents.profiling,
             role: self.agents.role.clone(),
             power: Power::On,
+            client: None,
         };
         let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &[])?;
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
         }
-        let outcome = child::run(&self.journal, &request, &conditions.confine, emit);
+        let outcome = self.clients.work(&self.journal, &request, &conditions.confine, emit);
         conditions.undo()?;
         root.remove()?;
         outcome
@@ -100,10 +106,12 @@ impl Executor for Directories {
     fn remarks(&self) -> Vec<Note> {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
                     in their filesystems, and rounds share one filesystem";
-        vec![
+        let mut notes = self.clients.remarks();
+        notes.push(
             Note::new(NoteKind::Fairness, text)
                 .fix("as root, without --on, every round starts on a fresh mkfs"),
-        ]
+        );
+        notes
     }
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {

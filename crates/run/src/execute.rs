@@ -1,5 +1,6 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
+use crate::clients::{Alone, Clients};
 use crate::dir::Directories;
 use crate::executor::{Executor, Fatal};
 use crate::guest::Guests;
@@ -172,8 +173,12 @@ impl Request {
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
 pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
+    check_for(request, &Alone)
+}
+
+fn check_for(request: &Request, clients: &dyn Clients) -> Result<(Vec<Variant>, Check), RunError> {
     let variants = matrix::expand(&request.plan);
-    let check = preflight::check(&Kernel::host(), &request.plan, &variants, &request.runs());
+    let check = preflight::check(&Kernel::host(), &request.plan, &variants, &request.runs(), clients.count());
     Ok((variants, check.map_err(RunError::before)?))
 }
 
@@ -254,6 +259,18 @@ pub fn try_options(
 /// }
 /// ```
 pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
+    execute_by(Box::new(Alone), request, consumers)
+}
+
+/// The same by these clients, for a plan that runs in directories (`--on dir:PATH`).
+///
+/// # Errors
+/// Those of [`execute`].
+pub fn execute_by(
+    clients: Box<dyn Clients>,
+    request: Request,
+    consumers: &mut [&mut dyn Consumer],
+) -> Result<RunOutcome, RunError> {
     let kernel = Kernel::host();
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
@@ -268,7 +285,7 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
         }
     }
     let role = Role::of_run(request.user.as_deref(), request.profiling).map_err(RunError::before)?;
-    let (variants, mut check) = check(&request)?;
+    let (variants, mut check) = check_for(&request, &*clients)?;
     let tried = match request.keep {
         // They were tried when the run began.
         Keep::Resumed(_) => {
@@ -290,7 +307,7 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
         tried,
         agents: Agents { profiling: request.profiling, role },
     };
-    match session.measure(run.as_ref(), scratch, consumers) {
+    match session.measure(run.as_ref(), scratch, clients, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
         Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
@@ -331,6 +348,7 @@ impl Session {
         &self,
         run: Option<&RunDir>,
         scratch: Option<Scratch>,
+        clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
     ) -> Result<(End, String, RunRecord), Fatal> {
         let Session { plan, variants, check, .. } = self;
@@ -340,6 +358,7 @@ impl Session {
         if !matches!(plan.device.backing, Backing::Guest(_)) {
             host.facts.extend(self.agents.role.facts());
         }
+        host.facts.extend(clients.facts());
         host.facts.extend(check.images_at.clone().map(|at| (fsarena_core::host::IMAGES.into(), at)));
         if plan.stop.shard.is_some() {
             // A debug build takes a tenth of a second to read, so only runs that are merged have it.
@@ -368,7 +387,7 @@ impl Session {
             (None, Some(scratch)) => (scratch.dir().to_path_buf(), scratch.journal.clone()),
             (None, None) => unreachable!("a run has a place"),
         };
-        let mut executor = self.executor(&journal, &dir, &mut recorder)?;
+        let mut executor = self.executor(&journal, &dir, clients, &mut recorder)?;
         for note in &check.remarks {
             recorder.tell(&Event::Note(note.clone()))?;
         }
@@ -384,9 +403,10 @@ impl Session {
         &self,
         journal: &Journal,
         dir: &Path,
+        clients: Box<dyn Clients>,
         recorder: &mut Recorder,
     ) -> Result<Box<dyn Executor>, Fatal> {
-        let Session { kernel, plan, variants, check, agents, .. } = self;
+        let Session { kernel, plan, check, agents, .. } = self;
         let tell = &mut |event: Event| recorder.tell(&event);
         Ok(match (&plan.device.backing, agents.profiling) {
             (Backing::Guest(_), Some(Profiling::Locks)) => {
@@ -397,7 +417,8 @@ impl Session {
                 Box::new(Guests::start(plan, guest, check, journal, dir, profiling, tell)?)
             }
             (Backing::Dir, _) => {
-                Box::new(Directories::start(kernel, plan, variants, journal, dir, agents.clone(), tell)?)
+                let agents = agents.clone();
+                Box::new(Directories::start(kernel, plan, journal, dir, agents, clients, tell)?)
             }
             _ => Box::new(Local::start(kernel, plan, check, journal, dir, agents.clone(), tell)?),
         })

@@ -9,6 +9,7 @@ pub mod axes;
 mod backing;
 pub mod bench;
 pub mod child;
+pub mod clients;
 mod confined;
 pub mod deciding;
 pub mod dir;
@@ -37,7 +38,9 @@ mod testing;
 pub mod vocabulary;
 pub mod work;
 
-pub use execute::{Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute, try_options};
+pub use execute::{
+    Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute, execute_by, try_options,
+};
 
 /// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
 /// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.

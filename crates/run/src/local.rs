@@ -156,7 +156,7 @@ impl Local {
         let mut request = self.request(cell, devices, None, devices.first().to_path_buf());
         // The device belongs to root.
         request.role = self.agents.role.as_root();
-        child::run(&self.journal, &request, confine, emit)
+        child::run(&self.journal, &request, confine, &mut |event| emit(event))
     }
 
     fn request(&self, cell: &Cell, devices: &Devices, mount: Option<MountRequest>, root: PathBuf) -> Request {
@@ -170,6 +170,7 @@ impl Local {
             profiling: self.agents.profiling,
             role: self.agents.role.clone(),
             power: Power::On,
+            client: None,
         }
     }
 

@@ -86,11 +86,18 @@ impl Check {
     }
 }
 
-/// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet.
+/// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet. Each of the clients
+/// needs the room of the work.
 ///
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
-pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<Check, Fatal> {
+pub fn check(
+    kernel: &Kernel,
+    plan: &Plan,
+    variants: &[Variant],
+    runs: &Path,
+    clients: u32,
+) -> Result<Check, Fatal> {
     let backing = plan.device.backing.clone();
     if !matches!(backing, Backing::Dir | Backing::Guest(_)) {
         root_only()?;
@@ -114,7 +121,8 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) ->
     claims_can_be_judged(plan)?;
     let mut kernels = Kernels::default();
     axes::check(kernel, plan, variants)?;
-    let Work { room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
+    let Work { mut room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
+    room.bytes = room.bytes.saturating_mul(u64::from(clients));
     programs.extend(recovery::check(plan, variants)?);
     let (mut size_bytes, mut other_bytes) = (0, 0);
     let mut devices = BTreeSet::new();

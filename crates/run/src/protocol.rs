@@ -4,6 +4,7 @@ use crate::executor::Fatal;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::IdlePlan;
+use fsarena_load::workload::Client;
 use fsarena_sys::rights::User;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,10 @@ pub struct Request {
     /// The power.
     #[serde(default)]
     pub power: Power,
+    /// The client that this agent is, where several do the work together. It begins a task when the process that started
+    /// it answers.
+    #[serde(default)]
+    pub client: Option<Client>,
 }
 
 /// The power while a cell runs.
@@ -135,10 +140,12 @@ impl Role {
 }
 
 /// A request of a worker to its keeper.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Wait until nothing disturbs the task of this name.
+    /// Wait until all clients have ended what comes before the task of this name: its preparation can need that.
+    Meet(String),
+    /// Wait until nothing disturbs the task of this name, and until all clients are ready for it.
     WaitUntilIdle(String),
     /// Unmount the filesystem under test and mount it again.
     Remount,
@@ -194,7 +201,7 @@ pub struct Guest {
 pub enum Line {
     /// Something happened.
     Event(CellEvent),
-    /// A worker needs something of its keeper, and waits for an [`Outcome`].
+    /// A worker needs something of its keeper, or a client of the process that started it, and waits for an [`Outcome`].
     Ask(Ask),
     /// The cell ended; nothing follows.
     End(Outcome),

@@ -112,7 +112,9 @@ pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Result<(),
     let info = TaskInfo { in_composite: true, ..lifecycle("recover", "Come back after a power cut") };
     mount_task(kernel, mount, &info, |log| checking.before(log), bench)
         .map_err(|failed| failed.of("recover"))?;
-    let verified = agent::tasks(request, bench, &mut |ask, bench| agent::perform(request, ask, bench));
+    let verified = agent::tasks(request, bench, &mut |ask, bench| {
+        agent::perform(request, ask, bench, &mut std::io::empty())
+    });
     // A filesystem that lost files is unmounted all the same.
     let unmounted = unmount_task(mount, bench);
     verified.and(unmounted)?;

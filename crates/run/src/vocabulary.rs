@@ -4,7 +4,7 @@ use crate::executor::Fatal;
 use crate::preflight::guests;
 use crate::work;
 use fsarena_core::factor;
-use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, SERVICE, TIMER};
+use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, SERVICE, TIMER, TOGETHER};
 use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan};
@@ -85,6 +85,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
         .chain(LIFECYCLE.iter().copied())
         .chain(INSTRUCTIONS.iter().copied())
         .chain(of_loads)
+        .chain(TOGETHER.iter().copied())
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub const TREE_CPU_DURABLE: &str = "tree_cpu_durable_ns";
 pub const WRITTEN: &str = "written_bytes";
 /// Bytes that the process tree asked to read.
 pub const READ: &str = "read_bytes";
+/// Bytes that the process tree itself had fetched, past all caches.
+pub const FETCHED: &str = "fetched_bytes";
 /// Bytes that reached the device under test.
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
 /// Bytes read from the device under test.
@@ -50,6 +52,24 @@ pub const SERVICE_SYSTEM: &str = "service_system_ns";
 pub const KERNEL_THREADS: &str = "kernel_threads_ns";
 /// Time that CPUs were idle while I/O was waited for.
 pub const IOWAIT: &str = "iowait_ns";
+/// Clients that did a task together.
+pub const CLIENTS: &str = "clients_count";
+/// Operations a second of all clients while all of them worked.
+pub const COMMON_RATE: &str = "common_iops_per_s";
+/// Bytes a second of all clients while all of them worked.
+pub const COMMON_BANDWIDTH: &str = "common_bandwidth_bytes_per_s";
+/// Time in which all clients worked.
+pub const COMMON_TIME: &str = "common_ns";
+/// Time from the first client's start to the last one's.
+pub const START_SPREAD: &str = "start_spread_ns";
+/// The largest error of the clients' clocks.
+pub const CLOCK_ERROR: &str = "clock_error_ns";
+/// Jain's index over the rates of the clients.
+pub const CLIENT_FAIRNESS: &str = "client_fairness_ratio";
+/// The slowest client's rate over the fastest one's.
+pub const SLOWEST_CLIENT: &str = "slowest_client_ratio";
+/// Clients whose reads a cache answered.
+pub const CACHED_CLIENTS: &str = "cached_clients_count";
 /// Time that a load was measured.
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
 /// Blocks whose contents were verified.
@@ -166,6 +186,54 @@ pub const INSTRUCTIONS: &[ReadingDef] = &[
 
 const fn instructions(id: &'static str, help: &'static str) -> ReadingDef {
     ReadingDef { id, unit: Unit::Count, direction: Direction::Lower, help }
+}
+
+/// The readings of clients that did a task together. Their times and rates go from the first start to the last end, as IOR
+/// defines them.
+pub const TOGETHER: &[ReadingDef] = &[
+    together(CLIENTS, Unit::Count, Direction::Neutral, "clients that did the task together"),
+    together(
+        COMMON_RATE,
+        Unit::PerSecond,
+        Direction::Higher,
+        "operations a second of all clients from the last start to the first end, when all of them worked",
+    ),
+    together(
+        COMMON_BANDWIDTH,
+        Unit::BytesPerSecond,
+        Direction::Higher,
+        "bytes a second of all clients from the last start to the first end, when all of them worked",
+    ),
+    together(COMMON_TIME, Unit::Nanoseconds, Direction::Neutral, "time from the last start to the first end"),
+    together(START_SPREAD, Unit::Nanoseconds, Direction::Lower, "time from the first start to the last one"),
+    together(
+        CLOCK_ERROR,
+        Unit::Nanoseconds,
+        Direction::Lower,
+        "largest error of the offsets between the clients' clocks: half the shortest round trip",
+    ),
+    together(
+        CLIENT_FAIRNESS,
+        Unit::Ratio,
+        Direction::Higher,
+        "Jain's index over the rates of the clients: 1 where all are alike, 1/n where one did everything",
+    ),
+    together(
+        SLOWEST_CLIENT,
+        Unit::Ratio,
+        Direction::Higher,
+        "rate of the slowest client / that of the fastest",
+    ),
+    together(
+        CACHED_CLIENTS,
+        Unit::Count,
+        Direction::Lower,
+        "clients that fetched under a tenth of what they read: a cache answered",
+    ),
+];
+
+const fn together(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
+    ReadingDef { id, unit, direction, help }
 }
 
 /// The readings of a service that answers requests, be it driven or watched.

@@ -1,6 +1,7 @@
 //! The metadata operations, one system call each (create and open are followed by close).
 
 use super::super::error::Error;
+use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,16 @@ const VALUE: &[u8; 16] = b"0123456789abcdef";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Make an empty file that is not there, and close it.
+    /// Make a file that is not there, write its content if it is to have any, and close it.
     Create,
     /// Open a file for reading, and close it.
     Open,
+    /// Open a file, read it to its end, and close it.
+    Read,
     /// `stat` a file.
     Stat,
+    /// `stat` a directory.
+    StatDir,
     /// List the whole directory that a file is in.
     Readdir,
     /// Give a file another name in its directory; the phases after it use that one.
@@ -51,14 +56,18 @@ pub struct Names<'a> {
     pub second: &'a CStr,
     /// The directory of both.
     pub directory: &'a CStr,
+    /// What a file holds.
+    pub content: &'a [u8],
 }
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 13] = [
+    pub const ALL: [Operation; 15] = [
         Operation::Create,
         Operation::Open,
+        Operation::Read,
         Operation::Stat,
+        Operation::StatDir,
         Operation::Readdir,
         Operation::Rename,
         Operation::Link,
@@ -76,7 +85,9 @@ impl Operation {
         match self {
             Operation::Create => "create",
             Operation::Open => "open",
+            Operation::Read => "read",
             Operation::Stat => "stat",
+            Operation::StatDir => "stat_dir",
             Operation::Readdir => "readdir",
             Operation::Rename => "rename",
             Operation::Link => "link",
@@ -100,12 +111,14 @@ impl Operation {
         match self {
             Operation::Create => {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                rustix::fs::open(names.name, flags, file_mode).map(drop)
+                let file = rustix::fs::open(names.name, flags, file_mode)?;
+                if names.content.is_empty() { Ok(()) } else { write(&file, names.content) }
             }
             Operation::Open => {
                 rustix::fs::open(names.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
             }
-            Operation::Stat => rustix::fs::stat(names.name).map(drop),
+            Operation::Read => read(names.name),
+            Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
             Operation::Readdir => list(names.directory),
             Operation::Rename => rustix::fs::rename(names.name, names.second),
             Operation::Link => rustix::fs::link(names.name, names.second),
@@ -118,6 +131,20 @@ impl Operation {
             Operation::Rmdir => rustix::fs::rmdir(names.name),
         }
     }
+}
+
+fn write(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
+    while !content.is_empty() {
+        content = &content[rustix::io::write(file, content)?..];
+    }
+    Ok(())
+}
+
+fn read(name: &CStr) -> Result<(), Errno> {
+    let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = [0; 16 << 10];
+    while rustix::io::read(&file, &mut buffer)? > 0 {}
+    Ok(())
 }
 
 fn list(directory: &CStr) -> Result<(), Errno> {
@@ -138,10 +165,10 @@ pub fn check_order(phases: &[Operation]) -> Result<(), Error> {
         let missing = match phase {
             Operation::Create if files => Some("names that an `unlink` removed"),
             Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
-            Operation::Rmdir if !dirs => Some("a `mkdir` before it"),
+            Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
             Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
             Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
-            Operation::Create | Operation::Mkdir | Operation::Rmdir => None,
+            Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
             _ if !files => Some("a `create` before it"),
             _ => None,
         };

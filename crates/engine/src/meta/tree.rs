@@ -20,6 +20,10 @@ pub struct Tree {
     private: bool,
     /// Names for each thread.
     pub names: u32,
+    /// The number of the first thread in names.
+    first: u32,
+    /// What files hold.
+    pub content: Vec<u8>,
     /// Whether files have their second name now.
     renamed: AtomicBool,
 }
@@ -35,15 +39,37 @@ impl Tree {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
             return Err(Error::Files { path: dir.into(), why });
         }
+        let tree = Tree::of_client(job, dir, 0);
+        tree.make_leaves()?;
+        Ok(tree)
+    }
+
+    /// The directories of one client among several, without making them.
+    pub fn of_client(job: &Job, dir: &Path, client: u32) -> Tree {
         let top = dir.join(TOP);
         let private = job.sharing == Sharing::Private;
         let roots = if private { job.threads } else { 1 };
+        let first = client * job.threads;
         let mut leaves = vec![];
         for root in 0..roots {
-            grow(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves)?;
+            let root = if private { first + root } else { root };
+            grow(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves);
         }
         let per_thread = leaves.len() / roots as usize;
-        Ok(Tree { top, leaves, per_thread, private, names: job.names, renamed: AtomicBool::new(false) })
+        let content = vec![b'x'; job.bytes as usize];
+        let renamed = AtomicBool::new(false);
+        Tree { top, leaves, per_thread, private, names: job.names, first, content, renamed }
+    }
+
+    /// Makes the directories; other clients may have made some of them.
+    ///
+    /// # Errors
+    /// Where one cannot be made.
+    pub fn make_leaves(&self) -> Result<(), Error> {
+        self.leaves.iter().try_for_each(|leaf| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
+            std::fs::create_dir_all(path).map_err(Error::io("making", path))
+        })
     }
 
     /// Removes them with all that is in them.
@@ -71,24 +97,23 @@ impl Tree {
             true => (b'r', b'f'),
         };
         let letters = match operation {
-            Operation::Mkdir | Operation::Rmdir => [b'd', b'd'],
+            Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
             Operation::Link => [now, b'l'],
             Operation::Symlink => [now, b's'],
             _ => [now, other],
         };
         let leaves = &self.leaves[first..first + self.per_thread];
+        let (thread, content) = (self.first + thread, self.content.as_slice());
         let two = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
-        Writer { leaves, thread, letters, two, buffers: [vec![0], vec![0]] }
+        Writer { leaves, thread, letters, two, content, buffers: [vec![0], vec![0]] }
     }
 }
 
-fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) -> Result<(), Error> {
-    std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
-    if depth == 0 {
-        leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat());
-        return Ok(());
+fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
+    match depth {
+        0 => leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat()),
+        _ => (0..fan_out).for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
     }
-    (0..fan_out).try_for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves))
 }
 
 /// Writes names into buffers that it keeps, so that nothing is allocated while operations are timed.
@@ -98,6 +123,7 @@ pub struct Writer<'a> {
     letters: [u8; 2],
     /// Whether the operation takes a second name.
     two: bool,
+    content: &'a [u8],
     buffers: [Vec<u8>; 2],
 }
 
@@ -112,7 +138,12 @@ impl Writer<'_> {
         if self.two {
             write(second, leaf, self.letters[1], self.thread, number);
         }
-        super::operation::Names { name: text(name), second: text(second), directory: text(leaf) }
+        super::operation::Names {
+            name: text(name),
+            second: text(second),
+            directory: text(leaf),
+            content: self.content,
+        }
     }
 }
 

@@ -21,6 +21,11 @@ const READINGS: &[ProbeReading] = &[
     ),
     of("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
     of("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
+    of(
+        reading::FETCHED,
+        Unit::Bytes,
+        "bytes that the process tree itself had fetched from the device or the server, and no cache had (read_bytes of /proc/self/io)",
+    ),
 ];
 
 const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
@@ -49,7 +54,7 @@ impl Probe for Io {
 }
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    for (name, out) in ["rchar:", "wchar:", "syscr:", "syscw:"].into_iter().zip(out) {
+    for (name, out) in ["rchar:", "wchar:", "syscr:", "syscw:", "read_bytes:"].into_iter().zip(out) {
         *out = field(text, name)?;
     }
     Some(())
@@ -63,9 +68,9 @@ mod tests {
 
     #[test]
     fn hand_checked() {
-        let mut out = [f64::NAN; 4];
-        parse("rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 2\nread_bytes: 0\n", &mut out).unwrap();
-        assert_eq!(out, [6976.0, 5.0, 10.0, 2.0]);
+        let mut out = [f64::NAN; 5];
+        parse("rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 2\nread_bytes: 3\n", &mut out).unwrap();
+        assert_eq!(out, [6976.0, 5.0, 10.0, 2.0, 3.0]);
         assert_eq!(parse("rchar: x\n", &mut out), None);
     }
 
@@ -75,7 +80,7 @@ mod tests {
             fsarena_skip::skipped("this kernel has no /proc/self/io");
             return;
         };
-        let (mut before, mut after) = ([0.0; 4], [0.0; 4]);
+        let (mut before, mut after) = ([0.0; 5], [0.0; 5]);
         gauge.read(&mut before).unwrap();
         let status = std::process::Command::new("dd")
             .args(["if=/dev/zero", "of=/dev/null", "bs=1000000", "count=3", "status=none"])

@@ -42,7 +42,7 @@ impl Crew {
     pub fn start(work: &Work, name: &str, desk: Desk) -> Result<Crew, Failed> {
         let guest = GuestPlan::of(Emulator::Exact);
         let plan = plan(work, guest.clone())?;
-        let check = preflight::check(&Kernel::host(), &plan, &matrix::expand(&plan), desk.dir)?;
+        let check = preflight::check(&Kernel::host(), &plan, &matrix::expand(&plan), desk.dir, 1)?;
         let guests =
             Guests::start(&plan, &guest, &check, desk.journal, &desk.dir.join(name), None, &mut |_| Ok(()))?;
         Ok(Crew { plan, guests })

@@ -45,6 +45,7 @@ pub fn request(
         // It is root in a kernel that is there for this cell alone.
         role: Role::Alone,
         power,
+        client: None,
     };
     let asked = Guest { request, other_type: plan.device.other_fs.clone() };
     serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))

@@ -1,0 +1,251 @@
+//! The data of one client among several: a file of its own, or every n-th block of one file that all share.
+//!
+//! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
+//! offset, and a reader compares them, so that stale data is noticed.
+
+use super::calibrate::Calibration;
+use super::clock::{self, Clock};
+use super::device::{self, Calls, Device};
+use super::drive::{self, Drive, Work};
+use super::error::Error;
+use super::fill::{Filler, Slots};
+use super::job::{Bound, Content, Warmup};
+use super::one::whole;
+use super::open;
+use super::outcome::{Outcome, Shape};
+use super::tally::{Kind, Recorder};
+use rustix::fd::{AsFd, OwnedFd};
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Bytes of a block that tell its writer and offset.
+const STAMP: usize = 16;
+/// Milliseconds of one interval of the series.
+const INTERVAL_MS: u64 = 20;
+
+/// Blocks to be written or read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The file; a writer makes it where it is missing.
+    pub path: PathBuf,
+    /// Whether it is written, else read.
+    pub write: bool,
+    /// The client that writes the blocks, or wrote them.
+    pub writer: u32,
+    /// Where the first block is, in blocks.
+    pub first: u64,
+    /// From one block to the next, in blocks; 1 for a file of its own.
+    pub stride: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Past the page cache.
+    pub direct: bool,
+    /// Sync the file after the last write.
+    pub sync: bool,
+    /// The seed of what is written.
+    pub seed: u64,
+}
+
+/// Writes or reads the blocks in order.
+///
+/// # Errors
+/// The first operation that failed, or block that its writer did not write.
+pub fn run(job: &Job) -> Result<Outcome, Error> {
+    let name = if job.write { "write" } else { "read" };
+    let kinds = [
+        Kind { name, bytes: u64::from(job.block_bytes), used: true },
+        Kind { name: "sync", bytes: 0, used: job.write && job.sync },
+    ];
+    let interval_ns = INTERVAL_MS * 1_000_000;
+    let drive = Drive {
+        threads: 1,
+        kinds: &kinds,
+        interval_ns,
+        at_most_ns: None,
+        operations: None,
+        until_steady: false,
+        open_loop: false,
+    };
+    let generator_ns = generator_ns(job)?;
+    let collected = drive::drive(&drive, &Blocks(job), &mut |_| {})?;
+    let shape = Shape {
+        kinds: &kinds,
+        warmup: Warmup::None,
+        bound: Bound::Operations(job.blocks),
+        interval_ns,
+        open_loop: false,
+    };
+    let chosen = clock::choose();
+    let calibration = Calibration {
+        clock: chosen.name().into(),
+        clock_ns: chosen.cost_ns,
+        generator_ns,
+        ring_nop_ns: None,
+    };
+    Ok(Outcome::new(&shape, collected, calibration))
+}
+
+struct Blocks<'a>(&'a Job);
+
+/// A buffer and its contents.
+struct Block {
+    slots: Slots,
+    filler: Filler,
+}
+
+impl Block {
+    fn of(job: &Job) -> Result<Block, Error> {
+        let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| Error::Resource {
+            what: format!("no memory for a block of {} bytes", job.block_bytes),
+            source: io::ErrorKind::OutOfMemory.into(),
+            advice: "; take smaller blocks",
+        })?;
+        let mut filler = Filler::new(Content::Random, job.seed.wrapping_add(u64::from(job.writer)));
+        filler.fill(slots.get(0));
+        Ok(Block { slots, filler })
+    }
+
+    fn stamp(&mut self, job: &Job, offset: u64) {
+        let buffer = self.slots.get(0);
+        self.filler.refresh(buffer);
+        buffer[..STAMP].copy_from_slice(&stamp(job, offset));
+    }
+}
+
+fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
+    let mut stamp = [0; STAMP];
+    stamp[..8].copy_from_slice(&(u64::from(job.writer) + 1).to_le_bytes());
+    stamp[8..].copy_from_slice(&offset.to_le_bytes());
+    stamp
+}
+
+impl Blocks<'_> {
+    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> Error {
+        let Job { path, block_bytes: bytes, .. } = self.0;
+        Error::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
+    }
+
+    fn open(&self) -> Result<OwnedFd, Error> {
+        open::one(&self.0.path, self.0.write, self.0.direct, self.0.block_bytes)
+    }
+
+    /// Moves one block.
+    fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result<(), Error> {
+        let job = self.0;
+        if job.write {
+            block.stamp(job, offset);
+            let buffer = block.slots.get(0);
+            return whole(calls.write(0, offset, buffer), buffer.len())
+                .map_err(|source| self.failed("write", offset, source));
+        }
+        let buffer = block.slots.get(0);
+        whole(calls.read(0, offset, buffer), buffer.len())
+            .map_err(|source| self.failed("read", offset, source))?;
+        if buffer[..STAMP] == stamp(job, offset) {
+            return Ok(());
+        }
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
+        Err(Error::Corrupt {
+            path: job.path.clone(),
+            offset,
+            expected: format!("what client {} wrote there", job.writer),
+            found: format!("client {}, offset {}", number(0).wrapping_sub(1), number(8)),
+        })
+    }
+}
+
+impl Work for Blocks<'_> {
+    type Worker<'h>
+        = Block
+    where
+        Self: 'h;
+
+    fn prepare(&self, _: u32) -> Result<Block, Error> {
+        Block::of(self.0)
+    }
+
+    fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+        let job = self.0;
+        let scale = recorder.times.scale;
+        let mut start = clock.now();
+        let file = self.open()?;
+        let files = [file.as_fd()];
+        let calls = Calls { files: &files, data_only: false };
+        for number in 0..job.blocks {
+            let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
+            self.perform(&calls, block, offset)?;
+            let end = clock.now();
+            let turned = end >= recorder.boundary && !recorder.turn(end);
+            recorder.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
+            if turned {
+                return Ok(());
+            }
+            start = end;
+        }
+        if job.write && job.sync {
+            device::sync(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
+            let end = clock.now();
+            if end >= recorder.boundary {
+                recorder.turn(end);
+            }
+            recorder.tally.lanes[1].raw.record(scale.ns(end.saturating_sub(start)));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, _: Block) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
+
+/// Nanoseconds that a block takes besides its transfer.
+fn generator_ns(job: &Job) -> Result<f64, Error> {
+    const ROUND: u32 = 20;
+    let mut block = Block::of(job)?;
+    let begun = Instant::now();
+    for number in 0..ROUND {
+        match job.write {
+            true => block.stamp(job, u64::from(number)),
+            false => drop(std::hint::black_box(stamp(job, u64::from(number)))),
+        }
+    }
+    Ok(begun.elapsed().as_nanos() as f64 / f64::from(ROUND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(path: PathBuf, writer: u32, write: bool) -> Job {
+        Job {
+            path,
+            write,
+            writer,
+            first: u64::from(writer),
+            stride: 3,
+            blocks: 4,
+            block_bytes: 4096,
+            direct: false,
+            sync: true,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn clients_write_one_file_in_strides_and_read_what_another_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        for writer in 0..3 {
+            let written = run(&job(path.clone(), writer, true)).unwrap();
+            assert_eq!((written.operations(), written.bytes()), (5, 4 * 4096), "four writes and a sync");
+        }
+        assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
+        assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
+        let stale = Job { first: 2, ..job(path, 1, false) };
+        let said = run(&stale).unwrap_err().to_string();
+        assert!(said.contains("what client 1 wrote") && said.contains("client 2, offset 8192"), "{said}");
+    }
+}

@@ -1,0 +1,242 @@
+//! `meta`: the metadata operations of clients that share a filesystem, in the phases of mdtest.
+//!
+//! Each client makes names of its own, in directories of its own or in those of all; it looks up and reads the names of
+//! another client.
+
+use crate::demands::Demands;
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Client, Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::meta::{self, Operation, Sharing};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The workload.
+pub struct Meta;
+
+/// Names of each client at scale paper.
+const NAMES: u64 = 10_000;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "meta",
+    help: "create, stat, read, find and remove files and directories, by many clients, as mdtest does",
+    settings: &[
+        SettingDef {
+            id: "names",
+            kind: Kind::Int { min: 0, max: 100_000_000 },
+            default: Default::Int(0),
+            help: "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
+        },
+        SettingDef {
+            id: "dirs",
+            kind: Kind::Choice(&["own", "shared"]),
+            default: Default::Text("own"),
+            help: "whether each client has directories of its own, or all have the same ones",
+        },
+        SettingDef {
+            id: "depth",
+            kind: Kind::Int { min: 0, max: 16 },
+            default: Default::Int(0),
+            help: "levels of directories below the top one; names lie in the lowest",
+        },
+        SettingDef {
+            id: "branching",
+            kind: Kind::Int { min: 1, max: 1000 },
+            default: Default::Int(2),
+            help: "directories in each directory of a tree",
+        },
+        SettingDef {
+            id: "bytes",
+            kind: Kind::Size { min: 0, max: 1 << 20 },
+            default: Default::Int(0),
+            help: "bytes of each file",
+        },
+    ],
+};
+
+/// What a task does with names.
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    /// An operation on names of one's own.
+    Own(Operation),
+    /// An operation on another client's names.
+    Others(Operation),
+    /// A walk through everything.
+    Find,
+}
+
+const TASKS: [(&str, &str, Does); 8] = [
+    ("mkdir", "Make directories", Does::Own(Operation::Mkdir)),
+    ("stat-dir", "Look at another client's directories", Does::Others(Operation::StatDir)),
+    ("rmdir", "Remove directories", Does::Own(Operation::Rmdir)),
+    ("create", "Create files", Does::Own(Operation::Create)),
+    ("stat", "Look at another client's files", Does::Others(Operation::Stat)),
+    ("read", "Read another client's files", Does::Others(Operation::Read)),
+    ("find", "Find all files", Does::Find),
+    ("remove", "Remove files", Does::Own(Operation::Unlink)),
+];
+
+fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
+    let dirs = job.settings.text("dirs");
+    let params = [("dirs".to_string(), dirs.to_string())].into();
+    let title = format!("{title} ({dirs} directories)");
+    TaskInfo { id: TaskId { name: name.into(), params }, title, number: None, in_composite: true }
+}
+
+fn names(job: &Job) -> u64 {
+    match job.settings.int("names") {
+        0 => job.scale.count(NAMES, 20),
+        names => names as u64,
+    }
+}
+
+fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>, Error> {
+    let shared = job.settings.text("dirs") == "shared";
+    let job = meta::Job {
+        names: names(job) as u32,
+        sharing: if shared { Sharing::Shared } else { Sharing::Private },
+        depth: job.settings.int("depth") as u32,
+        fan_out: job.settings.int("branching") as u32,
+        bytes: job.settings.int("bytes") as u32,
+        interval_ms: 20,
+        ..meta::Job::default()
+    };
+    Ok(Arc::new(meta::Client::new(job, &place.root, number)?))
+}
+
+/// Walks through a directory and looks at everything in it; the number of things.
+fn walk(dir: &Path) -> std::io::Result<u64> {
+    let mut found = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        found += 1;
+        if entry.metadata()?.is_dir() {
+            found += walk(&entry.path())?;
+        }
+    }
+    Ok(found)
+}
+
+fn find(place: &Place) -> Call {
+    let root = place.root.clone();
+    let words = ["find".to_string(), root.display().to_string()];
+    Call::new(words, move || {
+        let begun = Instant::now();
+        let found = walk(&root).map_err(Error::io(format!("find in {}", root.display())))? as f64;
+        let elapsed = begun.elapsed();
+        let mut readings = Readings::default();
+        readings.set("all_operations_count", found);
+        readings.set("all_iops_per_s", found / elapsed.as_secs_f64());
+        readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
+        Ok(readings)
+    })
+}
+
+impl Workload for Meta {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        TASKS.iter().map(|(name, title, _)| info(job, name, title)).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let leaves = (job.settings.int("branching") as u64).saturating_pow(job.settings.int("depth") as u32);
+        let inodes = names(job).saturating_add(leaves.saturating_mul(2));
+        // The least that a small file takes on most filesystems.
+        let each = (job.settings.int("bytes") as u64).next_multiple_of(4096);
+        let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
+        let text = format!("each client makes {} files and as many directories", names(job));
+        let remarks = vec![Note::new(NoteKind::Remark, text)];
+        Ok(Survey { room, demands: Demands::default(), remarks })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["all_iops_per_s", "elapsed"]
+    }
+
+    fn shares(&self) -> bool {
+        true
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        self.steps_of(job, place, Client::ALONE)
+    }
+
+    fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>, Error> {
+        let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
+        let maker = Arc::clone(&own);
+        let make = move || Ok::<_, Error>(maker.make().map(|()| Readings::default())?);
+        let mut make = Some(Action::Call(Call::new(["make", "directories"], make)));
+        let task = |(name, title, does): (&str, &str, Does)| {
+            let call = |client: &Arc<meta::Client>, operation: Operation| {
+                let client = Arc::clone(client);
+                Call::new([operation.name()], move || Ok(client.perform(operation)?.found()))
+            };
+            let work = match does {
+                Does::Own(operation) => call(&own, operation),
+                Does::Others(operation) => call(&other, operation),
+                Does::Find => find(place),
+            };
+            Task {
+                info: info(job, name, title),
+                before: Before::Warm,
+                prepare: make.take().into_iter().collect(),
+                work: vec![Action::Call(work)],
+            }
+        };
+        Ok(TASKS.into_iter().map(task).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::scale::Scale;
+    use fsarena_core::setting::{Settings, Value};
+
+    #[test]
+    fn clients_find_what_others_made_and_leave_nothing() {
+        for dirs in ["own", "shared"] {
+            let dir = tempfile::tempdir().unwrap();
+            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            let mut settings = Settings::defaults(DEF.settings);
+            for (id, value) in
+                [("dirs", Value::Text(dirs.into())), ("depth", Value::Int(1)), ("bytes", Value::Int(10))]
+            {
+                settings.0.insert(id.into(), value);
+            }
+            let job = Job { settings, scale: Scale::Tiny, seed: 1 };
+            let of = |index: u32| Client { index, of: 2, reads: 1 - index };
+            let mut clients: Vec<_> =
+                [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
+            for _ in TASKS {
+                let tasks: Vec<Task> = clients.iter_mut().map(|steps| steps.next().unwrap()).collect();
+                // As the barrier has it: all have prepared a task before any begins.
+                let (prepare, work): (Vec<_>, Vec<_>) =
+                    tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
+                for action in prepare.into_iter().chain(work).flatten() {
+                    let found = action.perform(&mut |_| {}).unwrap();
+                    assert!(found.readings.get("all_operations_count").is_none_or(|count| count >= 20.0));
+                }
+            }
+            let files = walk(dir.path()).unwrap();
+            let leaves = if dirs == "own" { 1 + 2 * 3 } else { 1 + 3 };
+            assert_eq!(files, leaves, "only the directories of the trees are left");
+        }
+    }
+}

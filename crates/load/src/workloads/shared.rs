@@ -1,0 +1,192 @@
+//! `shared`: the data of clients that share a filesystem, as IOR moves it.
+//!
+//! Each client writes a file of its own, and its blocks of one file that all share; then it reads what another client
+//! wrote.
+
+use crate::demands::Demands;
+use crate::task::{Action, Before, Call, Error, Task};
+use crate::workload::{Client, Job, Place, Room, Survey, Workload};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Found;
+use fsarena_core::scale::Scale;
+use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_engine::strides;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct Shared;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "shared",
+    help: "clients write files of their own and one file in strides, and read what another wrote, as IOR does",
+    settings: &[
+        SettingDef {
+            id: "bytes",
+            kind: Kind::Size { min: 0, max: 1 << 44 },
+            default: Default::Int(0),
+            help: "bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny",
+        },
+        SettingDef {
+            id: "bs",
+            kind: Kind::Size { min: 512, max: 1 << 30 },
+            default: Default::Int(256 << 10),
+            help: "bytes of a block, and of a stride of the shared file for each client",
+        },
+        SettingDef { id: "direct", kind: Kind::Bool, default: Default::Bool(false), help: "use O_DIRECT" },
+        SettingDef {
+            id: "fsync",
+            kind: Kind::Bool,
+            default: Default::Bool(true),
+            help: "each client syncs its file after its last write, and that is timed",
+        },
+        SettingDef {
+            id: "cache",
+            kind: Kind::Choice(&["drop", "keep"]),
+            default: Default::Text("drop"),
+            help: "drop asks the kernel to forget a file before another client reads it (posix_fadvise)",
+        },
+    ],
+};
+
+/// A task: its name, its title, whether it writes, and whether in the file that all share.
+type Row = (&'static str, &'static str, bool, bool);
+
+const TASKS: [Row; 4] = [
+    ("write-own", "Write a file of one's own", true, false),
+    ("read-other", "Read another client's file", false, false),
+    ("write-strided", "Write one file in strides", true, true),
+    ("read-strided", "Read another client's strides", false, true),
+];
+
+fn info((name, title, ..): Row) -> TaskInfo {
+    TaskInfo { id: TaskId::new(name), title: title.into(), number: None, in_composite: true }
+}
+
+fn bytes(job: &Job) -> u64 {
+    match (job.settings.int("bytes") as u64, job.scale) {
+        (0, Scale::Paper) => 1 << 30,
+        (0, Scale::Quick) => 32 << 20,
+        (0, Scale::Tiny) => 2 << 20,
+        (bytes, _) => bytes,
+    }
+}
+
+/// The blocks that a client writes, or reads of another one.
+fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): Row) -> strides::Job {
+    let block_bytes = job.settings.int("bs") as u32;
+    let writer = if write { client.index } else { client.reads };
+    let name = if strided { "strided".into() } else { format!("own-{writer}") };
+    strides::Job {
+        path: root.join(name),
+        write,
+        writer,
+        first: if strided { u64::from(writer) } else { 0 },
+        stride: if strided { u64::from(client.of) } else { 1 },
+        blocks: bytes(job).div_ceil(u64::from(block_bytes)),
+        block_bytes,
+        direct: job.settings.flag("direct"),
+        sync: job.settings.flag("fsync"),
+        seed: job.seed,
+    }
+}
+
+/// Asks the kernel to forget the pages of a file.
+fn forget(path: PathBuf) -> Action {
+    let words = ["forget".to_string(), path.display().to_string()];
+    Action::Call(Call::new(words, move || {
+        let file = File::open(&path).map_err(Error::io(format!("open {}", path.display())))?;
+        // No task fails for want of a hint.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(Found::default())
+    }))
+}
+
+impl Workload for Shared {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        TASKS.map(info).into()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        let room = Room { bytes: 2 * bytes(job), inodes: 2, other_bytes: 0 };
+        let sync = if job.settings.flag("fsync") { "synced within the time" } else { "not synced" };
+        let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
+        let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
+        Ok(Survey { room, demands, remarks: vec![Note::new(NoteKind::Remark, text)] })
+    }
+
+    fn programs(&self, _: &Job) -> Vec<&'static str> {
+        vec![]
+    }
+
+    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["bandwidth", "elapsed"]
+    }
+
+    fn shares(&self) -> bool {
+        true
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        self.steps_of(job, place, Client::ALONE)
+    }
+
+    fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>, Error> {
+        let drop = job.settings.text("cache") == "drop";
+        let task = |row: Row| {
+            let blocks = blocks(job, &place.root, client, row);
+            let prepare = (!blocks.write && drop).then(|| forget(blocks.path.clone()));
+            let words = [row.0.to_string(), blocks.path.display().to_string()];
+            let work = Call::new(words, move || Ok(strides::run(&blocks)?.found()));
+            Task {
+                info: info(row),
+                before: Before::Warm,
+                prepare: prepare.into_iter().collect(),
+                work: vec![Action::Call(work)],
+            }
+        };
+        Ok(TASKS.into_iter().map(task).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::setting::{Settings, Value};
+
+    fn job() -> Job {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.insert("bytes".into(), Value::Int(1 << 20));
+        Job { settings, scale: Scale::Tiny, seed: 3 }
+    }
+
+    #[test]
+    fn clients_fill_the_shared_file_together_and_read_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let of = |index: u32| Client { index, of: 2, reads: 1 - index };
+        let mut steps: Vec<_> =
+            [0, 1].map(|client| Shared.steps_of(&job(), &place, of(client)).unwrap().into_iter()).into();
+        // All clients do a task before any does the next.
+        for row in TASKS {
+            for client in &mut steps {
+                let task = client.next().unwrap();
+                for action in task.prepare.into_iter().chain(task.work) {
+                    action.perform(&mut |_| {}).unwrap();
+                }
+                assert_eq!(task.info.id.name, row.0);
+            }
+        }
+        assert_eq!(dir.path().join("strided").metadata().unwrap().len(), 2 << 20);
+        assert_eq!(dir.path().join("own-1").metadata().unwrap().len(), 1 << 20);
+    }
+}

@@ -1,0 +1,157 @@
+//! The command line, and the run that it asks for.
+
+use clap::{Parser, Subcommand};
+use fsarena_core::factor;
+use fsarena_core::names::{self, unknown};
+use fsarena_core::plan::file::{self, PlanFile};
+use fsarena_core::plan::resolve::Overrides;
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::scale::Scale;
+use fsarena_core::schedule::mix;
+use fsarena_core::study;
+use fsarena_mpi::lead::Ranks;
+use fsarena_run::clients::Clients;
+use fsarena_run::executor::Fatal;
+use fsarena_run::{Keep, Request, vocabulary};
+use fsarena_store::RunDir;
+use fsarena_sys::input;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The study that runs where none is named.
+const DEFAULT: &str = "shared";
+
+/// One load from many clients: mpirun -n 64 fsarena-mpi run PLAN --on dir:/mnt/shared
+///
+/// Each rank is a client. All clients begin each task of the plan together, in a directory that all machines share.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(Box<Run>),
+    /// Measure what messages, clocks, waiting and merging take on these machines
+    Measure,
+}
+
+/// Run a study or plan with every rank as a client, store every sample, and print the answer
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// Study or plan file
+    #[arg(default_value = DEFAULT)]
+    plan: String,
+    /// Shared directory, the same on all machines; repeat it to compare filesystems
+    #[arg(long, value_name = "dir:PATH", value_parser = directory, required_unless_present = "resume")]
+    on: Vec<PathBuf>,
+    /// Shared directory for inputs [default: the first of --on]
+    #[arg(long, value_name = "DIR")]
+    other: Option<PathBuf>,
+    /// Rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Size of the work: tiny, quick or paper
+    #[arg(long, value_parser = |text: &str| names::find("scale", text, Scale::ALL, |scale| scale.name()))]
+    scale: Option<Scale>,
+    /// Workload instead of the plan's only one
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Setting of the workload; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    /// Claim to judge, such as `write-own.bandwidth: a > b by 5%`; repeatable
+    #[arg(long, value_name = "CLAIM")]
+    claim: Vec<String>,
+    /// Seed of everything random
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Time after which a task of one client counts as hung
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Directory of runs, on the machine of rank 0
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// Go on with an interrupted run, with the same number of ranks
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["on", "plan"])]
+    resume: Option<String>,
+    /// User that the work runs as, on every machine
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("dir:").ok_or("use dir:PATH; ranks share a directory")?;
+    std::path::absolute(path).map_err(|error| error.to_string())
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
+    Ok((name.into(), value.into()))
+}
+
+impl Run {
+    /// How long one task of one client may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The run that is asked for.
+    pub fn request(&self, ranks: &Ranks) -> Result<Request, Fatal> {
+        let mut request = match &self.resume {
+            Some(name) => resumed(&self.runs, name, ranks)?,
+            None => Request::new(self.plan()?, Keep::New(self.runs.clone())),
+        };
+        request.user = self.user.clone();
+        Ok(request)
+    }
+
+    fn plan(&self) -> Result<Plan, Fatal> {
+        let (origin, bytes) = match study::find(&self.plan) {
+            Some(study) => (format!("study {}", study.name), study.plan.as_bytes().to_vec()),
+            None => (self.plan.clone(), read(&self.plan)?),
+        };
+        let mut written = PlanFile::parse(&origin, &bytes)?;
+        let dirs = self.on.iter().map(|dir| dir.display().to_string()).collect();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let over = Overrides {
+            scale: self.scale,
+            seed: self.seed,
+            rounds: self.rounds,
+            claims: self.claim.clone(),
+            factors: vec![(factor::DIR.into(), dirs)],
+            workload: self.workload.clone(),
+            settings: self.set.clone(),
+            backing: Some(Backing::Dir),
+            other_dir: self.other.clone().or(self.on.first().cloned()),
+            fresh_seed: mix(now as u64, u64::from(std::process::id())),
+            ..Overrides::default()
+        };
+        written.file.stages.clear();
+        vocabulary::resolve(&written, &over)
+    }
+}
+
+fn read(name: &str) -> Result<Vec<u8>, Fatal> {
+    input::read(Path::new(name), file::MAX_BYTES as u64).map_err(|error| {
+        let known = study::STUDIES.iter().map(|study| study.name);
+        Fatal::Plan(format!("{} ({error})", unknown("study or plan file", name, known)))
+    })
+}
+
+/// The rest of a run of as many clients.
+fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, Fatal> {
+    let run = RunDir::find(runs, name)?;
+    let record = fsarena_store::read(&run)?;
+    let before = record.hosts.first().and_then(|host| host.facts.get("clients"));
+    let now = ranks.count().to_string();
+    if before.is_some_and(|before| *before != now) {
+        let before = before.map_or("", String::as_str);
+        let message = format!("run {} has {before} clients: resume it with mpirun -n {before}", run.id());
+        return Err(Fatal::Plan(message));
+    }
+    Request::resume(run, None, None).map_err(|error| *error.cause)
+}

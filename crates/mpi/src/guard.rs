@@ -1,0 +1,41 @@
+//! A process on each machine that cleans up where mpirun kills the ranks.
+//!
+//! Open MPI 4.1 sends SIGKILL 50 ms after SIGTERM: too early to end all work and to remove its files. The guard is in a
+//! process group of its own, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
+//! what the journals of dead processes name.
+
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::undo;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+/// The argument that starts it.
+const ARGUMENT: &str = "guard";
+/// How long the other ranks of a machine may take to die.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Starts the guard of this machine. It guards as long as the pipe is open.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn start() -> std::io::Result<ChildStdin> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))
+}
+
+/// Takes the process over where it was started as a guard.
+pub fn take_over() {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().as_deref() != Some(OsStr::new(ARGUMENT)) || args.next().is_some() {
+        return;
+    }
+    drop(std::io::stdin().read_to_end(&mut vec![]));
+    std::thread::sleep(GRACE);
+    let recovered = undo::recover(&Kernel::host(), &undo::state_dir(), &mut |_| ());
+    std::process::exit(i32::from(recovered.is_err()))
+}

@@ -1,0 +1,100 @@
+//! `fsarena-mpi`: arguments and wiring.
+
+mod answer;
+mod args;
+
+use args::{Command, Run};
+use clap::Parser;
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_mpi::follow::follow;
+use fsarena_mpi::guard;
+use fsarena_mpi::lead::Ranks;
+use fsarena_mpi::measure;
+use fsarena_mpi::rsmpi::Mpi;
+use fsarena_mpi::wire::Wire;
+use fsarena_run::execute_by;
+use fsarena_run::executor::Fatal;
+use fsarena_sys::cancel;
+use std::rc::Rc;
+
+fn main() {
+    fsarena_run::take_over();
+    guard::take_over();
+    // What fails before this has no other rank to tell.
+    let mpi = match (cancel::install(), Mpi::join()) {
+        (Ok(()), Some(mpi)) => Rc::new(mpi),
+        (installed, _) => {
+            eprintln!("fsarena-mpi: cannot join the job: {installed:?}");
+            std::process::exit(i32::from(ExitCode::Internal.code()));
+        }
+    };
+    if mpi.rank() == 0 { first(mpi) } else { other(&mpi) }
+}
+
+/// Rank 0: has the arguments, and answers.
+fn first(mpi: Rc<Mpi>) {
+    let code = match args::Args::try_parse() {
+        Ok(args) => done(match args.command {
+            Command::Run(run) => lead(&run, Rc::clone(&mpi)),
+            Command::Measure => {
+                measure::report(&*mpi).iter().for_each(|line| println!("{line}"));
+                Ok(ExitCode::Done)
+            }
+        }),
+        Err(error) => {
+            drop(error.print());
+            error.exit_code() as u8
+        }
+    };
+    if !Ranks::leave(&*mpi) && cancel::requested().is_none() {
+        mpi.abort(code);
+    }
+    if let Some(signal) = cancel::requested() {
+        cancel::die_by(signal);
+    }
+    drop(mpi);
+    std::process::exit(i32::from(code));
+}
+
+fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
+    let code = result.unwrap_or_else(|error| {
+        eprintln!("fsarena-mpi: {error}");
+        error.exit_code()
+    });
+    code.code()
+}
+
+fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
+    let wire: Rc<dyn Wire> = mpi;
+    let ranks = Ranks::meet(wire, run.timeout()).map_err(boxed)?;
+    let request = run.request(&ranks).map_err(boxed)?;
+    let mut progress = answer::Progress::default();
+    let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
+    let kept = match &ended {
+        Ok(outcome) => outcome.run.clone(),
+        Err(error) => error.run.clone(),
+    };
+    let answered = kept.map(|run| answer::print(&run));
+    if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
+        eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
+    }
+    ended.map_err(|error| -> Box<dyn Exits> { Box::new(error) })?;
+    answered.unwrap_or(Ok(ExitCode::Done))
+}
+
+fn boxed(fatal: Fatal) -> Box<dyn Exits> {
+    Box::new(fatal)
+}
+
+/// Any other rank.
+fn other(mpi: &Mpi) {
+    let _in_order = cancel::in_order();
+    let followed = follow(mpi);
+    if let Err(fatal) = &followed {
+        eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());
+        mpi.abort(fatal.exit_code().code());
+    }
+    if let Some(signal) = cancel::requested() {
+        cancel::die_by(signal);
+    }
+}

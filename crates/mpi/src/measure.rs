@@ -1,0 +1,171 @@
+//! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
+
+use crate::clock::{self, Offset};
+use crate::lead::receive;
+use crate::merge::{Part, merge, units};
+use crate::message::{FromRank, Machine, ToRank};
+use crate::part;
+use crate::wire::{self, Wire};
+use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::latency::Latencies;
+use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::series::Point;
+use fsarena_run::vocabulary;
+use fsarena_sys::kernel::Kernel;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// Readings, points and different latencies of a sample of the load engine.
+const READINGS: usize = 60;
+const POINTS: u32 = 60;
+const LATENCIES: u64 = 300;
+/// How long ranks wait in the barrier.
+const WAIT: Duration = Duration::from_secs(3);
+/// How long ranks may take to answer.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Ranks of the job that is computed.
+const MANY: usize = 10_000;
+
+/// Waits in the barrier; the CPU time that it took, and the memory of this process.
+pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
+    let before = cpu_s();
+    match asleep {
+        true => drop(wire.barrier(PATIENCE)),
+        false => wire.barrier_awake(),
+    }
+    FromRank::Barrier(cpu_s() - before, memory())
+}
+
+/// Measures for rank 0, a line a constant.
+pub fn report(wire: &dyn Wire) -> Vec<String> {
+    let ranks = wire.size();
+    let mut lines = vec![format!("ranks: {ranks}")];
+    let mut met = 1;
+    wire::wait(PATIENCE, || {
+        while receive(wire).is_some() {
+            met += 1;
+        }
+        (met == ranks).then_some(())
+    });
+    if ranks > 1 {
+        lines.push(offsets(wire));
+        lines.push(asking(wire));
+        lines.extend([true, false].map(|asleep| waiting(wire, asleep)));
+    }
+    let sample = typical();
+    let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
+    lines.push(format!("sample of one client: {bytes} bytes"));
+    lines.push(merging(&sample, bytes));
+    lines
+}
+
+fn offsets(wire: &dyn Wire) -> String {
+    let begun = Instant::now();
+    let all: Vec<Offset> = (1..wire.size()).map(|rank| clock::measure(wire, rank)).collect();
+    let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
+    let largest = |of: fn(&Offset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
+    let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
+    format!(
+        "clock: {each_ms:.2} ms a rank; largest offset {:.1} us, largest error {:.1} us, {outside} offsets beyond their error",
+        largest(|offset| offset.ahead_s.abs()),
+        largest(|offset| offset.error_s)
+    )
+}
+
+/// What it takes to ask all ranks and to have all answers.
+fn asking(wire: &dyn Wire) -> String {
+    const TIMES: u32 = 20;
+    let begun = Instant::now();
+    for _ in 0..TIMES {
+        (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Echo(vec![])));
+        answers(wire, |_| ());
+    }
+    let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
+    format!("ask and answer of all ranks: {ms:.2} ms, {:.1} us a rank", 1e3 * ms / f64::from(wire.size() - 1))
+}
+
+fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
+    let mut missing = wire.size() - 1;
+    wire::wait(PATIENCE, || {
+        while let Some((_, message)) = receive(wire) {
+            take(message);
+            missing -= 1;
+        }
+        (missing == 0).then_some(())
+    });
+}
+
+/// What waiting takes until the last rank comes to the barrier.
+fn waiting(wire: &dyn Wire, asleep: bool) -> String {
+    (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Barrier(asleep)));
+    std::thread::sleep(WAIT);
+    let _ = barrier(wire, asleep);
+    let (mut cpu, mut memory) = (0.0, 0);
+    answers(wire, |message| {
+        if let FromRank::Barrier(s, bytes) = message {
+            cpu += s;
+            memory += bytes;
+        }
+    });
+    let others = f64::from(wire.size() - 1);
+    let how = if asleep { "asleep" } else { "awake" };
+    let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
+    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {WAIT:?}; memory of a rank {memory:.1} MiB")
+}
+
+fn merging(sample: &Sample, bytes: usize) -> String {
+    let (machine, units) = (Machine::here(), units());
+    let text = serde_json::to_vec(sample).unwrap_or_default();
+    let begun = Instant::now();
+    let samples: Vec<Sample> = (0..MANY).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
+    let read = begun.elapsed();
+    let clock = Offset::default();
+    let parts: Vec<Part> = samples.iter().map(|sample| Part { machine: &machine, clock, sample }).collect();
+    let merged = merge(&parts, &units);
+    format!(
+        "samples of {MANY} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
+        (bytes * MANY) as f64 / 1e6,
+        read.as_secs_f64(),
+        (begun.elapsed() - read).as_secs_f64(),
+        merged.readings.0.len(),
+        memory() as f64 / f64::from(1 << 20)
+    )
+}
+
+/// A sample as the load engine makes it, as it travels.
+fn typical() -> Sample {
+    let mut readings = Readings::default();
+    let value = |at: usize| 1e9 / (at as f64 + 7.0);
+    vocabulary::readings().take(READINGS).enumerate().for_each(|(at, def)| readings.set(def.id, value(at)));
+    let point = |at: u32| Point {
+        start_s: f64::from(at) / 10.0,
+        length_s: 0.1,
+        warm_up: at < 5,
+        operations: 12_345,
+        bytes: 12_345 << 12,
+        latency: None,
+    };
+    let task =
+        TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_composite: true };
+    part::reduced(Sample {
+        task,
+        started_at: clock::now(),
+        readings,
+        series: (0..POINTS).map(point).collect(),
+        latencies: Latencies::new((0..LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),
+    })
+}
+
+/// CPU time of this process, in seconds.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Memory of this process, in bytes; of what it shares with others, its share.
+fn memory() -> u64 {
+    let text = Kernel::host().read("proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}

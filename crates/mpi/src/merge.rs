@@ -1,0 +1,379 @@
+//! One sample of what all clients measured of a task.
+//!
+//! Times go from the first start to the last end, and rates are all amounts in that time, as IOR defines them: a late
+//! client counts against the whole. Beside them stand the rates while all clients worked, from the last start to the
+//! first end.
+
+use crate::clock::Offset;
+use crate::message::Machine;
+use fsarena_core::latency::Latencies;
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Readings, Sample, Unit};
+use fsarena_run::vocabulary;
+use std::collections::{BTreeMap, HashMap};
+
+/// The unit of each reading.
+pub type Units = HashMap<String, Unit>;
+
+/// The units of all readings that fsarena takes.
+pub fn units() -> Units {
+    vocabulary::readings().map(|reading| (reading.id.to_string(), reading.unit)).collect()
+}
+
+/// What one client measured.
+#[derive(Debug, Clone)]
+pub struct Part<'a> {
+    /// Where.
+    pub machine: &'a Machine,
+    /// How far its clock is ahead.
+    pub clock: Offset,
+    /// What.
+    pub sample: &'a Sample,
+}
+
+/// How the values of clients make one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rule {
+    /// A rate: the amounts of all, in the time of all.
+    Rate,
+    /// All together.
+    Sum,
+    /// Of each machine once, then all together: each client reads the counters of its whole machine.
+    Machines,
+    /// The largest. Of percentiles of latency, that is an upper bound of the percentile of all.
+    Largest,
+    /// The smallest.
+    Smallest,
+    /// The mean.
+    Mean,
+}
+
+impl Rule {
+    fn of(id: &str, unit: Unit) -> Rule {
+        const MACHINES: [&str; 8] = [
+            "device_",
+            "machine_",
+            "pressure_",
+            "iowait_",
+            "dirty_",
+            "writeback_",
+            "cached_at",
+            "kernel_threads",
+        ];
+        const LARGEST: [&str; 8] = [
+            "latency",
+            "warmup",
+            "final_sync_ns",
+            "load_elapsed",
+            "generator",
+            "_nop_ns",
+            "clock_ns",
+            "process_start",
+        ];
+        match unit {
+            Unit::PerSecond | Unit::BytesPerSecond => Rule::Rate,
+            _ if MACHINES.iter().any(|prefix| id.starts_with(prefix)) => Rule::Machines,
+            _ if id == reading::STEADY => Rule::Smallest,
+            _ if id == "peak_memory_bytes" || LARGEST.iter().any(|part| id.contains(part)) => Rule::Largest,
+            Unit::Ratio | Unit::Percent => Rule::Mean,
+            Unit::Nanoseconds if id == "cpu_per_operation_ns" => Rule::Mean,
+            _ => Rule::Sum,
+        }
+    }
+}
+
+/// A stretch of time by the clock of rank 0, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Window {
+    start: f64,
+    end: f64,
+}
+
+impl Window {
+    fn length(self) -> f64 {
+        self.end - self.start
+    }
+
+    /// From the first start to the last end.
+    fn around(all: &[Window]) -> Window {
+        let start = all.iter().map(|one| one.start).fold(f64::INFINITY, f64::min);
+        Window { start, end: all.iter().map(|one| one.end).fold(f64::NEG_INFINITY, f64::max) }
+    }
+
+    /// From the last start to the first end; empty where there was no such time.
+    fn common(all: &[Window]) -> Window {
+        let start = all.iter().map(|one| one.start).fold(f64::NEG_INFINITY, f64::max);
+        let end = all.iter().map(|one| one.end).fold(f64::INFINITY, f64::min);
+        Window { start, end: end.max(start) }
+    }
+
+    /// The share of this one that lies in another.
+    fn share_in(self, other: Window) -> f64 {
+        let both = self.end.min(other.end) - self.start.max(other.start);
+        if self.length() > 0.0 { (both / self.length()).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+impl Part<'_> {
+    fn get(&self, id: &str) -> Option<f64> {
+        self.sample.readings.get(id)
+    }
+
+    /// From its start until its time of this reading is over.
+    fn until(&self, id: &str) -> Window {
+        let start = self.sample.started_at - self.clock.ahead_s;
+        Window { start, end: start + self.get(id).unwrap_or(0.0) / 1e9 }
+    }
+
+    /// The time that its rates are of: a load leaves a warm-up out, and its final syncs follow.
+    fn measured(&self) -> Window {
+        let whole = self.until(reading::ELAPSED);
+        match self.get(reading::LOAD_ELAPSED) {
+            None => whole,
+            Some(ns) => {
+                let end = whole.end - self.get("final_sync_ns").unwrap_or(0.0) / 1e9;
+                Window { start: end - ns / 1e9, end }
+            }
+        }
+    }
+
+    /// Its operations and bytes a second.
+    fn rates(&self) -> (Option<f64>, Option<f64>) {
+        let sum = |a: &str, b: &str| {
+            [self.get(a), self.get(b)].into_iter().flatten().reduce(|a, b| a + b).filter(|sum| *sum > 0.0)
+        };
+        let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.get("all_iops_per_s"));
+        let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::THROUGHPUT));
+        (operations, bytes.filter(|rate| *rate > 0.0))
+    }
+
+    /// Its rate in one number, to compare clients by: bytes, else operations, else tasks a second.
+    pub fn rate(&self) -> f64 {
+        let (operations, bytes) = self.rates();
+        bytes.or(operations).unwrap_or_else(|| 1e9 / self.get(reading::ELAPSED).unwrap_or(f64::INFINITY))
+    }
+
+    /// Operations and bytes in a stretch of time.
+    fn within(&self, window: Window) -> (f64, f64) {
+        let own = self.measured();
+        let (operations, bytes) = self.rates();
+        let Some(first) = self.sample.series.iter().find(|point| !point.warm_up) else {
+            let time = own.length() * own.share_in(window);
+            return (operations.unwrap_or(0.0) * time, bytes.unwrap_or(0.0) * time);
+        };
+        let points = self.sample.series.iter().filter(|point| !point.warm_up);
+        points.fold((0.0, 0.0), |(operations, bytes), point| {
+            let start = own.start + point.start_s - first.start_s;
+            let share = Window { start, end: start + point.length_s }.share_in(window);
+            (operations + share * point.operations as f64, bytes + share * point.bytes as f64)
+        })
+    }
+
+    /// The share of what it read that no cache had; none where it read next to nothing.
+    pub fn fetched(&self) -> Option<f64> {
+        const LEAST: f64 = 65_536.0;
+        let read = self.get(reading::READ).filter(|read| *read >= LEAST)?;
+        Some(self.get(reading::FETCHED)? / read)
+    }
+}
+
+/// The sample of all clients.
+pub fn merge(parts: &[Part], units: &Units) -> Sample {
+    let measured: Vec<Window> = parts.iter().map(Part::measured).collect();
+    let (around, common) = (Window::around(&measured), Window::common(&measured));
+    let mut readings = Readings::default();
+    for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
+        if readings.get(id).is_none()
+            && let Some(unit) = units.get(id)
+            && let Some(value) = one(parts, &measured, around, Rule::of(id, *unit), id)
+        {
+            readings.set(id, value);
+        }
+    }
+    let whole = Window::around(&parts.iter().map(|part| part.until(reading::ELAPSED)).collect::<Vec<_>>());
+    readings.set(reading::ELAPSED, whole.length() * 1e9);
+    if parts.iter().all(|part| part.get(reading::DURABLE).is_some()) {
+        let ends = parts.iter().map(|part| part.until(reading::DURABLE).end);
+        readings.set(reading::DURABLE, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
+    }
+    together(parts, common, &mut readings);
+    let mut latencies = Latencies::default();
+    parts.iter().for_each(|part| latencies.add(&part.sample.latencies));
+    Sample {
+        task: parts[0].sample.task.clone(),
+        started_at: whole.start,
+        readings,
+        series: vec![],
+        latencies,
+    }
+}
+
+/// What only several clients have.
+fn together(parts: &[Part], common: Window, readings: &mut Readings) {
+    readings.set(reading::CLIENTS, parts.len() as f64);
+    readings.set(reading::COMMON_TIME, common.length() * 1e9);
+    if common.length() > 0.0 {
+        let all = parts.iter().map(|part| part.within(common));
+        let (operations, bytes) = all.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        for (id, amount) in [(reading::COMMON_RATE, operations), (reading::COMMON_BANDWIDTH, bytes)] {
+            if amount > 0.0 {
+                readings.set(id, amount / common.length());
+            }
+        }
+    }
+    let starts: Vec<Window> = parts.iter().map(|part| part.until(reading::ELAPSED)).collect();
+    readings
+        .set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
+    let errors = parts.iter().map(|part| part.clock.error_s);
+    readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
+    let rates: Vec<f64> = parts.iter().map(Part::rate).collect();
+    let (sum, squares) =
+        rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
+    let (least, most) =
+        rates.iter().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), rate| (a.min(*rate), b.max(*rate)));
+    if squares > 0.0 {
+        readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
+        readings.set(reading::SLOWEST_CLIENT, least / most);
+    }
+    let cached = parts.iter().filter_map(Part::fetched).map(fsarena_core::metric::Reach::of);
+    if parts.iter().any(|part| part.fetched().is_some()) {
+        let cached = cached.filter(|reach| *reach == fsarena_core::metric::Reach::Cache).count();
+        readings.set(reading::CACHED_CLIENTS, cached as f64);
+    }
+}
+
+/// One reading of all clients.
+fn one(parts: &[Part], measured: &[Window], around: Window, rule: Rule, id: &str) -> Option<f64> {
+    let values = || parts.iter().filter_map(|part| part.get(id));
+    Some(match rule {
+        Rule::Rate if around.length() > 0.0 => {
+            let amounts = parts.iter().zip(measured);
+            let amounts = amounts.filter_map(|(part, window)| Some(part.get(id)? * window.length()));
+            amounts.sum::<f64>() / around.length()
+        }
+        Rule::Rate => return None,
+        Rule::Sum => values().sum(),
+        Rule::Largest => values().fold(f64::NEG_INFINITY, f64::max),
+        Rule::Smallest => values().fold(f64::INFINITY, f64::min),
+        Rule::Mean => values().sum::<f64>() / values().count() as f64,
+        Rule::Machines => {
+            let mut largest: BTreeMap<&Machine, f64> = BTreeMap::new();
+            for part in parts {
+                let value = part.get(id).unwrap_or(0.0);
+                largest.entry(part.machine).and_modify(|most| *most = most.max(value)).or_insert(value);
+            }
+            largest.values().sum()
+        }
+    })
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use fsarena_core::cell::{TaskId, TaskInfo};
+    use fsarena_core::series::Point;
+
+    /// A sample of a task that began so many seconds after 100 and took so many.
+    pub fn sample(start_s: f64, elapsed_s: f64, readings: &[(&str, f64)]) -> Sample {
+        let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_composite: true };
+        let mut all = Readings::default();
+        all.set(reading::ELAPSED, elapsed_s * 1e9);
+        all.set(reading::DURABLE, (elapsed_s + 0.5) * 1e9);
+        readings.iter().for_each(|(id, value)| all.set(id, *value));
+        Sample {
+            task,
+            started_at: 100.0 + start_s,
+            readings: all,
+            series: vec![],
+            latencies: Latencies::default(),
+        }
+    }
+
+    fn machine(host: &str) -> Machine {
+        Machine { host: host.into(), boot: String::new() }
+    }
+
+    fn merged(samples: &[(&str, f64, Sample)]) -> Readings {
+        let machines: Vec<Machine> = samples.iter().map(|(host, ..)| machine(host)).collect();
+        let parts: Vec<Part> = samples
+            .iter()
+            .zip(&machines)
+            .map(|((_, ahead_s, sample), machine)| Part {
+                machine,
+                clock: Offset { ahead_s: *ahead_s, error_s: 0.001 },
+                sample,
+            })
+            .collect();
+        merge(&parts, &units()).readings
+    }
+
+    #[test]
+    fn times_and_rates_go_from_the_first_start_to_the_last_end() {
+        // 100 bytes a second for 2 s from 0, and 50 for 4 s from 1: 400 bytes in 5 s. The second clock is 10 s ahead.
+        let rate = |value| [(reading::WRITE_BANDWIDTH, value)];
+        let readings = merged(&[
+            ("a", 0.0, sample(0.0, 2.0, &rate(100.0))),
+            ("b", 10.0, sample(11.0, 4.0, &rate(50.0))),
+        ]);
+        let is = |id: &str, value: f64| {
+            assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}")
+        };
+        is(reading::ELAPSED, 5e9);
+        is(reading::DURABLE, 5.5e9);
+        is(reading::WRITE_BANDWIDTH, 80.0);
+        // From 1 to 2, both worked.
+        is(reading::COMMON_TIME, 1e9);
+        is(reading::COMMON_BANDWIDTH, 150.0);
+        is(reading::START_SPREAD, 1e9);
+        is(reading::CLOCK_ERROR, 1e6);
+        assert!((readings.get(reading::SLOWEST_CLIENT).unwrap() - 0.5).abs() < 1e-9);
+        assert!((readings.get(reading::CLIENT_FAIRNESS).unwrap() - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_common_time_is_counted_by_the_series() {
+        // All of it in the first second, which the other client misses.
+        let point = |start_s, bytes| Point {
+            start_s,
+            length_s: 1.0,
+            warm_up: false,
+            operations: 0,
+            bytes,
+            latency: None,
+        };
+        let early = Sample {
+            series: vec![point(0.0, 300), point(1.0, 0), point(2.0, 0)],
+            ..sample(0.0, 3.0, &[(reading::WRITE_BANDWIDTH, 100.0)])
+        };
+        let late = sample(1.0, 2.0, &[(reading::WRITE_BANDWIDTH, 10.0)]);
+        let readings = merged(&[("a", 0.0, early), ("b", 0.0, late)]);
+        assert!((readings.get(reading::COMMON_BANDWIDTH).unwrap() - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn counters_of_a_machine_count_once() {
+        let of = |device: f64, own: f64| {
+            sample(
+                0.0,
+                1.0,
+                &[("device_write_bytes", device), ("written_bytes", own), ("all_latency_p99_ns", own)],
+            )
+        };
+        let readings =
+            merged(&[("a", 0.0, of(10.0, 1.0)), ("a", 0.0, of(12.0, 2.0)), ("b", 0.0, of(5.0, 4.0))]);
+        assert_eq!(readings.get("device_write_bytes"), Some(17.0));
+        assert_eq!(readings.get("written_bytes"), Some(7.0));
+        assert_eq!(readings.get("all_latency_p99_ns"), Some(4.0));
+        assert_eq!(readings.get(reading::CLIENTS), Some(3.0));
+    }
+
+    #[test]
+    fn clients_that_a_cache_answered_are_counted() {
+        let of = |fetched: f64| sample(0.0, 1.0, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]);
+        let readings = merged(&[("a", 0.0, of(1e6)), ("a", 0.0, of(0.0)), ("b", 0.0, of(5e5))]);
+        assert_eq!(readings.get(reading::CACHED_CLIENTS), Some(1.0));
+        let nothing =
+            merged(&[("a", 0.0, sample(0.0, 1.0, &[(reading::READ, 10.0), (reading::FETCHED, 0.0)]))]);
+        assert_eq!(nothing.get(reading::CACHED_CLIENTS), None);
+    }
+}

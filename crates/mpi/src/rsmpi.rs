@@ -1,0 +1,88 @@
+//! The wire of an MPI library.
+
+use crate::wire::{self, Wire};
+use mpi::environment::Universe;
+use mpi::request::{Request, Scope, scope};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
+use std::time::Duration;
+
+/// Messages of the protocol.
+const MESSAGE: i32 = 1;
+/// Times of clocks.
+const TIME: i32 = 2;
+
+/// The ranks of this job.
+pub struct Mpi {
+    world: SimpleCommunicator,
+    /// Ends MPI when it is dropped.
+    _universe: Universe,
+}
+
+impl Mpi {
+    /// Joins the job that this process was started for. None where it has done so already.
+    pub fn join() -> Option<Mpi> {
+        let universe = mpi::initialize()?;
+        Some(Mpi { world: universe.world(), _universe: universe })
+    }
+
+    /// Ends all ranks at once.
+    pub fn abort(&self, code: u8) -> ! {
+        self.world.abort(i32::from(code))
+    }
+
+    /// `Open MPI v4.1.4`.
+    pub fn library() -> String {
+        let version = mpi::environment::library_version().unwrap_or_default();
+        version.split([',', '\n']).next().unwrap_or_default().trim().to_string()
+    }
+}
+
+/// Waits, asleep, until an operation is done. False where it is not within this time.
+fn complete<'a, D: ?Sized, S: Scope<'a>>(request: Request<'a, D, S>, patience: Duration) -> bool {
+    let mut request = Some(request);
+    let done = wire::wait(patience, || {
+        request = request.take()?.test().err();
+        request.is_none().then_some(())
+    });
+    // The job is ended by force, and MPI keeps what it still needs.
+    std::mem::forget(request);
+    done.is_some()
+}
+
+impl Wire for Mpi {
+    fn rank(&self) -> u32 {
+        self.world.rank() as u32
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size() as u32
+    }
+
+    fn send(&self, to: u32, message: &[u8]) {
+        let to = self.world.process_at_rank(to as i32);
+        scope(|scope| complete(to.immediate_send_with_tag(scope, message, MESSAGE), Duration::MAX));
+    }
+
+    fn receive(&self) -> Option<(u32, Vec<u8>)> {
+        let matched = self.world.any_process().immediate_matched_probe_with_tag(MESSAGE)?;
+        let (bytes, status) = matched.matched_receive_vec::<u8>();
+        Some((status.source_rank() as u32, bytes))
+    }
+
+    fn barrier(&self, patience: Duration) -> bool {
+        complete(self.world.immediate_barrier(), patience)
+    }
+
+    fn barrier_awake(&self) {
+        self.world.barrier();
+    }
+
+    fn send_time(&self, to: u32, seconds: f64) {
+        self.world.process_at_rank(to as i32).send_with_tag(&seconds, TIME);
+    }
+
+    fn receive_time(&self, from: u32) -> f64 {
+        self.world.process_at_rank(from as i32).receive_with_tag::<f64>(TIME).0
+    }
+}

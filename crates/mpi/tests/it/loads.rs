@@ -1,0 +1,83 @@
+//! Loads of several ranks, and what the report has of them.
+
+use crate::common::{Place, output};
+
+const FILEIO: &str = "[[workload]]\nuse = 'fileio'\nmodes = ['seqwr', 'rndrd']\nevents = 50\nfiles = 2\n\
+                      total_bytes = '1MiB'\ndirect = false\n";
+
+#[test]
+fn clients_begin_together_and_one_sample_has_all() {
+    let Some(place) = Place::new() else { return };
+    let (code, said) = output(&mut place.run(3, FILEIO, &[]));
+    assert_eq!(code, 0, "{said}");
+    assert!(place.left().is_empty(), "{:?}", place.left());
+    let columns =
+        ["task", "clients_count", "read_operations_count", "common_ns", "start_spread_ns", "elapsed_ns"];
+    let mut samples = place.samples(&columns);
+    samples.sort();
+    assert_eq!(samples.len(), 2, "{samples:?}");
+    let read = &samples[0];
+    assert!(read[0].starts_with("rndrd"));
+    // 50 reads of each of 3 clients.
+    assert_eq!((read[1].as_str(), read[2].as_str()), ("3", "150"));
+    let number = |at: usize| read[at].parse::<f64>().unwrap();
+    assert!(number(3) + number(4) <= number(5), "{read:?}");
+}
+
+#[test]
+fn dbench_and_commands_are_loads_too() {
+    let Some(place) = Place::new() else { return };
+    let plan = "[[workload]]\nuse = 'dbench-like'\nclients = [2]\nseconds = 0.2\nwarm_up = 0.0\n\
+                [[workload]]\nuse = 'command'\n[[workload.task]]\nname = 'own'\n\
+                cmd = 'echo fsarena-metric: tps 5 per_s higher'\n";
+    let (code, said) = output(&mut place.run(2, plan, &[]));
+    assert_eq!(code, 0, "{said}");
+    let samples = place.samples(&["task", "clients_count", "served_bytes_per_s", "tps_per_s"]);
+    assert_eq!(
+        (samples[0][0].as_str(), samples[0][1].as_str()),
+        ("dbench-like[clients=2]", "2"),
+        "{samples:?}"
+    );
+    assert!(samples[0][2].parse::<f64>().unwrap() > 0.0);
+    // Twice 5 a second, less what one began or ended later.
+    let tps: f64 = samples[1][3].parse().unwrap();
+    assert!(tps > 0.0 && tps <= 10.0 + 1e-6, "{samples:?}");
+}
+
+#[test]
+fn a_plan_that_sets_the_machine_of_one_rank_is_refused() {
+    let Some(place) = Place::new() else { return };
+    let (code, said) = output(&mut place.run(2, &format!("[factors]\ncpus = ['1']\n{FILEIO}"), &[]));
+    assert!(code == 2 && said.contains("`cpus` would be set on the machine of rank 0 alone"), "{said}");
+    assert!(place.left().is_empty());
+}
+
+#[test]
+fn constants_are_measured_and_clocks_of_one_machine_agree() {
+    let Some(place) = Place::new() else { return };
+    let (code, said) = output(&mut place.mpirun(3, &["measure"]));
+    assert_eq!(code, 0, "{said}");
+    // The ranks have one clock, so every measured offset lies within its error.
+    assert!(said.contains(" 0 offsets beyond their error"), "{said}");
+    assert!(said.contains("barrier, asleep: ") && said.contains("barrier, awake: "), "{said}");
+}
+
+#[test]
+fn the_study_of_shared_directories_runs_and_says_what_a_cache_answered() {
+    let Some(place) = Place::new() else { return };
+    let on = format!("dir:{}", place.path("shared").display());
+    let (code, said) = output(&mut place.mpirun(2, &["run", "--on", &on, "--scale", "tiny"]));
+    assert_eq!(code, 0, "{said}");
+    assert!(place.left().is_empty(), "{:?}", place.left());
+    let samples =
+        place.samples(&["task", "clients_count", "write_bandwidth_bytes_per_s", "all_operations_count"]);
+    assert_eq!(samples.len(), 4 + 2 * 8, "{samples:?}");
+    let of = |task: &str| {
+        samples.iter().find(|row| row[0] == task).unwrap_or_else(|| panic!("{task}: {samples:?}"))
+    };
+    assert!(of("write-strided")[2].parse::<f64>().unwrap() > 0.0);
+    // 20 names of each of two clients, in one directory.
+    assert_eq!((of("create[dirs=shared]")[1].as_str(), of("create[dirs=shared]")[3].as_str()), ("2", "40"));
+    let report = std::fs::read_to_string(place.run_file("report.md")).unwrap();
+    assert!(report.contains("a cache of") && report.contains("did not come from the device"), "{report}");
+}
