@@ -329,6 +329,8 @@ mod tests {
             let measured = set.rows.iter().filter(|row| row.kind == Kind::Measured);
             assert_eq!(measured.count(), variants * 21 * 2);
         }
+        let vondra = crate::study::find("vondra").unwrap().published().unwrap();
+        assert_eq!((vondra.len(), vondra.iter().map(|set| set.rows.len()).sum::<usize>()), (12, 306));
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
         let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();
         assert!((total - 359.81).abs() < 1e-9, "{total}");
