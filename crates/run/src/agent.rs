@@ -122,6 +122,12 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Re
     make_root(&place)?;
     sync_prepared(request)?;
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
+    if start_ns.is_some() {
+        // Where the filesystem is mounted for the cell, all but it and the source disk is read-only.
+        let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
+        let source = (reading::SOURCE_WRITTEN, request.other.as_path());
+        bench.count_elsewhere(&[source].into_iter().chain(root).collect::<Vec<_>>());
+    }
     let mut steps = workload.steps_of(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
         Power::On => {}

@@ -7,6 +7,7 @@ use fsarena_core::metric::reading;
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Found, Readings, Sample};
 use fsarena_probe::{Scene, Session};
+use fsarena_sys::device;
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +43,8 @@ pub struct Bench<'a> {
     plan: &'a IdlePlan,
     /// How many times in a row the wait has timed out.
     timeouts: u32,
+    /// Further devices whose writes are counted, each for a reading: where commands write that should not.
+    elsewhere: Vec<(&'static str, (u32, u32))>,
     /// Called at each moment, so that an observer outside can count.
     mark: fn(Moment),
     emit: &'a mut dyn FnMut(CellEvent),
@@ -60,7 +63,30 @@ impl<'a> Bench<'a> {
         for note in notes {
             emit(CellEvent::Note(note));
         }
-        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, mark, emit }
+        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, elsewhere: vec![], mark, emit }
+    }
+
+    /// Counts the bytes that tasks write to the devices below these directories, for these readings. A device under
+    /// test, or one that was named before, counts for none.
+    pub fn count_elsewhere(&mut self, dirs: &[(&'static str, &Path)]) {
+        for (id, dir) in dirs {
+            let device = device::behind(&self.kernel, dir).map(|device| (device.major, device.minor));
+            let known = |device: &(u32, u32)| {
+                self.device == Some(*device) || self.elsewhere.iter().any(|(_, other)| other == device)
+            };
+            if let Some(device) = device.filter(|device| !known(device)) {
+                self.elsewhere.push((id, device));
+            }
+        }
+    }
+
+    /// Bytes written so far to each device of [`Bench::count_elsewhere`].
+    fn elsewhere(&self) -> Vec<Option<f64>> {
+        let written = |(_, (major, minor)): &(&str, (u32, u32))| {
+            let stat = self.kernel.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
+            Some(512.0 * stat.split_ascii_whitespace().nth(6)?.parse::<f64>().ok()?)
+        };
+        self.elsewhere.iter().map(written).collect()
     }
 
     /// Says something.
@@ -112,6 +138,7 @@ impl<'a> Bench<'a> {
     ) -> Result<(), E> {
         self.say(CellEvent::Phase { name: info.id.to_string() });
         let mut commands = Vec::new();
+        let elsewhere = self.elsewhere();
         let before = self.session.before();
         let started_at =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
@@ -135,6 +162,9 @@ impl<'a> Bench<'a> {
         let own = done?;
         let mut readings = self.session.finish(&before, &at_return, &at_durable);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
+        for (((id, _), before), after) in self.elsewhere.iter().zip(elsewhere).zip(self.elsewhere()) {
+            before.zip(after).into_iter().for_each(|(before, after)| readings.set(id, after - before));
+        }
         match synced {
             Ok(()) => readings.set(reading::DURABLE, durable.as_nanos() as f64),
             Err(error) => {

@@ -168,3 +168,36 @@ fn metrics_that_commands_print_are_judged_like_any_other() {
     assert!(said.contains("metric_regex of task `true`") && said.contains("NAME UNIT DIRECTION"), "{said}");
     place.assert_clean();
 }
+
+#[test]
+fn one_variant_fails_and_the_others_go_on() {
+    // The first two leave nothing to do for a task; the third works for one variant only.
+    for (work, words) in [
+        ("setup = 'cat /dev/zero > big'\n".to_string() + &task("true"), "allow more room with --size"),
+        ("prepare = 'no-such-program'\n".to_string() + &task("true"), "not found"),
+        (
+            task("test $FSARENA_VARIANT = ext2 || { cd /; setsid sleep 61 >/dev/null 2>&1 & }"),
+            "left processes running",
+        ),
+    ] {
+        let all_fail = !work.contains("FSARENA_VARIANT");
+        let Some(place) = place(&work) else { return };
+        let output = place.output(&["run", "own.toml", "--fs", "ext2,ext3", "--quiet"]);
+        let said = crate::common::text(&output.stdout) + &crate::common::text(&output.stderr);
+        assert!(said.contains(words), "{words}: {said}");
+        assert_eq!(said.contains("every variant has failed"), all_fail, "{said}");
+        let tasks = place.rows("latest").into_iter().filter(|(.., task)| task == "true" || task == "test");
+        let variants: Vec<String> = tasks.map(|(_, variant, _)| variant).collect();
+        assert_eq!(variants, if all_fail { vec![] } else { vec!["ext2"] });
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn what_is_written_elsewhere_is_told() {
+    let work = task("cd \"$FSARENA_SOURCE\" && head -c 5000000 /dev/urandom > astray");
+    let Some(place) = place(&work) else { return };
+    let (printed, _) = place.expect(0, &["run", "own.toml", "--quiet"]);
+    assert!(printed.contains("were written to the source disk, outside the"), "{printed}");
+    place.assert_clean();
+}

@@ -8,6 +8,10 @@ pub const ELAPSED: &str = "elapsed_ns";
 pub const DURABLE: &str = "durable_ns";
 /// Time that a command without work takes.
 pub const START: &str = "process_start_ns";
+/// Bytes that reached the source disk meanwhile.
+pub const SOURCE_WRITTEN: &str = "source_write_bytes";
+/// Bytes that reached the disk of the root directory meanwhile.
+pub const ROOT_WRITTEN: &str = "root_write_bytes";
 /// User time of the process tree.
 pub const USER: &str = "user_ns";
 /// System time of the process tree.
@@ -120,6 +124,19 @@ pub const TIMER: &[ReadingDef] = &[
         unit: Unit::Nanoseconds,
         direction: Direction::Neutral,
         help: "`true`, run five times before the first task of a cell as the commands of its tasks are: the median",
+    },
+    ReadingDef {
+        id: SOURCE_WRITTEN,
+        unit: Unit::Bytes,
+        direction: Direction::Lower,
+        help: "bytes written to the device of the source disk until the data was synced, for your own commands",
+    },
+    ReadingDef {
+        id: ROOT_WRITTEN,
+        unit: Unit::Bytes,
+        direction: Direction::Lower,
+        help: "bytes written to the device of / until the data was synced, by any process, for your own commands in an \
+               existing directory",
     },
 ];
 

@@ -16,6 +16,9 @@ pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
 
 /// A task counts as short if it takes less than this many times as long as `true`.
 const SHORT: f64 = 10.0;
+/// Bytes written elsewhere that are worth a word: at least that many, and this share of those to the device under test.
+const SOME_BYTES: f64 = 1e6;
+const SOME_SHARE: f64 = 0.01;
 /// The share of user CPU time from which a filesystem hardly matters.
 const BOUND: f64 = 0.9;
 
@@ -36,7 +39,9 @@ fn lints(record: &RunRecord) -> Vec<String> {
         grid.values.iter().map(of_task).collect()
     };
     let [elapsed, user, cpu, start] = ["elapsed", "user", "cpu", reading::START].map(medians);
-    let bytes = ["device_read_bytes", "device_write_bytes"].map(medians);
+    let bytes = [reading::DEVICE_READ, reading::DEVICE_WRITTEN].map(medians);
+    let elsewhere = [(reading::SOURCE_WRITTEN, "source"), (reading::ROOT_WRITTEN, "root")];
+    let elsewhere = elsewhere.map(|(id, disk)| (disk, medians(id)));
     let mut lints = vec![];
     for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_composite) {
         let (name, Some(elapsed)) = (&task.id, elapsed[at]) else { continue };
@@ -51,6 +56,16 @@ fn lints(record: &RunRecord) -> Vec<String> {
             lints.push(format!(
                 "{name} moved no byte to or from the device: it uses the page cache or no file of the filesystem."
             ));
+        }
+        let least = SOME_BYTES.max(SOME_SHARE * bytes[1][at].unwrap_or(0.0));
+        for (disk, written) in &elsewhere {
+            if let Some(written) = written[at].filter(|written| *written >= least) {
+                let written = with_unit(written, Unit::Bytes);
+                lints.push(format!(
+                    "While {name} ran, {written} were written to the {disk} disk, outside the filesystem under test: \
+                     write to $FSARENA_DIR."
+                ));
+            }
         }
         // With several CPUs at work, of their time.
         let busy = cpu[at].unwrap_or(0.0).max(elapsed);

@@ -58,6 +58,19 @@ fn work_that_can_show_little_is_named() {
     let start = short.reading("process_start_ns").unwrap();
     short.samples.values[start].fill(0.01e6);
     assert!(!printed(short).contains("starting programs"));
+    let mut astray = planted(0.5, 4096.0);
+    let reading = |id: &str| MetricInfo {
+        id: id.into(),
+        unit: Unit::Bytes,
+        direction: Direction::Lower,
+        help: String::new(),
+    };
+    astray.readings.extend(["source_write_bytes", "root_write_bytes"].map(reading));
+    let rows = astray.samples.len();
+    astray.samples.values.extend([vec![3e6; rows], vec![0.5e6; rows]]);
+    let text = printed(astray);
+    assert!(text.contains("While untar ran, 2.86 MiB were written to the source disk, outside"), "{text}");
+    assert!(!text.contains("the root disk"), "{text}");
     // Studies have no own commands.
     let mut study = planted(0.98, 0.0);
     study.plan.workloads[0].settings.0.clear();

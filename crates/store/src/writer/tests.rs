@@ -83,7 +83,7 @@ fn every_event_comes_back() {
         (vec![0], vec![0], vec![1e9])
     );
     let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
-    assert_eq!(ids, ["elapsed_ns", "durable_ns", "process_start_ns"]);
+    assert_eq!(ids, TIMER.iter().map(|def| def.id).collect::<Vec<_>>());
     assert_eq!(record.readings[0].help, TIMER[0].help);
     assert_eq!(record.samples.values[0], [1.5e9]);
     assert!(record.samples.values[1][0].is_nan(), "a reading that was not taken is NaN");
