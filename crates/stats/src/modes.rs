@@ -25,6 +25,9 @@ const ALPHA: f64 = 0.05;
 const RUNS: usize = 20_000;
 const CHUNK: usize = 1_000;
 
+/// The most rounds to simulate. Of more, chance explains less, so these bound it.
+const MOST_SIMULATED: usize = 400;
+
 /// Two modes of one variant at one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Modes {
@@ -72,7 +75,7 @@ pub fn modes(record: &RunRecord, analysis: &Analysis) -> Vec<Modes> {
     cuts.sort_by(|a, b| b.explained.total_cmp(&a.explained));
     let tests = cuts.len();
     let proven = cuts.into_iter().enumerate().take_while(|(rank, cut)| {
-        let rounds = cut.columns.iter().map(Vec::len).sum();
+        let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MOST_SIMULATED);
         below(cut.explained, rounds, ALPHA / (tests - rank) as f64)
     });
     let told = |cut: Cut| {
