@@ -13,7 +13,7 @@ fn few_runs_break_nothing_and_prove_nothing() {
     assert_eq!(
         checks.len(),
         13 * 6,
-        "four rules, six regrets and three searches for the best under six noises"
+        "four rules, six regrets, three searches for the best and advice under six noises"
     );
     let shares: Vec<f64> = checks.iter().filter_map(|check| check["time_share"].as_f64()).collect();
     assert!(

@@ -1,6 +1,7 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
 use super::{Detail, Section, label};
+use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table};
 use crate::number::with_unit;
 use crate::report::Report;
@@ -28,16 +29,18 @@ fn parts(report: &Report, detail: Detail) -> Document {
     if detail < Detail::Full || all.is_empty() {
         return document;
     }
-    let mut table = Table::figures(
-        ["task", "variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]),
-    );
+    let header =
+        ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
+    let mut table = Table::figures(header);
     for ((task, variant), of) in all.iter().take(ROWS) {
-        let (task, variant) = (&report.record.tasks[*task], &report.record.variants[*variant]);
-        let mut row: Vec<Cell> =
-            vec![label(task).into(), variant.name.as_str().into(), of.count().to_string().into()];
+        let name = &report.record.variants[*variant].name;
+        let mut row: Vec<Cell> = vec![
+            format!("{}: {name}", label(&report.record.tasks[*task])).into(),
+            of.count().to_string().into(),
+        ];
         row.extend(SHARES.iter().map(|(share, ..)| quantile(of, *share).into()));
         row.push(of.quantile(1.0).map_or(String::new(), in_words).into());
-        table.rows.push(row);
+        table.rows.push(source::row(Source::of(Some(*task), [*variant]).as_ref(), row));
     }
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(ROWS) {
