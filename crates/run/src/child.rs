@@ -37,7 +37,7 @@ pub trait Parent {
         Err(Fatal::Agent(ASKED.into()))
     }
 
-    /// Is called every [`LISTEN`]. An outcome ends the agent.
+    /// Is called every `LISTEN`. An outcome ends the agent.
     fn look(&mut self) -> Option<Outcome> {
         None
     }
