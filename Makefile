@@ -117,6 +117,8 @@ test:
 test-long: build
 	$(FSARENA) selftest --here --idle
 	contrib/test-slurm $(FSARENA)
+	! command -v mpicc.mpich > /dev/null || MPICC=mpicc.mpich FSARENA_MPIRUN=mpirun.mpich \
+		$(MAKE) test-mpi CARGO_TARGET_DIR=$(abspath $(TARGET))/mpich
 
 # Everything that reads foreign input, by libFuzzer, which stable Rust suffices for: FUZZ_RUNS inputs for each of
 # FUZZ_TARGETS. An input that fails is in target/fuzz/faults; once it is mended, its place is the target's corpus.

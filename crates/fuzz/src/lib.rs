@@ -32,6 +32,8 @@ pub const TARGETS: &[Target] = &[
     ("import-fio", |bytes| import::samples(bytes, "fio")),
     ("import-gobench", |bytes| import::samples(bytes, "gobench")),
     ("import-hyperfine", |bytes| import::samples(bytes, "hyperfine")),
+    ("import-ior", |bytes| import::samples(bytes, "ior")),
+    ("import-mdtest", |bytes| import::samples(bytes, "mdtest")),
     ("import-sysbench", |bytes| import::samples(bytes, "sysbench")),
     ("import-any", import::any),
     ("curves", import::curves),

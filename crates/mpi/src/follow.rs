@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub const GLANCE: Duration = Duration::from_millis(50);
 
 /// How long ranks may take to meet at the end of the job.
-pub const LEAVING: Duration = Duration::from_secs(10);
+pub const LEAVING: Duration = Duration::from_secs(5);
 
 /// Follows rank 0 until the run is over, or a signal comes.
 ///

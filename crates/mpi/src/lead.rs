@@ -27,8 +27,10 @@ use std::process::ChildStdin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long a rank may take to answer that has no work.
+/// How long a rank may take at most to answer that has no work.
 const ANSWER: Duration = Duration::from_secs(30);
+/// The same as a multiple of what its tasks may take.
+const TIMES: u32 = 4;
 /// How long ranks may take to end their agents once a signal came: mpirun kills them soon.
 const HURRY: Duration = Duration::from_millis(500);
 
@@ -97,11 +99,16 @@ impl Ranks {
                     missing.retain(|rank| *rank != from);
                     take(from, message)?;
                 }
-                None if begun.elapsed() > ANSWER => return Err(self.silent(missing[0], ANSWER)),
+                None if begun.elapsed() > self.answer() => return Err(self.silent(missing[0], self.answer())),
                 None => {}
             }
         }
         Ok(())
+    }
+
+    /// How long a rank may take to answer.
+    fn answer(&self) -> Duration {
+        ANSWER.min(TIMES * self.patience)
     }
 
     fn silent(&self, rank: u32, patience: Duration) -> Fatal {
@@ -289,7 +296,7 @@ impl Work<'_> {
     fn wait(&mut self, done: impl Fn(&[State]) -> bool) -> Result<Option<Outcome>, Fatal> {
         let begun = Instant::now();
         // A rank ends its own agent before that.
-        let patience = self.ranks.patience + ANSWER;
+        let patience = self.ranks.patience + self.ranks.answer();
         loop {
             self.take();
             if cancel::requested().is_some() {
@@ -329,7 +336,7 @@ impl Work<'_> {
             Some(outcome) => self.failed.take().unwrap_or((0, outcome)),
         };
         self.abandon();
-        let hurry = if cancel::requested().is_some() { HURRY } else { ANSWER };
+        let hurry = if cancel::requested().is_some() { HURRY } else { self.ranks.answer() };
         let ended = wire::wait(hurry, || {
             self.take();
             all_ended(&self.states).then_some(())
@@ -338,7 +345,7 @@ impl Work<'_> {
             (_, _) if cancel::requested().is_some() => Ok(Outcome::Interrupted),
             (_, None) => {
                 let silent = self.states.iter().position(|state| *state != State::Ended).unwrap_or(0);
-                Err(self.ranks.silent(silent as u32, ANSWER))
+                Err(self.ranks.silent(silent as u32, hurry))
             }
             (Outcome::Failed { why, cause }, _) => {
                 Ok(Outcome::Failed { why: format!("{}: {why}", self.ranks.name(rank)), cause })

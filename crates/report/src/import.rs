@@ -8,6 +8,8 @@ mod error;
 mod fio;
 mod gobench;
 mod hyperfine;
+mod ior;
+mod mdtest;
 mod series;
 mod sysbench;
 
@@ -53,8 +55,16 @@ impl Fault {
 }
 
 /// Every format, in the order in which they are tried. CSV is last: almost any text is CSV.
-pub const IMPORTERS: &[&Importer] =
-    &[&hyperfine::HYPERFINE, &fio::FIO, &gobench::GOBENCH, &sysbench::SYSBENCH, &dbench::DBENCH, &csv::CSV];
+pub const IMPORTERS: &[&Importer] = &[
+    &hyperfine::HYPERFINE,
+    &fio::FIO,
+    &gobench::GOBENCH,
+    &sysbench::SYSBENCH,
+    &dbench::DBENCH,
+    &ior::IOR,
+    &mdtest::MDTEST,
+    &csv::CSV,
+];
 
 /// Reads samples from the bytes of a file; its format is recognised unless `format` names it. `origin` names the file in
 /// errors.

@@ -19,8 +19,8 @@ use std::path::Path;
 /// fsarena does not pair rounds of different runs, because the machine may have changed between them.
 /// Against published figures, fsarena names the fastest variant then and here, and where the order changed; of two
 /// published sets (`published:piszcz-I published:piszcz-II`), whether it changed from the first to the second. Files of
-/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench or dbench; fsarena pairs
-/// their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that
+/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench, dbench, IOR or mdtest;
+/// fsarena pairs their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that
 /// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -14,7 +14,7 @@ mod table;
 use scratch::Failure;
 
 fn main() -> Result<(), Failure> {
-    println!("{}", undisturbed());
+    println!("{}", table::undisturbed());
     // Cargo passes `--bench`; anything else chooses rows by a part of their title.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let chosen = |title: &str| wanted.is_empty() || wanted.iter().any(|part| title.contains(part.as_str()));
@@ -24,15 +24,4 @@ fn main() -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Asks for real-time priority, which all contenders inherit: whatever else runs on the machine then
-/// disturbs them little. Says whether it was had.
-fn undisturbed() -> &'static str {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the structure is complete, and 0 is this process.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &parameters) } {
-        0 => "All contenders run with real-time priority.",
-        _ => "No right to real-time priority (root has it): other load on this machine disturbs the figures.",
-    }
 }

@@ -53,7 +53,7 @@ pub struct OnLoop {
     /// The file.
     pub files: Files,
     // Dropped in this order: unmounted, detached, removed.
-    _mounted: Mounted,
+    mounted: Mounted,
     _device: LoopDevice,
     _image: Image,
     _dirs: [TempDir; 2],
@@ -71,6 +71,12 @@ impl OnLoop {
         Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log)?;
         let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
         let files = prepare(mounted.target(), LOOP_BYTES)?;
-        Ok(OnLoop { files, _mounted: mounted, _device: device, _image: image, _dirs: [images, target] })
+        Ok(OnLoop { files, mounted, _device: device, _image: image, _dirs: [images, target] })
+    }
+
+    /// Where it is mounted.
+    #[allow(dead_code)]
+    pub fn dir(&self) -> &Path {
+        self.mounted.target()
     }
 }

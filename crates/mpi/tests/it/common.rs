@@ -12,7 +12,7 @@ pub struct Place {
 impl Place {
     /// None where mpirun is missing.
     pub fn new() -> Option<Place> {
-        if !fsarena_skip::program("mpirun") {
+        if !fsarena_skip::program(&mpirun()) {
             return None;
         }
         let memory = Path::new("/dev/shm");
@@ -28,7 +28,7 @@ impl Place {
 
     /// mpirun of this MPI library with this number of ranks, not started yet.
     pub fn mpirun(&self, ranks: u32, args: &[&str]) -> Command {
-        let mut command = Command::new("mpirun");
+        let mut command = Command::new(mpirun());
         if is_open_mpi() {
             // More ranks than CPUs, as root, and only on this machine.
             command.args(["--oversubscribe", "--allow-run-as-root", "--mca", "btl", "self,vader,tcp"]);
@@ -71,8 +71,13 @@ impl Place {
     }
 }
 
+/// The mpirun of the MPI library that the binary is linked with; Debian's MPICH has `mpirun.mpich`.
+fn mpirun() -> String {
+    std::env::var("FSARENA_MPIRUN").unwrap_or_else(|_| "mpirun".into())
+}
+
 fn is_open_mpi() -> bool {
-    let said = Command::new("mpirun").arg("--version").output().unwrap();
+    let said = Command::new(mpirun()).arg("--version").output().unwrap();
     String::from_utf8_lossy(&said.stdout).contains("Open MPI")
 }
 

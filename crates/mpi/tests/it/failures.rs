@@ -11,6 +11,14 @@ fn only_client_1(does: &str) -> String {
     )
 }
 
+/// Sends a signal to the rank: the work's agent, its keeper if there is one, then the rank, which is a child of mpirun.
+fn signal_to_rank(signal: &str) -> String {
+    format!(
+        "pid=$PPID; while ! tr \"\\\\0\" \" \" < /proc/$pid/cmdline | grep -q \"fsarena-mpi run\"; do \
+         pid=$(ps -o ppid= -p $pid | tr -d \" \"); done; kill -{signal} $pid; sleep 30"
+    )
+}
+
 /// The host's name, as messages say it.
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -72,12 +80,18 @@ fn a_full_filesystem_is_said() {
 #[test]
 fn a_rank_that_is_killed_ends_the_job_and_leaves_nothing() {
     let Some(place) = Place::new() else { return };
-    // The work's agent, its keeper if there is one, then the rank, which is a child of mpirun.
-    let kill = "pid=$PPID; while ! tr \"\\\\0\" \" \" < /proc/$pid/cmdline | grep -q \"fsarena-mpi run\"; do \
-                pid=$(ps -o ppid= -p $pid | tr -d \" \"); done; kill -9 $pid; sleep 30";
-    let (code, said) = output(&mut place.run(3, &only_client_1(kill), &[]));
+    let (code, said) = output(&mut place.run(3, &only_client_1(&signal_to_rank("KILL")), &[]));
     // mpirun names the rank and its machine.
     assert!(code != 0 && said.contains(&host()), "{code} {said}");
+    nothing_is_left(&place);
+}
+
+#[test]
+fn a_rank_that_hangs_is_named_and_ends_the_job() {
+    let Some(place) = Place::new() else { return };
+    let (code, said) =
+        output(&mut place.run(3, &only_client_1(&signal_to_rank("STOP")), &["--timeout", "1s"]));
+    assert!(code != 0 && said.contains(&format!("rank 1 on {} did not answer", host())), "{code} {said}");
     nothing_is_left(&place);
 }
 
