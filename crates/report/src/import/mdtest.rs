@@ -17,6 +17,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     for (at, line) in (1..).zip(text.lines()) {
         if line.starts_with("SUMMARY rate") {
             (round, in_table) = (round + 1, true);
+            continue;
         } else if line.starts_with("-- finished") {
             in_table = false;
         }
