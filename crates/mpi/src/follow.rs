@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a rank looks for messages before it looks for signals.
-pub const GLANCE: Duration = Duration::from_millis(50);
+pub const GLANCE: Duration = Duration::from_millis(200);
 
 /// How long ranks may take to meet at the end of the job.
-pub const LEAVING: Duration = Duration::from_secs(5);
+pub const LEAVING: Duration = Duration::from_secs(60);
 
 /// Follows rank 0 until the run is over, or a signal comes.
 ///

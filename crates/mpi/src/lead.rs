@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 const ANSWER: Duration = Duration::from_secs(30);
 /// The same as a multiple of what its tasks may take.
 const TIMES: u32 = 4;
+/// How long ranks may take to leave a job that failed: one of them may hang.
+const FAILED: Duration = Duration::from_secs(5);
 /// How long ranks may take to end their agents once a signal came: mpirun kills them soon.
 const HURRY: Duration = Duration::from_millis(500);
 
@@ -129,9 +131,9 @@ impl Ranks {
 
     /// Ends the job for all ranks. False where not all of them leave it.
     #[must_use]
-    pub fn leave(wire: &dyn Wire) -> bool {
+    pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
         (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::End));
-        wire.barrier(LEAVING)
+        wire.barrier(if failed { FAILED } else { LEAVING })
     }
 
     fn request(&self, request: &Request, rank: u32) -> Request {
@@ -312,7 +314,7 @@ impl Work<'_> {
                 let silent = self.states.iter().position(|state| *state == State::Working);
                 return Err(self.ranks.silent(silent.unwrap_or(0) as u32, patience));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(wire::PRECISE);
         }
     }
 

@@ -46,7 +46,7 @@ fn first(mpi: Rc<Mpi>) {
             error.exit_code() as u8
         }
     };
-    if !Ranks::leave(&*mpi) && cancel::requested().is_none() {
+    if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
         mpi.abort(code);
     }
     if let Some(signal) = cancel::requested() {

@@ -41,7 +41,7 @@ impl Mpi {
 /// Waits, asleep, until an operation is done. False where it is not within this time.
 fn complete<'a, D: ?Sized, S: Scope<'a>>(request: Request<'a, D, S>, patience: Duration) -> bool {
     let mut request = Some(request);
-    let done = wire::wait(patience, || {
+    let done = wire::wait_by(wire::PRECISE, patience, || {
         request = request.take()?.test().err();
         request.is_none().then_some(())
     });

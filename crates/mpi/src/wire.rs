@@ -3,8 +3,12 @@
 use crate::message::{FromRank, ToRank};
 use std::time::{Duration, Instant};
 
-/// The pause between two looks of a rank that waits, at first and at most. A thousand looks a second cost 1% of a CPU.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
+/// The first pause between two looks of a rank that waits. Each pause is twice the one before.
+const FIRST: Duration = Duration::from_micros(100);
+/// The longest pause of a rank that waits for a message.
+const LONGEST: Duration = Duration::from_millis(10);
+/// The longest pause of a rank in a barrier: clients begin as far apart as this.
+pub const PRECISE: Duration = Duration::from_millis(1);
 
 /// Messages between the ranks of a job.
 pub trait Wire {
@@ -45,9 +49,14 @@ pub fn ask(wire: &dyn Wire, to: u32, message: &ToRank) {
 }
 
 /// Looks again and again, asleep between, until there is something. None where there is nothing within this time.
-pub fn wait<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn wait<T>(patience: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
+    wait_by(LONGEST, patience, look)
+}
+
+/// The same with another longest pause.
+pub fn wait_by<T>(longest: Duration, patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
-    let mut pause = PAUSE.0;
+    let mut pause = FIRST;
     loop {
         if let Some(found) = look() {
             return Some(found);
@@ -56,7 +65,7 @@ pub fn wait<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Optio
             return None;
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(longest);
     }
 }
 
