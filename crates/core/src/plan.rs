@@ -255,6 +255,9 @@ pub struct StopPlan {
     /// variants that cannot be the best leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_within: Option<f64>,
+    /// The metric by which it is the best, where that is not the primary one of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_metric: Option<String>,
 }
 
 impl StopPlan {
@@ -357,6 +360,7 @@ pub(crate) mod tests {
             when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),
+            best_metric: Some("bandwidth".into()),
             shard: "3/8".parse().ok(),
         };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };

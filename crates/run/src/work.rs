@@ -104,7 +104,7 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
 }
 
 /// The metrics that answer for the workloads of a plan by default, the main one first.
-pub fn metrics(plan: &Plan) -> Vec<&'static str> {
+pub fn metrics(plan: &Plan) -> Vec<&str> {
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
     let mut own = asked.map(|(workload, _)| workload.metrics());
     // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
@@ -115,7 +115,7 @@ pub fn metrics(plan: &Plan) -> Vec<&'static str> {
             false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
         };
     }
-    let mut metrics = Vec::new();
+    let mut metrics: Vec<&str> = plan.stop.best_metric.as_deref().into_iter().collect();
     for metric in own.flatten() {
         if !metrics.contains(metric) {
             metrics.push(*metric);

@@ -97,8 +97,9 @@ mod tests {
 
     #[test]
     fn the_busiest_processes_are_named() {
+        let begun = Instant::now();
         let at = |root: &tempfile::TempDir, seconds: u64| Usage {
-            at: Instant::now() + Duration::from_secs(seconds),
+            at: begun + Duration::from_secs(seconds),
             ..Usage::now(&Kernel::at(root.path()))
         };
         let before = at(&machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]), 0);

@@ -158,6 +158,7 @@ fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = vocabulary::readings().map(|reading| reading.id).collect();
     let readings = record.readings.iter().map(|reading| reading.id.as_str());
-    let printed = readings.filter(|id| record.plan.prints() && !own.contains(id));
-    work::metrics(&record.plan).into_iter().filter(has).chain(printed).map(String::from).collect()
+    let asked = work::metrics(&record.plan);
+    let printed = readings.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
+    asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
 }

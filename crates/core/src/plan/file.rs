@@ -116,6 +116,8 @@ pub struct StopFile {
     pub margin: Option<Spanned<String>>,
     /// Look for the best variant, until the choice costs at most this much more than the best: `"1%"`.
     pub best_within: Option<Spanned<String>>,
+    /// The metric of that, where it is not the primary one of the workload: `"tps_per_s"`.
+    pub best_metric: Option<String>,
 }
 
 /// `[scales.SCALE]` as written.

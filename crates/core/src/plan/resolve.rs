@@ -59,6 +59,8 @@ pub struct Overrides {
     pub margin: Option<f64>,
     /// `--find best --within`, as a fraction.
     pub best_within: Option<f64>,
+    /// The first of `--metric`, which counts where the run looks for the best.
+    pub best_metric: Option<String>,
     /// `--claim`.
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.

@@ -61,6 +61,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
             max_rounds: most.map(at_begin),
             margin: stop.margin.map(percent),
             best_within: stop.best_within.map(percent),
+            best_metric: stop.best_metric.clone(),
         },
         idle: IdleFile {
             timeout: Some(at_begin(seconds(idle.timeout_s))),

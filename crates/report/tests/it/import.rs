@@ -5,13 +5,16 @@ use fsarena_report::import::{IMPORTERS, parse};
 use proptest::prelude::*;
 
 /// One file of each format, to be damaged.
-const GOOD: [&str; 6] = [
+const GOOD: [&str; 8] = [
     "round,task,elapsed_s\n1,cp,2.5\n2,cp,2.6\n",
     r#"{"results": [{"command": "cp", "times": [1.0, 1.5], "parameters": {"n": "1"}}]}"#,
     "round: 1\nUnit hits better=higher\nBenchmarkX-8 100 12.5 ns/op 3 hits\n",
     r#"{"fio version": "3", "jobs": [{"jobname": "r", "read": {"total_ios": 1, "iops": 2.0}}]}"#,
     "sysbench 1.0.20 (using LuaJIT)\nDoing x test\n    reads/s:   8921.07\n transactions: 2 (1.9 per sec.)\n",
     "dbench version 4\n Operation Count AvgLat MaxLat\n Flush 6 2.5 3.1\nThroughput 3.5 MB/sec 2 clients\n",
+    "IOR-4.1.0: MPI Coordinated Test of Parallel I/O\naccess : single-shared-file\nResults:\n\naccess bw(MiB/s) IOPS\n\
+     write 323.05 1300.18 0.0015 2048.00 256.00 0.0001 0.0123 0.0000 0.0124 0\n",
+    "mdtest-4.1.0 was launched\nSUMMARY rate: (of 1 iterations)\n   File stat 5.5 3.5 4.5 1.0\n-- finished\n",
 ];
 
 /// A file of some format in which some bytes are others.

@@ -220,7 +220,7 @@ pub struct Args {
     /// Print the resolved plan and exit
     #[arg(long, help_heading = "Run")]
     pub dry_run: bool,
-    /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
+    /// Metrics to report; the first is the primary one, also of --find [default: those of the workloads, see `fsarena list workloads`]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help_heading = "Run")]
     pub metric: Vec<String>,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable

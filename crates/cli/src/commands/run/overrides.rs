@@ -58,6 +58,7 @@ impl Args {
             max_rounds: self.max_rounds,
             margin: self.view.margin,
             best_within: self.find.as_ref().map(|_| self.within.unwrap_or(WITHIN)),
+            best_metric: self.metric.first().cloned(),
             claims: self.claim.clone(),
             factors,
             workload: self.workload.clone(),

@@ -65,6 +65,8 @@ impl Resolver<'_> {
             when_decided,
             margin: self.over.margin.or(self.percentage("margin", file.stop.margin.as_ref())?),
             best_within,
+            best_metric: best_within
+                .and_then(|_| self.over.best_metric.clone().or_else(|| file.stop.best_metric.clone())),
             shard,
         };
         let refused = |message: String| Err(PlanError::flag("--shard", message));
