@@ -1,6 +1,7 @@
 // Transactions of the workload `sqlite` on a database that it made, by SQLite's interface for C. Linked with the SQLite
 // that fsarena contains, whose header is not at hand, so the declarations are here.
 //   sqlite DATABASE JOURNAL update|read|insert TIMES   prints transactions a second
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,9 @@ static void check(int failed, const char *what) {
     }
 }
 
-int main(int argc, char **argv) {
-    if (argc != 5) return 2;
+// In a thread, as every client of a load.
+static void *client(void *arguments) {
+    char **argv = arguments;
     const char *what = argv[3];
     long times = atol(argv[4]);
     int reads = !strcmp(what, "read"), inserts = !strcmp(what, "insert");
@@ -51,7 +53,7 @@ int main(int argc, char **argv) {
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (long at = 0; at < times; at++) {
-        long stamp = random();
+        uint64_t stamp = (uint64_t)random() << 33 ^ random();
         const char *bytes = noise + stamp % NOISE;
         int next = 1;
         if (!inserts) sqlite3_bind_int64(statement, next++, stamp % ROWS);
@@ -67,4 +69,12 @@ int main(int argc, char **argv) {
     sqlite3_finalize(statement);
     sqlite3_close(database);
     printf("%f\n", times / (ended.tv_sec - begun.tv_sec + (ended.tv_nsec - begun.tv_nsec) / 1e9));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread;
+    if (argc != 5) return 2;
+    check(pthread_create(&thread, 0, client, argv), "pthread_create");
+    check(pthread_join(thread, 0), "pthread_join");
 }

@@ -8,7 +8,7 @@ use fsarena_engine::{Bound, Error};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, params};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -115,9 +115,18 @@ pub struct Database {
     noise: Vec<u8>,
 }
 
-/// A thread's connection.
+self_cell::self_cell! {
+    /// A connection and the statement of its transactions, which is prepared once.
+    struct Prepared {
+        owner: Connection,
+        #[covariant]
+        dependent: Statement,
+    }
+}
+
+/// What a thread works with.
 pub struct Session {
-    connection: Connection,
+    prepared: Prepared,
     rng: Xoshiro256PlusPlus,
     buffer: Vec<u8>,
 }
@@ -226,30 +235,32 @@ impl Database {
     }
 
     fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
-        let mut statement = session.connection.prepare_cached(self.operation.sql())?;
-        let each = |number| {
-            let stamp = drawn.wrapping_add(number);
-            let key = stamp % self.shape.rows;
-            match self.operation {
-                Kind::Update => {
-                    statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop)
+        let Session { prepared, buffer, .. } = session;
+        prepared.with_dependent_mut(|connection, statement| {
+            let each = |number| {
+                let stamp = drawn.wrapping_add(number);
+                let key = stamp % self.shape.rows;
+                match self.operation {
+                    Kind::Update => {
+                        statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop)
+                    }
+                    Kind::Insert => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
+                    Kind::Read => statement.query_row(params![key as i64], |row| {
+                        buffer.clear();
+                        buffer.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                        Ok(())
+                    }),
                 }
-                Kind::Insert => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
-                Kind::Read => statement.query_row(params![key as i64], |row| {
-                    session.buffer.clear();
-                    session.buffer.extend_from_slice(row.get_ref(0)?.as_blob()?);
-                    Ok(())
-                }),
+            };
+            match (self.operation, self.shape.batch) {
+                (Kind::Read, _) | (_, 1) => (0..1).try_for_each(each),
+                (_, batch) => {
+                    connection.execute_batch("BEGIN IMMEDIATE")?;
+                    (0..batch).try_for_each(each)?;
+                    connection.execute_batch("COMMIT")
+                }
             }
-        };
-        match (self.operation, self.shape.batch) {
-            (Kind::Read, _) | (_, 1) => (0..1).try_for_each(each),
-            (_, batch) => {
-                session.connection.execute_batch("BEGIN IMMEDIATE")?;
-                (0..batch).try_for_each(each)?;
-                session.connection.execute_batch("COMMIT")
-            }
-        }
+        })
     }
 }
 
@@ -259,7 +270,12 @@ impl Actor for Database {
 
     fn own(&self, thread: u32) -> Result<Session, Error> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
-        Ok(Session { connection: self.connect(&self.synchronous)?, rng, buffer: vec![] })
+        let connection = self.connect(&self.synchronous)?;
+        let prepared = Prepared::try_new(connection, |connection| {
+            connection.prepare_with_flags(self.operation.sql(), PrepFlags::SQLITE_PREPARE_PERSISTENT)
+        });
+        let prepared = prepared.map_err(self.failed("preparing statements of"))?;
+        Ok(Session { prepared, rng, buffer: vec![] })
     }
 
     fn draw(&self, session: &mut Session) -> u64 {
@@ -267,7 +283,7 @@ impl Actor for Database {
     }
 
     fn act(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
-        self.transact(session, drawn).map_err(self.failed(self.operation.name())).map(|()| 0)
+        self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name())(error))
     }
 }
 

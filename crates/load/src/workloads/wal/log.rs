@@ -108,6 +108,8 @@ struct State {
     /// Number of the last record on the device.
     synced: u64,
     syncs: u64,
+    /// Clients that wait for a leader: where there are none, nobody has to be woken.
+    waiting: u32,
     /// The segments, unless a leader has them.
     segments: Option<Segments>,
     /// A group could not be written; the error of its leader ends the load.
@@ -151,7 +153,11 @@ impl Log {
         while state.synced < number && !state.failed {
             match state.segments.take() {
                 Some(segments) => return self.lead(segments, state),
-                None => state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state.waiting += 1;
+                    state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting -= 1;
+                }
             }
         }
         Ok(())
@@ -171,8 +177,11 @@ impl Log {
             Ok(()) => (state.synced, state.syncs) = (last, state.syncs + 1),
             Err(_) => state.failed = true,
         }
+        let waiting = state.waiting;
         drop(state);
-        self.settled.notify_all();
+        if waiting > 0 {
+            self.settled.notify_all();
+        }
         done
     }
 }
