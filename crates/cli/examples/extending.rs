@@ -41,7 +41,7 @@ mod bcachefs {
 mod append {
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::sample::Readings;
-    use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+    use fsarena_core::setting::{SettingDef, WorkloadDef};
     use fsarena_load::task::{Action, Before, Call, Error, Task};
     use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
     use std::fs::OpenOptions;
@@ -51,12 +51,8 @@ mod append {
     pub struct Append;
 
     const LINE: &[u8] = &[b'x'; 100];
-    const LINES: SettingDef = SettingDef {
-        id: "lines",
-        help: "lines that are appended",
-        kind: Kind::Int { min: 1, max: 10_000_000 },
-        default: Default::Int(10_000),
-    };
+    const LINES: SettingDef =
+        SettingDef::int("lines", 1..=10_000_000, 10_000).help("lines that are appended");
     const DEF: WorkloadDef =
         WorkloadDef { id: "append", help: "append lines of 100 bytes to one file", settings: &[LINES] };
 

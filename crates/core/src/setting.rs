@@ -4,6 +4,7 @@ use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// A value in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ impl fmt::Display for Value {
     }
 }
 
+/// Words of a definition.
+pub type Words = &'static [&'static str];
+
 /// What a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -61,7 +65,7 @@ pub enum Kind {
         max: f64,
     },
     /// One of these words.
-    Choice(&'static [&'static str]),
+    Choice(Words),
     /// A path; empty where it is not given.
     Path,
     /// Free text.
@@ -88,7 +92,7 @@ pub enum Kind {
         max: i64,
     },
     /// A list of some of these words; modes of a load go by the names of sysbench or of fio (see [`MODES`]).
-    Modes(&'static [&'static str]),
+    Modes(Words),
     /// A list of texts.
     Texts,
     /// A list of tables with these settings; none of them is required.
@@ -244,7 +248,7 @@ pub enum Default {
     /// A list of whole numbers.
     Ints(&'static [i64]),
     /// A list of words.
-    Words(&'static [&'static str]),
+    Words(Words),
 }
 
 impl From<Default> for Value {
@@ -273,6 +277,78 @@ pub struct SettingDef {
     pub default: Default,
     /// One line for people.
     pub help: &'static str,
+}
+
+/// Constructors, one for each [`Kind`], each with its default; [`SettingDef::help`] completes them.
+impl SettingDef {
+    const fn new(id: &'static str, kind: Kind, default: Default) -> SettingDef {
+        SettingDef { id, kind, default, help: "" }
+    }
+
+    /// This definition with one line for people.
+    pub const fn help(self, help: &'static str) -> SettingDef {
+        SettingDef { help, ..self }
+    }
+
+    /// `true` or `false`.
+    pub const fn flag(id: &'static str, default: bool) -> SettingDef {
+        Self::new(id, Kind::Bool, Default::Bool(default))
+    }
+
+    /// A whole number.
+    pub const fn int(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
+        Self::new(id, Kind::Int { min: *range.start(), max: *range.end() }, Default::Int(default))
+    }
+
+    /// A number with a fraction.
+    pub const fn float(id: &'static str, range: RangeInclusive<f64>, default: f64) -> SettingDef {
+        Self::new(id, Kind::Float { min: *range.start(), max: *range.end() }, Default::Float(default))
+    }
+
+    /// A size in bytes.
+    pub const fn size(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
+        Self::new(id, Kind::Size { min: *range.start(), max: *range.end() }, Default::Int(default))
+    }
+
+    /// A list of whole numbers.
+    pub const fn ints(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
+        Self::new(id, Kind::Ints { min: *range.start(), max: *range.end() }, Default::Ints(default))
+    }
+
+    /// A list of sizes in bytes.
+    pub const fn sizes(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
+        Self::new(id, Kind::Sizes { min: *range.start(), max: *range.end() }, Default::Ints(default))
+    }
+
+    /// One of these words.
+    pub const fn choice(id: &'static str, words: Words, default: &'static str) -> SettingDef {
+        Self::new(id, Kind::Choice(words), Default::Text(default))
+    }
+
+    /// Some of these words.
+    pub const fn modes(id: &'static str, words: Words, default: Words) -> SettingDef {
+        Self::new(id, Kind::Modes(words), Default::Words(default))
+    }
+
+    /// A path, by default none.
+    pub const fn path(id: &'static str) -> SettingDef {
+        Self::new(id, Kind::Path, Default::Text(""))
+    }
+
+    /// Free text, by default empty.
+    pub const fn text(id: &'static str) -> SettingDef {
+        Self::new(id, Kind::Text, Default::Text(""))
+    }
+
+    /// A list of texts, by default none.
+    pub const fn texts(id: &'static str) -> SettingDef {
+        Self::new(id, Kind::Texts, Default::Words(&[]))
+    }
+
+    /// A list of tables with these settings, by default none.
+    pub const fn tables(id: &'static str, settings: &'static [SettingDef]) -> SettingDef {
+        Self::new(id, Kind::Tables(settings), Default::Words(&[]))
+    }
 }
 
 /// The settings that choose between a program and fsarena's own system calls, `native`.

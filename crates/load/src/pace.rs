@@ -3,38 +3,22 @@
 use crate::workload::Job;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef, Settings};
+use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_engine::act::Acting;
 use fsarena_engine::{Arrivals, Bound, Rate};
 
 /// The gaps of an open loop.
-pub const ARRIVALS: SettingDef = SettingDef {
-    id: "arrivals",
-    kind: Kind::Choice(&["poisson", "fixed"]),
-    default: Default::Text("poisson"),
-    help: "gaps between requests: as of many independent clients, or equal",
-};
+pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")
+    .help("gaps between requests: as of many independent clients, or equal");
 /// Rates of operations, each a task; as many as possible by default.
-pub const RATES: SettingDef = SettingDef {
-    id: "rates",
-    kind: Kind::Ints { min: 0, max: 10_000_000 },
-    default: Default::Ints(&[0]),
-    help: "operations a second of all clients together, each a task, with latencies from the intended start; 0 for as many as possible",
-};
+pub const RATES: SettingDef = SettingDef::ints("rates", 0..=10_000_000, &[0])
+    .help("operations a second of all clients together, each a task, with latencies from the intended start; 0 for as many as possible");
 /// How long a task takes.
-pub const SECONDS: SettingDef = SettingDef {
-    id: "seconds",
-    kind: Kind::Float { min: 0.0, max: 86_400.0 },
-    default: Default::Float(0.0),
-    help: "how long each task is measured; 0 for a time by the scale",
-};
+pub const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+    .help("how long each task is measured; 0 for a time by the scale");
 /// How many operations a task has, where that bounds it.
-pub const OPERATIONS: SettingDef = SettingDef {
-    id: "operations",
-    kind: Kind::Int { min: 0, max: 1 << 40 },
-    default: Default::Int(0),
-    help: "end each task after exactly this number of operations instead; 0 to end it by time",
-};
+pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
+    .help("end each task after exactly this number of operations instead; 0 to end it by time");
 
 /// The rate of an open loop; none where it is 0.
 pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {

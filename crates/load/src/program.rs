@@ -6,7 +6,7 @@ mod native;
 use crate::task::{Action, Call, Error};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
-use fsarena_core::setting::{Default, Kind, SettingDef, Settings};
+use fsarena_core::setting::{SettingDef, Settings};
 use std::path::{Path, PathBuf};
 
 /// Who does the work.
@@ -28,20 +28,12 @@ pub enum Reflink {
 }
 
 /// The setting that chooses a [`Driver`].
-pub const DRIVER: SettingDef = SettingDef {
-    id: "driver",
-    kind: Kind::Choice(&["commands", "native"]),
-    default: Default::Text("commands"),
-    help: "commands runs the real programs; native does their system calls in-process",
-};
+pub const DRIVER: SettingDef = SettingDef::choice("driver", &["commands", "native"], "commands")
+    .help("commands runs the real programs; native does their system calls in-process");
 
 /// The setting that chooses [`Reflink`].
-pub const REFLINK: SettingDef = SettingDef {
-    id: "reflink",
-    kind: Kind::Choice(&["never", "auto"]),
-    default: Default::Text("never"),
-    help: "never makes cp copy; auto lets it clone blocks where the filesystem can",
-};
+pub const REFLINK: SettingDef = SettingDef::choice("reflink", &["never", "auto"], "never")
+    .help("never makes cp copy; auto lets it clone blocks where the filesystem can");
 
 impl Driver {
     /// Reads [`DRIVER`].

@@ -8,7 +8,7 @@ use crate::tree::{self, TOP};
 use crate::workload::Job;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
-use fsarena_core::setting::{Default, Kind, SettingDef, Value};
+use fsarena_core::setting::{SettingDef, Value};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -35,39 +35,24 @@ pub enum Source {
 }
 
 /// The setting that names a real tree.
-pub const TREE: SettingDef = SettingDef {
-    id: "tree",
-    kind: Kind::Path,
-    default: Default::Text(""),
-    help: "directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's",
-};
+pub const TREE: SettingDef = SettingDef::path("tree")
+    .help("directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's");
 
 /// What stands between the directories of [`TREE`].
 pub const SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
-pub const TREE_FILES: SettingDef = SettingDef {
-    id: "tree_files",
-    kind: Kind::Int { min: 0, max: 10_000_000 },
-    default: Default::Int(0),
-    help: "files of the generated tree; 0 for 20,000 shrunk by the scale",
-};
+pub const TREE_FILES: SettingDef = SettingDef::int("tree_files", 0..=10_000_000, 0)
+    .help("files of the generated tree; 0 for 20,000 shrunk by the scale");
 
 /// The setting for the contents of the generated tree.
-pub const COMPRESSIBLE: SettingDef = SettingDef {
-    id: "compressible",
-    kind: Kind::Int { min: 0, max: 100 },
-    default: Default::Int(50),
-    help: "per cent of each generated file that is text; the rest cannot be compressed",
-};
+pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50)
+    .help("per cent of each generated file that is text; the rest cannot be compressed");
 
 /// The setting for known extra work.
-pub const TWINS: SettingDef = SettingDef {
-    id: "twins",
-    kind: Kind::Int { min: 0, max: 10_000 },
-    default: Default::Int(0),
-    help: "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
-};
+pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
+    "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
+);
 
 /// How many files the generated tree of a job has.
 pub fn generated_files(job: &Job) -> u64 {

@@ -75,6 +75,7 @@ mod tests {
             let settings = workload.def().settings;
             for (i, def) in settings.iter().enumerate() {
                 assert!(def.kind.read(def.default.into()).is_some(), "{}: the default does not fit", def.id);
+                assert!(!def.help.is_empty(), "{} has no help", def.id);
                 assert!(settings[..i].iter().all(|other| other.id != def.id), "{} is there twice", def.id);
             }
         }

@@ -7,7 +7,7 @@ use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::Found;
-use fsarena_core::setting::{Default, Kind, SettingDef, Settings, Value, WorkloadDef};
+use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
 use fsarena_sys::argv;
 use fsarena_sys::program;
 use fsarena_sys::rights::User;
@@ -20,91 +20,47 @@ pub struct Command;
 /// The file on the source disk that says that `once` has been done.
 const DONE: &str = ".once";
 
-const CACHE: SettingDef = SettingDef {
-    id: "cache",
-    kind: Kind::Choice(&["warm", "cold"]),
-    default: Default::Text("warm"),
-    help: "cold drops the page cache before a task",
-};
-const PREPARE: SettingDef = text("prepare", "shell command before each task, not timed");
+const CACHE: SettingDef =
+    SettingDef::choice("cache", &["warm", "cold"], "warm").help("cold drops the page cache before a task");
+const PREPARE: SettingDef = SettingDef::text("prepare").help("shell command before each task, not timed");
 const CHECK: SettingDef =
-    text("check", "shell command after each task, not timed; if it fails, the task fails");
+    SettingDef::text("check").help("shell command after each task, not timed; if it fails, the task fails");
 
-const METRIC_REGEX: SettingDef = SettingDef {
-    id: "metric_regex",
-    kind: Kind::Texts,
-    default: Default::Words(&[]),
-    help: "metrics that tasks print: `NAME UNIT DIRECTION: REGEX`",
-};
+const METRIC_REGEX: SettingDef =
+    SettingDef::texts("metric_regex").help("metrics that tasks print: `NAME UNIT DIRECTION: REGEX`");
 
 /// The settings of one task. The workload's `prepare`, `check` and `cache` apply where a task has none.
 const TASK: &[SettingDef] = &[
-    text("name", "name of the task; by default that of its program"),
-    text("cmd", "shell command to time, run as `sh -euc`"),
-    SettingDef {
-        id: "run",
-        kind: Kind::Texts,
-        default: Default::Words(&[]),
-        help: "program and arguments to time, without a shell",
-    },
+    SettingDef::text("name").help("name of the task; by default that of its program"),
+    SettingDef::text("cmd").help("shell command to time, run as `sh -euc`"),
+    SettingDef::texts("run").help("program and arguments to time, without a shell"),
     PREPARE,
     CHECK,
     METRIC_REGEX,
-    SettingDef { kind: Kind::Choice(&["", "warm", "cold"]), default: Default::Text(""), ..CACHE },
+    SettingDef::choice(CACHE.id, &["", "warm", "cold"], "").help(CACHE.help),
 ];
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "command",
     help: "your own commands: fsarena run --fs ext4,xfs -- COMMAND",
     settings: &[
-        text("once", "shell command once a run, in $FSARENA_SOURCE, not timed"),
-        SettingDef {
-            id: "input",
-            kind: Kind::Path,
-            default: Default::Text(""),
-            help: "file or directory of yours that commands find as $FSARENA_INPUT",
-        },
-        SettingDef {
-            id: "needs",
-            kind: Kind::Texts,
-            default: Default::Words(&[]),
-            help: "programs that the commands run",
-        },
-        text("setup", "shell command on each fresh filesystem, not timed"),
+        SettingDef::text("once").help("shell command once a run, in $FSARENA_SOURCE, not timed"),
+        SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
+        SettingDef::texts("needs").help("programs that the commands run"),
+        SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         PREPARE,
         CHECK,
         CACHE,
         METRIC_REGEX,
-        SettingDef {
-            id: "timeout",
-            kind: Kind::Float { min: 0.001, max: 1e7 },
-            default: Default::Float(3600.0),
-            help: "seconds after which a command counts as hung",
-        },
-        SettingDef {
-            id: "room",
-            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
-            default: Default::Int(512 << 20),
-            help: "bytes that the commands write at most; the image has room for them",
-        },
-        SettingDef {
-            id: "source_room",
-            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
-            default: Default::Int(64 << 20),
-            help: "bytes that the commands write to the source disk at most",
-        },
-        SettingDef {
-            id: "task",
-            kind: Kind::Tables(TASK),
-            default: Default::Words(&[]),
-            help: "commands to time, in order",
-        },
+        SettingDef::float("timeout", 0.001..=1e7, 3600.0)
+            .help("seconds after which a command counts as hung"),
+        SettingDef::size("room", 1 << 20..=1 << 44, 512 << 20)
+            .help("bytes that the commands write at most; the image has room for them"),
+        SettingDef::size("source_room", 1 << 20..=1 << 44, 64 << 20)
+            .help("bytes that the commands write to the source disk at most"),
+        SettingDef::tables("task", TASK).help("commands to time, in order"),
     ],
 };
-
-const fn text(id: &'static str, help: &'static str) -> SettingDef {
-    SettingDef { id, kind: Kind::Text, default: Default::Text(""), help }
-}
 
 /// One of the commands to time.
 struct Timed {

@@ -11,7 +11,7 @@ use boxes::{Boxes, Shape, Stage};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{Bound, act};
 
 /// The workload.
@@ -24,36 +24,14 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "maildir",
     help: "deliver mail to Maildirs, each message on the device before the next (fsync), read it, and remove it",
     settings: &[
-        SettingDef {
-            id: "clients",
-            kind: Kind::Ints { min: 1, max: 1024 },
-            default: Default::Ints(&[4]),
-            help: "processes of a mail server at work at once, each number a set of tasks",
-        },
-        SettingDef {
-            id: "messages",
-            kind: Kind::Int { min: 0, max: 100_000_000 },
-            default: Default::Int(0),
-            help: "messages that are delivered, read and removed; 0 for 50,000 shrunk by the scale",
-        },
-        SettingDef {
-            id: "message",
-            kind: Kind::Size { min: 64, max: 64 << 20 },
-            default: Default::Int(8 << 10),
-            help: "bytes of a message",
-        },
-        SettingDef {
-            id: "mailboxes",
-            kind: Kind::Int { min: 1, max: 100_000 },
-            default: Default::Int(16),
-            help: "Maildirs that messages go to in turn",
-        },
-        SettingDef {
-            id: "method",
-            kind: Kind::Choice(&["rename", "link"]),
-            default: Default::Text("rename"),
-            help: "how a message gets from tmp/ to new/: rename as in Dovecot, or link and unlink as in qmail and Postfix",
-        },
+        SettingDef::ints("clients", 1..=1024, &[4])
+            .help("processes of a mail server at work at once, each number a set of tasks"),
+        SettingDef::int("messages", 0..=100_000_000, 0)
+            .help("messages that are delivered, read and removed; 0 for 50,000 shrunk by the scale"),
+        SettingDef::size("message", 64..=64 << 20, 8 << 10).help("bytes of a message"),
+        SettingDef::int("mailboxes", 1..=100_000, 16).help("Maildirs that messages go to in turn"),
+        SettingDef::choice("method", &["rename", "link"], "rename")
+            .help("how a message gets from tmp/ to new/: rename as in Dovecot, or link and unlink as in qmail and Postfix"),
         pace::RATES,
         pace::ARRIVALS,
     ],

@@ -10,7 +10,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::meta::{self, Operation, Sharing};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,36 +26,15 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "meta",
     help: "create, stat, read, find and remove files and directories, by many clients, as mdtest does",
     settings: &[
-        SettingDef {
-            id: "names",
-            kind: Kind::Int { min: 0, max: 100_000_000 },
-            default: Default::Int(0),
-            help: "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
-        },
-        SettingDef {
-            id: "dirs",
-            kind: Kind::Choice(&["own", "shared"]),
-            default: Default::Text("own"),
-            help: "whether each client has directories of its own, or all have the same ones",
-        },
-        SettingDef {
-            id: "depth",
-            kind: Kind::Int { min: 0, max: 16 },
-            default: Default::Int(0),
-            help: "levels of directories below the top one; names lie in the lowest",
-        },
-        SettingDef {
-            id: "branching",
-            kind: Kind::Int { min: 1, max: 1000 },
-            default: Default::Int(2),
-            help: "directories in each directory of a tree",
-        },
-        SettingDef {
-            id: "bytes",
-            kind: Kind::Size { min: 0, max: 1 << 20 },
-            default: Default::Int(0),
-            help: "bytes of each file",
-        },
+        SettingDef::int("names", 0..=100_000_000, 0).help(
+            "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
+        ),
+        SettingDef::choice("dirs", &["own", "shared"], "own")
+            .help("whether each client has directories of its own, or all have the same ones"),
+        SettingDef::int("depth", 0..=16, 0)
+            .help("levels of directories below the top one; names lie in the lowest"),
+        SettingDef::int("branching", 1..=1000, 2).help("directories in each directory of a tree"),
+        SettingDef::size("bytes", 0..=1 << 20, 0).help("bytes of each file"),
     ],
 };
 

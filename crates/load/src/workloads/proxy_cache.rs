@@ -17,7 +17,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload};
 use cache::{Cache, Filling, KINDS, Serving};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::Bound;
 use fsarena_engine::act::{self, Acting};
 use std::path::PathBuf;
@@ -34,41 +34,19 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "proxy-cache",
     help: "an on-disk web cache: lookups, stores, replacement, in an open loop at set rates; the model of squid without squid",
     settings: &[
-        SettingDef {
-            id: "rates",
-            kind: Kind::Ints { min: 0, max: 10_000_000 },
-            default: Default::Ints(&[200, 400, 800]),
-            help: "requests a second, one task each; 0 for as many as it can serve",
-        },
-        SettingDef {
-            id: "threads",
-            kind: Kind::Ints { min: 1, max: 256 },
-            default: Default::Ints(&[16]),
-            help: "threads that serve, one task each",
-        },
-        SettingDef {
-            id: "seconds",
-            kind: Kind::Float { min: 0.01, max: 86_400.0 },
-            default: Default::Float(2.0),
-            help: "how long each task serves",
-        },
+        SettingDef::ints("rates", 0..=10_000_000, &[200, 400, 800])
+            .help("requests a second, one task each; 0 for as many as it can serve"),
+        SettingDef::ints("threads", 1..=256, &[16]).help("threads that serve, one task each"),
+        SettingDef::float("seconds", 0.01..=86_400.0, 2.0).help("how long each task serves"),
         pace::ARRIVALS,
-        SettingDef {
-            id: "cache_bytes",
-            kind: Kind::Size { min: 1 << 16, max: 1 << 44 },
-            default: Default::Int(64 << 20),
-            help: "size of the cache; a full cache evicts the least recently used objects",
-        },
+        SettingDef::size("cache_bytes", 1 << 16..=1 << 44, 64 << 20)
+            .help("size of the cache; a full cache evicts the least recently used objects"),
         settings::L1,
         settings::L2,
         settings::RECURRENCE,
         settings::ZIPF,
-        SettingDef {
-            id: "log",
-            kind: Kind::Bool,
-            default: Default::Bool(true),
-            help: "append a record to swap.state for each object that comes or goes",
-        },
+        SettingDef::flag("log", true)
+            .help("append a record to swap.state for each object that comes or goes"),
     ],
 };
 

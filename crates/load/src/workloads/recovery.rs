@@ -8,7 +8,7 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
 use fsarena_core::schedule::mix;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use std::fs::{File, OpenOptions};
@@ -40,18 +40,11 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "recovery",
     help: "write files, cut the power, then time how long the filesystem takes to come back, and verify the synced files",
     settings: &[
-        SettingDef {
-            id: "seconds",
-            kind: Kind::Float { min: 0.1, max: 300.0 },
-            default: Default::Float(10.0),
-            help: "the power is cut at an instant drawn between a quarter of this time and all of it",
-        },
-        SettingDef {
-            id: "cut",
-            kind: Kind::Choice(&["barrier", "any"]),
-            default: Default::Text("barrier"),
-            help: "writes that the disk keeps: those up to its last flush, or by chance any of the later ones too",
-        },
+        SettingDef::float("seconds", 0.1..=300.0, 10.0)
+            .help("the power is cut at an instant drawn between a quarter of this time and all of it"),
+        SettingDef::choice("cut", &["barrier", "any"], "barrier").help(
+            "writes that the disk keeps: those up to its last flush, or by chance any of the later ones too",
+        ),
     ],
 };
 

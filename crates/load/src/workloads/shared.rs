@@ -10,7 +10,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Found;
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,31 +22,15 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "shared",
     help: "clients write files of their own and one file in strides, and read what another wrote, as IOR does",
     settings: &[
-        SettingDef {
-            id: "bytes",
-            kind: Kind::Size { min: 0, max: 1 << 44 },
-            default: Default::Int(0),
-            help: "bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny",
-        },
-        SettingDef {
-            id: "bs",
-            kind: Kind::Size { min: 512, max: 1 << 30 },
-            default: Default::Int(256 << 10),
-            help: "bytes of a block, and of a stride of the shared file for each client",
-        },
-        SettingDef { id: "direct", kind: Kind::Bool, default: Default::Bool(false), help: "use O_DIRECT" },
-        SettingDef {
-            id: "fsync",
-            kind: Kind::Bool,
-            default: Default::Bool(true),
-            help: "each client syncs its file after its last write, and that is timed",
-        },
-        SettingDef {
-            id: "cache",
-            kind: Kind::Choice(&["drop", "keep"]),
-            default: Default::Text("drop"),
-            help: "drop asks the kernel to forget a file before another client reads it (posix_fadvise)",
-        },
+        SettingDef::size("bytes", 0..=1 << 44, 0)
+            .help("bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny"),
+        SettingDef::size("bs", 512..=1 << 30, 256 << 10)
+            .help("bytes of a block, and of a stride of the shared file for each client"),
+        SettingDef::flag("direct", false).help("use O_DIRECT"),
+        SettingDef::flag("fsync", true)
+            .help("each client syncs its file after its last write, and that is timed"),
+        SettingDef::choice("cache", &["drop", "keep"], "drop")
+            .help("drop asks the kernel to forget a file before another client reads it (posix_fadvise)"),
     ],
 };
 

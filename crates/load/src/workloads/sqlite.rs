@@ -9,7 +9,7 @@ use database::{Database, Kind as Operation, Shape};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act;
 use std::path::{Path, PathBuf};
 
@@ -27,36 +27,14 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "sqlite",
     help: "transactions and reads of an SQLite database: update, point reads, insert, checkpoint, by journal mode",
     settings: &[
-        SettingDef {
-            id: "journal",
-            kind: Kind::Modes(&["wal", "delete", "truncate", "persist"]),
-            default: Default::Words(&["wal", "delete"]),
-            help: "journal modes, each a set of tasks: a write-ahead log, or a rollback journal and what becomes of it at a commit",
-        },
-        SettingDef {
-            id: "synchronous",
-            kind: Kind::Modes(&["full", "normal"]),
-            default: Default::Words(&["full"]),
-            help: "PRAGMA synchronous, each a set of tasks; normal with journal wal syncs at checkpoints only",
-        },
-        SettingDef {
-            id: "rows",
-            kind: Kind::Int { min: 0, max: 1 << 40 },
-            default: Default::Int(0),
-            help: "rows of the table that is updated and read; 0 for 1,000,000 shrunk by the scale",
-        },
-        SettingDef {
-            id: "value",
-            kind: Kind::Size { min: 1, max: 1 << 20 },
-            default: Default::Int(256),
-            help: "bytes of the value in a row",
-        },
-        SettingDef {
-            id: "batch",
-            kind: Kind::Int { min: 1, max: 1_000_000 },
-            default: Default::Int(1),
-            help: "rows that one transaction inserts or updates",
-        },
+        SettingDef::modes("journal", &["wal", "delete", "truncate", "persist"], &["wal", "delete"])
+            .help("journal modes, each a set of tasks: a write-ahead log, or a rollback journal and what becomes of it at a commit"),
+        SettingDef::modes("synchronous", &["full", "normal"], &["full"])
+            .help("PRAGMA synchronous, each a set of tasks; normal with journal wal syncs at checkpoints only"),
+        SettingDef::int("rows", 0..=1 << 40, 0)
+            .help("rows of the table that is updated and read; 0 for 1,000,000 shrunk by the scale"),
+        SettingDef::size("value", 1..=1 << 20, 256).help("bytes of the value in a row"),
+        SettingDef::int("batch", 1..=1_000_000, 1).help("rows that one transaction inserts or updates"),
         pace::RATES,
         pace::ARRIVALS,
         pace::SECONDS,

@@ -11,7 +11,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act;
 use log::{Allocation, Log, Shape};
 use std::path::Path;
@@ -28,36 +28,16 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "wal",
     help: "append records to a log, each on the device before the next (fdatasync), flat out or at set rates, with group commit",
     settings: &[
-        SettingDef {
-            id: "clients",
-            kind: Kind::Ints { min: 1, max: 1024 },
-            default: Default::Ints(&[1]),
-            help: "clients that commit at once, each a task; those that wait together share one fdatasync",
-        },
-        SettingDef {
-            id: "record",
-            kind: Kind::Size { min: 32, max: 1 << 20 },
-            default: Default::Int(2300),
-            help: "bytes of a record, with its header of 16 bytes; 2300 is usual in tests of disks for etcd",
-        },
-        SettingDef {
-            id: "allocation",
-            kind: Kind::Choice(&["preallocate", "append", "recycle"]),
-            default: Default::Text("preallocate"),
-            help: "segments get their blocks before use as in etcd, or grow with each record, or are old ones overwritten as RocksDB can",
-        },
-        SettingDef {
-            id: "segment",
-            kind: Kind::Size { min: 0, max: 1 << 32 },
-            default: Default::Int(0),
-            help: "bytes after which the next segment begins; 0 for 64 MiB at scale paper as in etcd, 8 MiB at quick, 256 KiB at tiny",
-        },
-        SettingDef {
-            id: "keep",
-            kind: Kind::Int { min: 1, max: 1000 },
-            default: Default::Int(5),
-            help: "segments that are kept; older ones are removed or recycled",
-        },
+        SettingDef::ints("clients", 1..=1024, &[1])
+            .help("clients that commit at once, each a task; those that wait together share one fdatasync"),
+        SettingDef::size("record", 32..=1 << 20, 2300)
+            .help("bytes of a record, with its header of 16 bytes; 2300 is usual in tests of disks for etcd"),
+        SettingDef::choice("allocation", &["preallocate", "append", "recycle"], "preallocate")
+            .help("segments get their blocks before use as in etcd, or grow with each record, or are old ones overwritten as RocksDB can"),
+        SettingDef::size("segment", 0..=1 << 32, 0)
+            .help("bytes after which the next segment begins; 0 for 64 MiB at scale paper as in etcd, 8 MiB at quick, 256 KiB at tiny"),
+        SettingDef::int("keep", 1..=1000, 5)
+            .help("segments that are kept; older ones are removed or recycled"),
         pace::RATES,
         pace::ARRIVALS,
         pace::SECONDS,

@@ -14,7 +14,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
-use fsarena_core::setting::{Default, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act::{self, Acting, Actor};
 use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -40,24 +40,11 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "webproxy",
     help: "filebench's webproxy, exactly: delete, create, append, and read five files, by 100 threads in one directory",
     settings: &[
-        SettingDef {
-            id: "threads",
-            kind: Kind::Int { min: 1, max: 256 },
-            default: Default::Int(100),
-            help: "threads",
-        },
-        SettingDef {
-            id: "files",
-            kind: Kind::Int { min: 10, max: 10_000_000 },
-            default: Default::Int(10_000),
-            help: "entries of the file set; 80% of them exist at the start",
-        },
-        SettingDef {
-            id: "seconds",
-            kind: Kind::Float { min: 0.01, max: 86_400.0 },
-            default: Default::Float(10.0),
-            help: "how long it is measured; filebench's script takes 60",
-        },
+        SettingDef::int("threads", 1..=256, 100).help("threads"),
+        SettingDef::int("files", 10..=10_000_000, 10_000)
+            .help("entries of the file set; 80% of them exist at the start"),
+        SettingDef::float("seconds", 0.01..=86_400.0, 10.0)
+            .help("how long it is measured; filebench's script takes 60"),
     ],
 };
 

@@ -4,7 +4,7 @@ use super::tasks::{TASKS, TaskDef};
 use crate::program::{DRIVER, Driver, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
 use crate::workload::Job;
-use fsarena_core::setting::{Default, Kind, SettingDef, Value, WorkloadDef};
+use fsarena_core::setting::{SettingDef, Value, WorkloadDef};
 
 /// The workload's definition.
 pub const DEF: WorkloadDef = WorkloadDef {
@@ -16,20 +16,10 @@ pub const DEF: WorkloadDef = WorkloadDef {
         TREE_FILES,
         COMPRESSIBLE,
         REFLINK,
-        SettingDef {
-            id: "cache",
-            kind: Kind::Choice(&["warm", "cold"]),
-            default: Default::Text("warm"),
-            help: "warm leaves caches as the task before left them; cold drops them before every task that starts from existing files",
-        },
-        SettingDef {
-            id: "tasks",
-            kind: Kind::Ints { min: 1, max: 21 },
-            default: Default::Ints(&[
-                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-            ]),
-            help: "numbers of the tasks to time; what they need from others is made untimed",
-        },
+        SettingDef::choice("cache", &["warm", "cold"], "warm")
+            .help("warm leaves caches as the task before left them; cold drops them before every task that starts from existing files"),
+        SettingDef::ints("tasks", 1..=21, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21])
+            .help("numbers of the tasks to time; what they need from others is made untimed"),
     ],
 };
 

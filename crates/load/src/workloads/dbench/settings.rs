@@ -2,64 +2,32 @@
 
 use crate::workload::Job;
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_core::setting::SettingDef;
 use fsarena_dbench::{ClientMode, Options};
 use fsarena_engine::Content;
 use std::time::Duration;
 
 /// Clients at work.
-const CLIENTS: SettingDef = SettingDef {
-    id: "clients",
-    kind: Kind::Ints { min: 1, max: 1024 },
-    default: Default::Ints(&[4]),
-    help: "numbers of clients, each a task",
-};
+const CLIENTS: SettingDef =
+    SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
 /// What they are.
-const BY: SettingDef = SettingDef {
-    id: "by",
-    kind: Kind::Choice(&["processes", "threads"]),
-    default: Default::Text("processes"),
-    help: "what clients are; the real dbench has processes",
-};
-const SECONDS: SettingDef = SettingDef {
-    id: "seconds",
-    kind: Kind::Float { min: 0.0, max: 86_400.0 },
-    default: Default::Float(0.0),
-    help: "how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny",
-};
-const WARM_UP: SettingDef = SettingDef {
-    id: "warm_up",
-    kind: Kind::Float { min: -1.0, max: 86_400.0 },
-    default: Default::Float(-1.0),
-    help: "seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench",
-};
-const RATE: SettingDef = SettingDef {
-    id: "rate",
-    kind: Kind::Float { min: 0.0, max: 1e6 },
-    default: Default::Float(0.0),
-    help: "megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes",
-};
-const PAYLOAD: SettingDef = SettingDef {
-    id: "payload",
-    kind: Kind::Choice(&["random", "zeros"]),
-    default: Default::Text("random"),
-    help: "what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them",
-};
+const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
+    .help("what clients are; the real dbench has processes");
+const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+    .help("how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
+const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
+    .help("seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench");
+const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
+    .help("megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes");
+const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random")
+    .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
 
 /// Of loads with a loadfile, by fsarena or by the real dbench.
 pub const fn of_loadfiles(tool: &'static str) -> [SettingDef; 8] {
-    let engine = SettingDef {
-        id: "engine",
-        kind: Kind::Choice(&["native", "dbench"]),
-        default: Default::Text(tool),
-        help: "what plays the loadfile: fsarena itself, or the real dbench",
-    };
-    let loadfile = SettingDef {
-        id: "loadfile",
-        kind: Kind::Path,
-        default: Default::Text(""),
-        help: "a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)",
-    };
+    let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
+        .help("what plays the loadfile: fsarena itself, or the real dbench");
+    let loadfile = SettingDef::path("loadfile")
+        .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
     [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::workload::Job;
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_core::setting::SettingDef;
 use fsarena_engine::Content;
 use std::collections::HashSet;
 
@@ -20,85 +20,29 @@ pub enum Tool {
 /// The settings, with one of the tools as the default.
 pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
     [
-        SettingDef {
-            id: "engine",
-            kind: Kind::Choice(&["native", "sysbench", "fio"]),
-            default: Default::Text(tool),
-            help: "what does the I/O: fsarena itself, or the real sysbench or fio",
-        },
-        SettingDef {
-            id: "modes",
-            kind: Kind::Modes(&["seqrd", "rndrd", "seqwr", "rndwr"]),
-            default: Default::Words(&["seqrd", "rndrd", "seqwr", "rndwr"]),
-            help: "sequential or random, reads or writes; seqwr makes its files anew",
-        },
-        SettingDef {
-            id: "bs",
-            kind: Kind::Sizes { min: 512, max: 16 << 20 },
-            default: Default::Ints(&[16384]),
-            help: "block sizes",
-        },
-        SettingDef {
-            id: "threads",
-            kind: Kind::Ints { min: 1, max: 1024 },
-            default: Default::Ints(&[1]),
-            help: "numbers of threads",
-        },
-        SettingDef {
-            id: "files",
-            kind: Kind::Int { min: 1, max: 100_000 },
-            default: Default::Int(128),
-            help: "files that the load is spread over",
-        },
-        SettingDef {
-            id: "total_bytes",
-            kind: Kind::Size { min: 0, max: 1 << 50 },
-            default: Default::Int(0),
-            help: "bytes of all files together; 0 for 2 GiB shrunk by the scale",
-        },
-        SettingDef { id: "direct", kind: Kind::Bool, default: Default::Bool(true), help: "use O_DIRECT" },
-        SettingDef {
-            id: "fsync_every",
-            kind: Kind::Int { min: 0, max: 1 << 40 },
-            default: Default::Int(100),
-            help: "sync every file after this number of writes of all threads, as sysbench does; 0 for never",
-        },
-        SettingDef {
-            id: "fsync_end",
-            kind: Kind::Bool,
-            default: Default::Bool(true),
-            help: "each thread syncs every file at the end of writes",
-        },
-        SettingDef {
-            id: "payload",
-            kind: Kind::Choice(&["random", "zeros"]),
-            default: Default::Text("random"),
-            help: "what is written: noise that cannot be compressed, or zeros as sysbench writes them",
-        },
-        SettingDef {
-            id: "seconds",
-            kind: Kind::Float { min: 0.0, max: 86_400.0 },
-            default: Default::Float(0.0),
-            help: "the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 1 s at quick, 0.2 s at tiny",
-        },
-        SettingDef {
-            id: "events",
-            kind: Kind::Int { min: 0, max: 1 << 50 },
-            default: Default::Int(0),
-            help: "end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady",
-        },
-        SettingDef {
-            id: "verify",
-            kind: Kind::Bool,
-            default: Default::Bool(false),
-            help: "files have checksums in every block, and native reads check them; costs CPU",
-        },
-        SettingDef {
-            id: "any_layout",
-            kind: Kind::Bool,
-            default: Default::Bool(false),
-            help: "read files although their extents are compressed, shared, sparse or never written",
-        },
+        SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
+            .help("what does the I/O: fsarena itself, or the real sysbench or fio"),
+        SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
+            .help("sequential or random, reads or writes; seqwr makes its files anew"),
+        SettingDef::sizes("bs", 512..=16 << 20, &[16384]).help("block sizes"),
+        SettingDef::ints("threads", 1..=1024, &[1]).help("numbers of threads"),
+        SettingDef::int("files", 1..=100_000, 128).help("files that the load is spread over"),
+        SettingDef::size("total_bytes", 0..=1 << 50, 0)
+            .help("bytes of all files together; 0 for 2 GiB shrunk by the scale"),
+        SettingDef::flag("direct", true).help("use O_DIRECT"),
+        SettingDef::int("fsync_every", 0..=1 << 40, 100)
+            .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
+        SettingDef::flag("fsync_end", true).help("each thread syncs every file at the end of writes"),
+        SettingDef::choice("payload", &["random", "zeros"], "random")
+            .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
+        SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 1 s at quick, 0.2 s at tiny"),
+        SettingDef::int("events", 0..=1 << 50, 0)
+            .help("end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady"),
+        SettingDef::flag("verify", false)
+            .help("files have checksums in every block, and native reads check them; costs CPU"),
+        SettingDef::flag("any_layout", false)
+            .help("read files although their extents are compressed, shared, sparse or never written"),
     ]
 }
 

@@ -5,70 +5,29 @@ use crate::task::Error;
 use crate::workload::Job;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_core::setting::SettingDef;
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
-    SettingDef {
-        id: "scale_factors",
-        kind: Kind::Ints { min: 1, max: 1_000_000 },
-        default: Default::Ints(&[10]),
-        help: "scale factors of pgbench, a database each: about 15 MB for each unit",
-    },
-    SettingDef {
-        id: "modes",
-        kind: Kind::Modes(&["read-only", "simple-update"]),
-        default: Default::Words(&["read-only", "simple-update"]),
-        help: "transactions, each a task: pgbench -S, pgbench -N",
-    },
-    SettingDef {
-        id: "clients",
-        kind: Kind::Int { min: 1, max: 10_000 },
-        default: Default::Int(4),
-        help: "connections (pgbench -c)",
-    },
-    SettingDef {
-        id: "jobs",
-        kind: Kind::Int { min: 0, max: 1024 },
-        default: Default::Int(0),
-        help: "threads of pgbench (-j); 0 for one a CPU, and at most one a client",
-    },
-    SettingDef {
-        id: "protocol",
-        kind: Kind::Choice(&["prepared", "simple", "extended"]),
-        default: Default::Text("prepared"),
-        help: "how queries are sent (pgbench -M)",
-    },
-    SettingDef {
-        id: "seconds",
-        kind: Kind::Int { min: 0, max: 604_800 },
-        default: Default::Int(0),
-        help: "length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny",
-    },
-    SettingDef {
-        id: "update_seconds",
-        kind: Kind::Int { min: 0, max: 604_800 },
-        default: Default::Int(0),
-        help: "length of a task of simple-update; 0 for that of every task",
-    },
-    SettingDef {
-        id: "rate",
-        kind: Kind::Float { min: 0.0, max: 1e7 },
-        default: Default::Float(0.0),
-        help: "transactions a second (pgbench -R), with latencies from when each was due; 0 for as many as can be",
-    },
-    SettingDef {
-        id: "sampling",
-        kind: Kind::Float { min: 1e-6, max: 1.0 },
-        default: Default::Float(1.0),
-        help: "share of transactions whose latency is logged (pgbench --sampling-rate)",
-    },
-    SettingDef {
-        id: "conf",
-        kind: Kind::Texts,
-        default: Default::Words(&[]),
-        help: "settings of postgresql.conf, `NAME=VALUE` each",
-    },
+    SettingDef::ints("scale_factors", 1..=1_000_000, &[10])
+        .help("scale factors of pgbench, a database each: about 15 MB for each unit"),
+    SettingDef::modes("modes", &["read-only", "simple-update"], &["read-only", "simple-update"])
+        .help("transactions, each a task: pgbench -S, pgbench -N"),
+    SettingDef::int("clients", 1..=10_000, 4).help("connections (pgbench -c)"),
+    SettingDef::int("jobs", 0..=1024, 0)
+        .help("threads of pgbench (-j); 0 for one a CPU, and at most one a client"),
+    SettingDef::choice("protocol", &["prepared", "simple", "extended"], "prepared")
+        .help("how queries are sent (pgbench -M)"),
+    SettingDef::int("seconds", 0..=604_800, 0)
+        .help("length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny"),
+    SettingDef::int("update_seconds", 0..=604_800, 0)
+        .help("length of a task of simple-update; 0 for that of every task"),
+    SettingDef::float("rate", 0.0..=1e7, 0.0).help(
+        "transactions a second (pgbench -R), with latencies from when each was due; 0 for as many as can be",
+    ),
+    SettingDef::float("sampling", 1e-6..=1.0, 1.0)
+        .help("share of transactions whose latency is logged (pgbench --sampling-rate)"),
+    SettingDef::texts("conf").help("settings of postgresql.conf, `NAME=VALUE` each"),
 ];
 
 /// What one cell does.

@@ -3,40 +3,18 @@
 use crate::web::settings;
 use crate::workload::Job;
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::setting::{Default, Kind, SettingDef};
+use fsarena_core::setting::SettingDef;
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
-    SettingDef {
-        id: "store",
-        kind: Kind::Choice(&["aufs", "ufs", "rock"]),
-        default: Default::Text("aufs"),
-        help: "how squid keeps objects: files by threads, files by itself, or one database",
-    },
-    SettingDef {
-        id: "rates",
-        kind: Kind::Ints { min: 0, max: 100_000 },
-        default: Default::Ints(&[50, 100, 200]),
-        help: "requests a second, Poisson, one task each; 0 for as many as the clients can ask",
-    },
-    SettingDef {
-        id: "seconds",
-        kind: Kind::Float { min: 0.1, max: 86_400.0 },
-        default: Default::Float(5.0),
-        help: "how long each task asks",
-    },
-    SettingDef {
-        id: "clients",
-        kind: Kind::Int { min: 1, max: 1000 },
-        default: Default::Int(32),
-        help: "connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000",
-    },
-    SettingDef {
-        id: "cache_bytes",
-        kind: Kind::Size { min: 1 << 20, max: 1 << 42 },
-        default: Default::Int(32 << 20),
-        help: "size of the cache, in whole MiB",
-    },
+    SettingDef::choice("store", &["aufs", "ufs", "rock"], "aufs")
+        .help("how squid keeps objects: files by threads, files by itself, or one database"),
+    SettingDef::ints("rates", 0..=100_000, &[50, 100, 200])
+        .help("requests a second, Poisson, one task each; 0 for as many as the clients can ask"),
+    SettingDef::float("seconds", 0.1..=86_400.0, 5.0).help("how long each task asks"),
+    SettingDef::int("clients", 1..=1000, 32)
+        .help("connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000"),
+    SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
     settings::L1,
     settings::L2,
     settings::RECURRENCE,
