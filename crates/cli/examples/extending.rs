@@ -4,9 +4,7 @@
 
 // ANCHOR: filesystem
 mod bcachefs {
-    use fsarena_fs::def::{
-        BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
-    };
+    use fsarena_fs::def::{BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead};
     use fsarena_fs::grammar::Takes;
 
     /// bcachefs.
@@ -19,13 +17,8 @@ mod bcachefs {
         options: &[
             DEFAULT,
             NOATIME,
-            OptionSet { id: DURABLE, help: "same as default", ..PLAIN },
-            OptionSet {
-                id: FAST_UNSAFE,
-                mount: &["nochanges"],
-                help: "keeps all changes in memory",
-                ..PLAIN
-            },
+            OptionSet::named(DURABLE).help("same as default"),
+            OptionSet::named(FAST_UNSAFE).mount(&["nochanges"]).help("keeps all changes in memory"),
         ],
         // Every mkfs argument that a plan may set. fsarena refuses those that are not listed.
         arguments: &[(Takes::Value, "--block_size --compression")],

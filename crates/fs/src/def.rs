@@ -108,20 +108,50 @@ pub struct OptionSet {
     pub changes: &'static str,
 }
 
-/// What most option sets have in common: one device, the journal inside.
-pub const PLAIN: OptionSet =
-    OptionSet { id: "", mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "" };
+/// An option set by its name, then what it changes.
+impl OptionSet {
+    /// What most option sets have in common: one device, the journal inside.
+    pub const fn named(id: &'static str) -> OptionSet {
+        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "" }
+    }
+
+    /// The same with arguments for mkfs.
+    pub const fn mkfs(self, mkfs: &'static [&'static str]) -> OptionSet {
+        OptionSet { mkfs, ..self }
+    }
+
+    /// The same with mount options.
+    pub const fn mount(self, mount: &'static [&'static str]) -> OptionSet {
+        OptionSet { mount, ..self }
+    }
+
+    /// The same with one line for people.
+    pub const fn help(self, help: &'static str) -> OptionSet {
+        OptionSet { help, ..self }
+    }
+
+    /// The same with a level of the factor `journal`.
+    pub const fn journal(self, journal: &'static str) -> OptionSet {
+        OptionSet { journal, ..self }
+    }
+
+    /// The same with a level of the factor `raid`.
+    pub const fn raid(self, raid: &'static str) -> OptionSet {
+        OptionSet { raid, ..self }
+    }
+
+    /// The same with how it differs from the old recipe.
+    pub const fn changes(self, changes: &'static str) -> OptionSet {
+        OptionSet { changes, ..self }
+    }
+}
 
 /// As mkfs and the kernel have it.
-pub const DEFAULT: OptionSet = OptionSet { id: "default", help: "as mkfs and the kernel have it", ..PLAIN };
+pub const DEFAULT: OptionSet = OptionSet::named("default").help("as mkfs and the kernel have it");
 
 /// Reads write no access times.
-pub const NOATIME: OptionSet = OptionSet {
-    id: "noatime",
-    mount: &["noatime"],
-    help: "reading a file never writes its access time",
-    ..PLAIN
-};
+pub const NOATIME: OptionSet =
+    OptionSet::named("noatime").mount(&["noatime"]).help("reading a file never writes its access time");
 
 /// The name of the option sets with the strongest protection of stored data that the filesystem offers.
 pub const DURABLE: &str = "durable";

@@ -1,7 +1,7 @@
 //! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
 
 use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead,
     RaidDef, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
@@ -13,62 +13,28 @@ pub const DEF: FsDef = FsDef {
     kernel_type: "btrfs",
     mkfs: "mkfs.btrfs",
     force: &["--force"],
-    quiet: &[],
     feature_flag: Some("-O"),
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "nodatacow",
-            mkfs: &[],
-            mount: &["nodatacow"],
-            help: "overwrites file data in place; that turns data checksums off",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "nodatasum",
-            mkfs: &[],
-            mount: &["nodatasum"],
-            help: "no checksums of file data",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "compress-zstd",
-            mkfs: &[],
-            mount: &["compress=zstd"],
-            help: "compresses file data with zstd",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "single",
-            mkfs: &["--metadata", "single"],
-            mount: &[],
-            help: "one copy of metadata where the default is two",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["flushoncommit"],
-            help: "each commit has all data of before it",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &["--metadata", "single"],
-            mount: &["nobarrier", "nodatacow", "commit=120"],
-            help: "no barriers, data in place without checksums, one copy of metadata, a commit every two minutes",
-            ..PLAIN
-        },
-        OptionSet {
-            id: TUNED_2011,
-            mkfs: &[],
-            mount: &["noatime", "nodiratime", "nobarrier", "space_cache=v2"],
-            help: "the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache",
-            raid: "raid0",
-            changes: "space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)",
-            ..PLAIN
-        },
+        OptionSet::named("nodatacow")
+            .mount(&["nodatacow"])
+            .help("overwrites file data in place; that turns data checksums off"),
+        OptionSet::named("nodatasum").mount(&["nodatasum"]).help("no checksums of file data"),
+        OptionSet::named("compress-zstd").mount(&["compress=zstd"]).help("compresses file data with zstd"),
+        OptionSet::named("single")
+            .mkfs(&["--metadata", "single"])
+            .help("one copy of metadata where the default is two"),
+        OptionSet::named(DURABLE).mount(&["flushoncommit"]).help("each commit has all data of before it"),
+        OptionSet::named(FAST_UNSAFE)
+            .mkfs(&["--metadata", "single"])
+            .mount(&["nobarrier", "nodatacow", "commit=120"])
+            .help("no barriers, data in place without checksums, one copy of metadata, a commit every two minutes"),
+        OptionSet::named(TUNED_2011)
+            .mount(&["noatime", "nodiratime", "nobarrier", "space_cache=v2"])
+            .raid("raid0")
+            .help("the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache")
+            .changes("space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)"),
     ],
     features: "block-group-tree extent-tree-v2 extref free-space-tree mixed-bg no-holes quota raid56 raid-stripe-tree \
                skinny-metadata squota zoned",

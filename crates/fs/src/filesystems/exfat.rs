@@ -1,8 +1,7 @@
 //! exFAT. mkfs never asks.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -12,25 +11,11 @@ pub const DEF: FsDef = FsDef {
     title: "exFAT",
     kernel_type: "exfat",
     mkfs: "mkfs.exfat",
-    force: &[],
-    quiet: &[],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["dirsync"],
-            help: "changes of directories are synchronous",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: exFAT keeps nothing that could be given up",
-            ..PLAIN
-        },
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: exFAT keeps nothing that could be given up"),
     ],
     mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
                   keep_last_dots sys_tz time_offset uid umask zero_size_dir",

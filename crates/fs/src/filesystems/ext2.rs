@@ -1,13 +1,13 @@
 //! ext2: no journal, so nothing is ordered and a crash needs fsck.
 
 use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet,
-    Overhead, PLAIN, TUNED_2011, Traits, UNIX,
+    BASE, CheckDef, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet,
+    Overhead, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::{Grammar, Takes};
 
 /// The options of mke2fs, which makes ext2, ext3 and ext4.
-pub(super) const MKE2FS: Grammar = &[
+const MKE2FS: Grammar = &[
     (Takes::Nothing, "-c -D -F -j -K -q -S -v"),
     (Takes::Value, "-b -C -e -g -G -i -I -L -m -N -o -O -r -T -U"),
     (Takes::Keys("fast_commit_size location size !device"), "-J"),
@@ -24,13 +24,13 @@ pub(super) const MKE2FS: Grammar = &[
 ];
 
 /// Features of ext2, ext3 and ext4: ext4(5) of e2fsprogs 1.47.
-pub(super) const FEATURES: &str = "64bit bigalloc casefold dir_index dir_nlink ea_inode encrypt ext_attr extent extra_isize fast_commit \
+const FEATURES: &str = "64bit bigalloc casefold dir_index dir_nlink ea_inode encrypt ext_attr extent extra_isize fast_commit \
                             filetype flex_bg has_journal huge_file inline_data large_dir large_file metadata_csum \
                             metadata_csum_seed meta_bg mmp orphan_file project quota resize_inode sparse_super \
                             sparse_super2 stable_inodes uninit_bg verity";
 
 /// Mount options of ext2, ext3 and ext4, for which kernels have one driver: `Documentation/admin-guide/ext4.rst`.
-pub(super) const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf commit dax dax=always dax=inode dax=never data \
+const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf commit dax dax=always dax=inode dax=never data \
                                data=journal data=ordered data=writeback data_err data_err=abort data_err=ignore debug \
                                delalloc dioread_lock dioread_nolock discard errors errors=continue errors=panic \
                                errors=remount-ro grpid grpquota i_version inlinecrypt inode_readahead_blks \
@@ -40,52 +40,20 @@ pub(super) const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_vali
                                noinit_itable nojournal_checksum noload noquota norecovery nouser_xattr prjquota quota \
                                resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
 
-/// ext2.
-pub const DEF: FsDef = FsDef {
-    id: "ext2",
+/// What ext2, ext3 and ext4 have in common.
+pub(super) const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
-    title: "ext2",
-    kernel_type: "ext2",
-    mkfs: "mkfs.ext2",
     force: &["-F"],
-    quiet: &[],
     feature_flag: Some("-O"),
-    options: &[
-        DEFAULT,
-        NOATIME,
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["dirsync"],
-            help: "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: ext2 keeps nothing that could be given up",
-            ..PLAIN
-        },
-        OptionSet {
-            id: TUNED_2011,
-            mkfs: &[],
-            mount: &["noatime", "nodiratime"],
-            help: "the dbench study of 2011: as mkfs has it, no access times",
-            changes: "none: nodiratime is part of noatime today",
-            ..PLAIN
-        },
-    ],
     features: FEATURES,
     mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
     contents: Some("-d"),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
-    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
-    traits: Traits { crash_safe: false, ..UNIX },
+    overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     no_discard: (&["-K"], ""),
-    check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
+    check: Some(E2FSCK),
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],
@@ -101,5 +69,31 @@ pub const DEF: FsDef = FsDef {
             "Total journal size:",
         ],
     }),
+    journal: Some(JBD),
     ..BASE
+};
+
+/// ext2.
+pub const DEF: FsDef = FsDef {
+    id: "ext2",
+    title: "ext2",
+    kernel_type: "ext2",
+    mkfs: "mkfs.ext2",
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help(
+            "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
+        ),
+        OptionSet::named(FAST_UNSAFE).help("as it is: ext2 keeps nothing that could be given up"),
+        OptionSet::named(TUNED_2011)
+            .mount(&["noatime", "nodiratime"])
+            .help("the dbench study of 2011: as mkfs has it, no access times")
+            .changes("none: nodiratime is part of noatime today"),
+    ],
+    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
+    traits: Traits { crash_safe: false, ..UNIX },
+    check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
+    journal: None,
+    ..E2FS
 };

@@ -1,8 +1,7 @@
 //! F2FS, a log-structured filesystem for flash.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -13,46 +12,19 @@ pub const DEF: FsDef = FsDef {
     kernel_type: "f2fs",
     mkfs: "mkfs.f2fs",
     force: &["-f"],
-    quiet: &[],
     feature_flag: Some("-O"),
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "checksums",
-            mkfs: &["-O", "extra_attr,inode_checksum,sb_checksum"],
-            mount: &[],
-            help: "checksums of inodes and superblock",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "nobarrier",
-            mkfs: &[],
-            mount: &["nobarrier"],
-            help: "does not flush the device's cache",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "strict",
-            mkfs: &[],
-            mount: &["fsync_mode=strict"],
-            help: "fsync as POSIX words it",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["fsync_mode=strict"],
-            help: "fsync as POSIX words it",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["nobarrier", "fsync_mode=nobarrier"],
-            help: "does not flush the device's cache",
-            ..PLAIN
-        },
+        OptionSet::named("checksums")
+            .mkfs(&["-O", "extra_attr,inode_checksum,sb_checksum"])
+            .help("checksums of inodes and superblock"),
+        OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
+        OptionSet::named("strict").mount(&["fsync_mode=strict"]).help("fsync as POSIX words it"),
+        OptionSet::named(DURABLE).mount(&["fsync_mode=strict"]).help("fsync as POSIX words it"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["nobarrier", "fsync_mode=nobarrier"])
+            .help("does not flush the device's cache"),
     ],
     features: "casefold compression encrypt extra_attr flexible_inline_xattr inode_checksum inode_crtime lost_found \
                project_quota quota ro sb_checksum verity",

@@ -1,8 +1,7 @@
 //! HFS+, of Apple. Linux writes it without its journal, so mkfs makes none.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -12,32 +11,16 @@ pub const DEF: FsDef = FsDef {
     title: "HFS+",
     kernel_type: "hfsplus",
     mkfs: "mkfs.hfsplus",
-    force: &[],
-    quiet: &[],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "nodecompose",
-            mkfs: &[],
-            mount: &["nodecompose"],
-            help: "stores file names as they are given, not decomposed",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["barrier"],
-            help: "flushes the device's cache; without a journal a crash needs fsck all the same",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["nobarrier"],
-            help: "does not flush the device's cache",
-            ..PLAIN
-        },
+        OptionSet::named("nodecompose")
+            .mount(&["nodecompose"])
+            .help("stores file names as they are given, not decomposed"),
+        OptionSet::named(DURABLE)
+            .mount(&["barrier"])
+            .help("flushes the device's cache; without a journal a crash needs fsck all the same"),
+        OptionSet::named(FAST_UNSAFE).mount(&["nobarrier"]).help("does not flush the device's cache"),
     ],
     mount_names: "barrier creator decompose force gid nls nobarrier nodecompose part session type uid umask",
     arguments: &[

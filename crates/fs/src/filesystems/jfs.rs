@@ -2,7 +2,7 @@
 
 use crate::def::{
     BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
-    Overhead, PLAIN, TUNED_2011, UNIX,
+    Overhead, TUNED_2011,
 };
 use crate::grammar::Takes;
 
@@ -13,40 +13,19 @@ pub const DEF: FsDef = FsDef {
     kernel_type: "jfs",
     mkfs: "mkfs.jfs",
     force: &["-q"],
-    quiet: &[],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "iocharset",
-            mkfs: &[],
-            mount: &["iocharset=utf8"],
-            help: "takes file names as UTF-8",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: JFS has no option that makes it safer",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["nointegrity"],
-            help: "writes no journal: a crash needs fsck, or mkfs",
-            ..PLAIN
-        },
-        OptionSet {
-            id: TUNED_2011,
-            mkfs: &[],
-            mount: &["noatime", "nodiratime"],
-            help: "the dbench study of 2011: external journal",
-            journal: "external",
-            changes: "none",
-            ..PLAIN
-        },
+        OptionSet::named("iocharset").mount(&["iocharset=utf8"]).help("takes file names as UTF-8"),
+        OptionSet::named(DURABLE).help("as it is: JFS has no option that makes it safer"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["nointegrity"])
+            .help("writes no journal: a crash needs fsck, or mkfs"),
+        OptionSet::named(TUNED_2011)
+            .mount(&["noatime", "nodiratime"])
+            .journal("external")
+            .help("the dbench study of 2011: external journal")
+            .changes("none"),
     ],
     mount_names: "discard errors errors=continue errors=panic errors=remount-ro gid grpquota iocharset integrity \
                   nodiscard nointegrity noquota quota resize uid umask usrquota",
@@ -54,7 +33,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["jfsutils"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
-    traits: UNIX,
     check: Some(CheckDef { program: "jfs_fsck", before: &[&["-p"]], full: &["-f", "-n"] }),
     describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: &[] }),
     journal: Some(JournalDef {

@@ -1,7 +1,7 @@
 //! Minix, the filesystem that Linux began with, in its third version. No journal; names of at most 60 bytes, files of at most 2 GiB.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits, UNIX,
+    BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -11,25 +11,12 @@ pub const DEF: FsDef = FsDef {
     title: "Minix",
     kernel_type: "minix",
     mkfs: "mkfs.minix",
-    force: &[],
     quiet: &["-3"],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["dirsync"],
-            help: "changes of directories are synchronous",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: Minix keeps nothing that could be given up",
-            ..PLAIN
-        },
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: Minix keeps nothing that could be given up"),
     ],
     arguments: &[
         (Takes::Nothing, "-1 -2 -3 -v -c --check"),

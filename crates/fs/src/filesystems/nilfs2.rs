@@ -1,8 +1,7 @@
 //! NILFS2, a log-structured filesystem of continuous snapshots. Its cleaner runs as a process.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -18,41 +17,15 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "order-strict",
-            mkfs: &[],
-            mount: &["order=strict"],
-            help: "writes data in the order of its changes",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "nobarrier",
-            mkfs: &[],
-            mount: &["nobarrier"],
-            help: "does not flush the device's cache",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "nogc",
-            mkfs: &[],
-            mount: &["nogc"],
-            help: "no cleaner runs in the background",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["order=strict"],
-            help: "writes data in the order of its changes",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["nobarrier", "order=relaxed"],
-            help: "does not flush the device's cache",
-            ..PLAIN
-        },
+        OptionSet::named("order-strict")
+            .mount(&["order=strict"])
+            .help("writes data in the order of its changes"),
+        OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
+        OptionSet::named("nogc").mount(&["nogc"]).help("no cleaner runs in the background"),
+        OptionSet::named(DURABLE).mount(&["order=strict"]).help("writes data in the order of its changes"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["nobarrier", "order=relaxed"])
+            .help("does not flush the device's cache"),
     ],
     features: "block_count",
     mount_names: "barrier cp discard errors errors=continue errors=panic errors=remount-ro nobarrier nodiscard \

@@ -1,8 +1,7 @@
 //! NTFS through the kernel's ntfs3 driver. Without `--quick` mkfs writes zeroes over the whole device.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -17,34 +16,10 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "force",
-            mkfs: &[],
-            mount: &["force"],
-            help: "mounts a volume marked dirty",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "prealloc",
-            mkfs: &[],
-            mount: &["prealloc"],
-            help: "allocates ahead of growing files",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["dirsync"],
-            help: "changes of directories are synchronous",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: ntfs3 has no option that is faster and less safe",
-            ..PLAIN
-        },
+        OptionSet::named("force").mount(&["force"]).help("mounts a volume marked dirty"),
+        OptionSet::named("prealloc").mount(&["prealloc"]).help("allocates ahead of growing files"),
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: ntfs3 has no option that is faster and less safe"),
     ],
     kernels: "Debian has it from 6.12 on: --kernel debian:6.12",
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \

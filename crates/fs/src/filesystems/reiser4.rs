@@ -1,8 +1,7 @@
 //! Reiser4, never in the mainline kernel. Every operation is a transaction.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -13,24 +12,11 @@ pub const DEF: FsDef = FsDef {
     kernel_type: "reiser4",
     mkfs: "mkfs.reiser4",
     force: &["--yes", "--force"],
-    quiet: &[],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: every operation is a transaction",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: it keeps nothing that could be given up",
-            ..PLAIN
-        },
+        OptionSet::named(DURABLE).help("as it is: every operation is a transaction"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: it keeps nothing that could be given up"),
     ],
     kernels: "Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR",
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \

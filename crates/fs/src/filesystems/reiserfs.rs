@@ -2,7 +2,7 @@
 
 use crate::def::{
     BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
-    Overhead, PLAIN, TUNED_2011, UNIX,
+    Overhead, TUNED_2011,
 };
 use crate::grammar::Takes;
 
@@ -17,50 +17,24 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "notail",
-            mkfs: &[],
-            mount: &["notail"],
-            help: "does not pack the ends of small files into the tree",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "writeback",
-            mkfs: &[],
-            mount: &["data=writeback"],
-            help: "file data may reach the disk after the metadata that names it",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "journal",
-            mkfs: &[],
-            mount: &["data=journal"],
-            help: "file data goes through the journal too",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["data=journal", "barrier=flush"],
-            help: "file data goes through the journal too, caches are flushed",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["data=writeback", "barrier=none"],
-            help: "data is not ordered, caches are not flushed",
-            ..PLAIN
-        },
-        OptionSet {
-            id: TUNED_2011,
-            mkfs: &[],
-            mount: &["noatime", "nodiratime"],
-            help: "the dbench study of 2011: external journal",
-            journal: "external",
-            changes: "none",
-            ..PLAIN
-        },
+        OptionSet::named("notail")
+            .mount(&["notail"])
+            .help("does not pack the ends of small files into the tree"),
+        OptionSet::named("writeback")
+            .mount(&["data=writeback"])
+            .help("file data may reach the disk after the metadata that names it"),
+        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
+        OptionSet::named(DURABLE)
+            .mount(&["data=journal", "barrier=flush"])
+            .help("file data goes through the journal too, caches are flushed"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["data=writeback", "barrier=none"])
+            .help("data is not ordered, caches are not flushed"),
+        OptionSet::named(TUNED_2011)
+            .mount(&["noatime", "nodiratime"])
+            .journal("external")
+            .help("the dbench study of 2011: external journal")
+            .changes("none"),
     ],
     kernels: "Linux has it up to 6.12: --kernel debian:6.1",
     mount_names: "acl alloc attrs barrier barrier=flush barrier=none block-allocator commit conv data data=journal \
@@ -76,7 +50,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
-    traits: UNIX,
     check: Some(CheckDef { program: "reiserfsck", before: &[], full: &["--check", "-y", "-q"] }),
     describe: Some(Describe { program: "debugreiserfs", args: &[], lines: &[] }),
     journal: Some(JournalDef {

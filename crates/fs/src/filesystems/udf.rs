@@ -1,8 +1,7 @@
 //! UDF, of optical media, as it lies on a hard disk.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -12,33 +11,14 @@ pub const DEF: FsDef = FsDef {
     title: "UDF",
     kernel_type: "udf",
     mkfs: "mkudffs",
-    force: &[],
     // Blocks of another size than the device's sectors are not found by every kernel.
     quiet: &["--media-type=hd", "--blocksize=512"],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "noadinicb",
-            mkfs: &[],
-            mount: &["noadinicb"],
-            help: "keeps no small files inside their inodes",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["dirsync"],
-            help: "changes of directories are synchronous",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: UDF keeps nothing that could be given up",
-            ..PLAIN
-        },
+        OptionSet::named("noadinicb").mount(&["noadinicb"]).help("keeps no small files inside their inodes"),
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: UDF keeps nothing that could be given up"),
     ],
     mount_names: "adinicb anchor bs dmode gid iocharset lastblock longad mode noadinicb noshortad nostrict novrs \
                   session shortad uid umask undelete unhide utf8",

@@ -1,8 +1,7 @@
 //! FAT32. No owners, no links, files under 4 GiB.
 
 use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, PLAIN, Traits,
-    UNIX,
+    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -17,27 +16,9 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "flush",
-            mkfs: &[],
-            mount: &["flush"],
-            help: "writes back soon after a file is closed",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["flush"],
-            help: "writes back soon after a file is closed",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &[],
-            help: "as it is: FAT keeps nothing that could be given up",
-            ..PLAIN
-        },
+        OptionSet::named("flush").mount(&["flush"]).help("writes back soon after a file is closed"),
+        OptionSet::named(DURABLE).mount(&["flush"]).help("writes back soon after a file is closed"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: FAT keeps nothing that could be given up"),
     ],
     mount_names: "allow_utime check check=normal check=relaxed check=strict codepage debug discard dmask errors \
                   errors=continue errors=panic errors=remount-ro fat flush fmask gid iocharset nfs nfs=nostale_ro \

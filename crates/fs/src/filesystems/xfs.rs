@@ -2,7 +2,7 @@
 
 use crate::def::{
     BASE, Background, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME,
-    OptionSet, Overhead, PLAIN, TUNED_2011, Traits, UNIX,
+    OptionSet, Overhead, TUNED_2011, Traits, UNIX,
 };
 use crate::grammar::Takes;
 
@@ -15,54 +15,26 @@ pub const DEF: FsDef = FsDef {
     kernel_type: "xfs",
     mkfs: "mkfs.xfs",
     force: &["-f"],
-    quiet: &[],
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet {
-            id: "nocrc",
-            mkfs: &["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"],
-            mount: &[],
-            help: "the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "noreflink",
-            mkfs: &["-m", "reflink=0"],
-            mount: &[],
-            help: "cannot share blocks between files",
-            ..PLAIN
-        },
-        OptionSet {
-            id: "logbufs",
-            mkfs: &[],
-            mount: &["logbufs=8", "logbsize=256k"],
-            help: "more and larger log buffers in memory",
-            ..PLAIN
-        },
-        OptionSet {
-            id: DURABLE,
-            mkfs: &[],
-            mount: &["wsync"],
-            help: "changes of directories are synchronous",
-            ..PLAIN
-        },
-        OptionSet {
-            id: FAST_UNSAFE,
-            mkfs: &[],
-            mount: &["logbufs=8", "logbsize=256k"],
-            help: "larger log buffers: a crash loses more data. XFS always flushes caches (Linux 4.19 removed nobarrier)",
-            ..PLAIN
-        },
-        OptionSet {
-            id: TUNED_2011,
-            mkfs: &["-l", "lazy-count=1", "-d", "agcount=16"],
-            mount: &["noatime", "nodiratime", "logbufs=8", "logbsize=262144"],
-            help: "the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers",
-            journal: "external:256MiB",
-            changes: "metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole",
-            ..PLAIN
-        },
+        OptionSet::named("nocrc")
+            .mkfs(&["-m", "crc=0,finobt=0,rmapbt=0,reflink=0,bigtime=0,inobtcount=0"])
+            .help("the format before metadata checksums (V4), as XFS was until 2015; kernels built without it cannot mount it"),
+        OptionSet::named("noreflink").mkfs(&["-m", "reflink=0"]).help("cannot share blocks between files"),
+        OptionSet::named("logbufs")
+            .mount(&["logbufs=8", "logbsize=256k"])
+            .help("more and larger log buffers in memory"),
+        OptionSet::named(DURABLE).mount(&["wsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["logbufs=8", "logbsize=256k"])
+            .help("larger log buffers: a crash loses more data. XFS always flushes caches (Linux 4.19 removed nobarrier)"),
+        OptionSet::named(TUNED_2011)
+            .mkfs(&["-l", "lazy-count=1", "-d", "agcount=16"])
+            .mount(&["noatime", "nodiratime", "logbufs=8", "logbsize=262144"])
+            .journal("external:256MiB")
+            .help("the dbench study of 2011: external log of 256 MiB, lazy-count, 16 allocation groups, large log buffers")
+            .changes("metadata checksums (V5) are on, which came in 2013; lazy-count=1 can no longer be off; the log lies on a device of 256 MiB, which mkfs takes whole"),
     ],
     mount_names: "allocsize attr2 dax dax=always dax=inode dax=never discard filestreams gqnoenforce gquota grpid \
                   grpquota ikeep inode32 inode64 largeio logbsize logbufs max_atomic_write max_open_zones noalign \
