@@ -182,41 +182,11 @@ pub const TASKS: &[TaskDef] = &[
         op: |at, _| Op::Copy { from: at.big(), to: at.named("big-copy") },
         ..PLAIN
     },
-    TaskDef {
-        number: 15,
-        id: "split-1000",
-        title: |sizes| split_title(sizes, 1000),
-        op: |at, _| split(at, 1000),
-        ..SPLIT
-    },
-    TaskDef {
-        number: 16,
-        id: "split-1024",
-        title: |sizes| split_title(sizes, 1024),
-        op: |at, _| split(at, 1024),
-        ..SPLIT
-    },
-    TaskDef {
-        number: 17,
-        id: "split-2048",
-        title: |sizes| split_title(sizes, 2048),
-        op: |at, _| split(at, 2048),
-        ..SPLIT
-    },
-    TaskDef {
-        number: 18,
-        id: "split-4096",
-        title: |sizes| split_title(sizes, 4096),
-        op: |at, _| split(at, 4096),
-        ..SPLIT
-    },
-    TaskDef {
-        number: 19,
-        id: "split-8192",
-        title: |sizes| split_title(sizes, 8192),
-        op: |at, _| split(at, 8192),
-        ..SPLIT
-    },
+    split::<1000>(15, "split-1000"),
+    split::<1024>(16, "split-1024"),
+    split::<2048>(17, "split-2048"),
+    split::<4096>(18, "split-4096"),
+    split::<8192>(19, "split-8192"),
     TaskDef {
         number: 21,
         id: "cat",
@@ -227,15 +197,16 @@ pub const TASKS: &[TaskDef] = &[
     },
 ];
 
-/// What all splits share.
-const SPLIT: TaskDef = TaskDef { needs: Thing::Small, ..PLAIN };
-
-fn split(at: &Layout, piece: u64) -> Op {
-    Op::Split { file: at.small(), piece, into: at.named(&format!("split-{piece}")) }
-}
-
-fn split_title(sizes: &Sizes, piece: u64) -> String {
-    format!("Split a {} file into {piece}-byte pieces", of_bytes(sizes.small_bytes))
+/// Splits the small file into pieces of `PIECE` bytes.
+const fn split<const PIECE: u64>(number: i64, id: &'static str) -> TaskDef {
+    TaskDef {
+        number,
+        id,
+        needs: Thing::Small,
+        title: |sizes| format!("Split a {} file into {PIECE}-byte pieces", of_bytes(sizes.small_bytes)),
+        op: |at, _| Op::Split { file: at.small(), piece: PIECE, into: at.named(&format!("split-{PIECE}")) },
+        ..PLAIN
+    }
 }
 
 /// The task that makes a thing; none for what is there or made untimed.
