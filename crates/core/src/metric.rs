@@ -23,7 +23,28 @@ pub struct MetricDef {
     /// What it means, and its formula.
     pub help: &'static str,
     /// Computes it from the raw readings of one sample.
-    pub from: fn(Lookup) -> Option<f64>,
+    pub from: From,
+}
+
+/// How a metric is computed.
+type From = fn(Lookup) -> Option<f64>;
+
+impl MetricDef {
+    const fn lower(id: &'static str, unit: Unit, from: From) -> MetricDef {
+        MetricDef { id, unit, direction: Direction::Lower, help: "", from }
+    }
+
+    const fn higher(id: &'static str, unit: Unit, from: From) -> MetricDef {
+        MetricDef { direction: Direction::Higher, ..MetricDef::lower(id, unit, from) }
+    }
+
+    const fn neutral(id: &'static str, unit: Unit, from: From) -> MetricDef {
+        MetricDef { direction: Direction::Neutral, ..MetricDef::lower(id, unit, from) }
+    }
+
+    const fn help(self, help: &'static str) -> MetricDef {
+        MetricDef { help, ..self }
+    }
 }
 
 impl std::fmt::Debug for MetricDef {
@@ -57,122 +78,57 @@ fn paced_or_all(get: Lookup, [paced, all]: [&str; 2]) -> Option<f64> {
     seconds(get, paced).or_else(|| seconds(get, all))
 }
 
-const fn latency(id: &'static str, help: &'static str, from: fn(Lookup) -> Option<f64>) -> MetricDef {
-    MetricDef { id, unit: Unit::Seconds, direction: Direction::Lower, help, from }
+const fn latency(id: &'static str, help: &'static str, from: From) -> MetricDef {
+    MetricDef::lower(id, Unit::Seconds, from).help(help)
 }
 
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
-    MetricDef {
-        id: "elapsed",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "time until the command returned",
-        from: |get| seconds(get, reading::ELAPSED),
-    },
-    MetricDef {
-        id: "durable",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "time until the command's data was on the device: elapsed plus the final syncfs",
-        from: |get| seconds(get, reading::DURABLE),
-    },
-    MetricDef {
-        id: "user",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "user CPU time of the process tree",
-        from: |get| seconds(get, reading::USER),
-    },
-    MetricDef {
-        id: "system",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "system CPU time of the process tree",
-        from: |get| seconds(get, reading::SYSTEM),
-    },
-    MetricDef {
-        id: "cpu",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "CPU time of the process tree: user + system",
-        from: |get| Some(seconds(get, reading::USER)? + seconds(get, reading::SYSTEM)?),
-    },
-    MetricDef {
-        id: "cpu_utilization",
-        unit: Unit::Percent,
-        direction: Direction::Neutral,
-        help: "(user + system) / elapsed, as time(1) prints it",
-        from: |get| {
-            let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
-            quotient(Some(100.0 * cpu), get(reading::ELAPSED))
-        },
-    },
-    MetricDef {
-        id: "background_cpu",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran",
-        from: |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9),
-    },
-    MetricDef {
-        id: "total_cpu",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "CPU time of the whole machine until the data was synced",
-        from: |get| seconds(get, reading::MACHINE_CPU),
-    },
-    MetricDef {
-        id: "instructions",
-        unit: Unit::Count,
-        direction: Direction::Lower,
-        help: "instructions of a guest that counts them, until the data was synced: excludes the effects of caches, memory, the device and waiting",
-        from: |get| get(reading::GUEST_INSTRUCTIONS),
-    },
-    MetricDef {
-        id: "instructions_per_call",
-        unit: Unit::Count,
-        direction: Direction::Lower,
-        help: "instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it",
-        from: |get| quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS)),
-    },
-    MetricDef {
-        id: "process_instructions",
-        unit: Unit::Count,
-        direction: Direction::Lower,
-        help: "instructions of the process tree alone, in user space and in the kernel, until its command returned",
-        from: |get| get(reading::TREE_INSTRUCTIONS),
-    },
-    MetricDef {
-        id: "background_instructions",
-        unit: Unit::Count,
-        direction: Direction::Lower,
-        help: "instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads",
-        from: |get| {
-            Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0))
-        },
-    },
-    MetricDef {
-        id: "iops",
-        unit: Unit::PerSecond,
-        direction: Direction::Higher,
-        help: "reads and writes a second, after the warm-up; syncs are not counted but take their time",
-        from: |get| sum([get(reading::READ_RATE), get(reading::WRITE_RATE)]),
-    },
-    MetricDef {
-        id: "bandwidth",
-        unit: Unit::BytesPerSecond,
-        direction: Direction::Higher,
-        help: "bytes read and written a second, after the warm-up",
-        from: |get| sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)]),
-    },
-    MetricDef {
-        id: "throughput",
-        unit: Unit::BytesPerSecond,
-        direction: Direction::Higher,
-        help: "bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes",
-        from: |get| get(reading::THROUGHPUT),
-    },
+    MetricDef::lower("elapsed", Unit::Seconds, |get| seconds(get, reading::ELAPSED))
+        .help("time until the command returned"),
+    MetricDef::lower("durable", Unit::Seconds, |get| seconds(get, reading::DURABLE))
+        .help("time until the command's data was on the device: elapsed plus the final syncfs"),
+    MetricDef::lower("user", Unit::Seconds, |get| seconds(get, reading::USER))
+        .help("user CPU time of the process tree"),
+    MetricDef::lower("system", Unit::Seconds, |get| seconds(get, reading::SYSTEM))
+        .help("system CPU time of the process tree"),
+    MetricDef::lower("cpu", Unit::Seconds, |get| {
+        Some(seconds(get, reading::USER)? + seconds(get, reading::SYSTEM)?)
+    })
+    .help("CPU time of the process tree: user + system"),
+    MetricDef::neutral("cpu_utilization", Unit::Percent, |get| {
+        let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
+        quotient(Some(100.0 * cpu), get(reading::ELAPSED))
+    })
+    .help("(user + system) / elapsed, as time(1) prints it"),
+    MetricDef::lower("background_cpu", Unit::Seconds, |get| {
+        Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9)
+    })
+    .help("CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran"),
+    MetricDef::lower("total_cpu", Unit::Seconds, |get| seconds(get, reading::MACHINE_CPU))
+        .help("CPU time of the whole machine until the data was synced"),
+    MetricDef::lower("instructions", Unit::Count, |get| get(reading::GUEST_INSTRUCTIONS))
+        .help("instructions of a guest that counts them, until the data was synced: excludes the effects of caches, memory, the device and waiting"),
+    MetricDef::lower("instructions_per_call", Unit::Count, |get| {
+        quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS))
+    })
+    .help("instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it"),
+    MetricDef::lower("process_instructions", Unit::Count, |get| get(reading::TREE_INSTRUCTIONS))
+        .help("instructions of the process tree alone, in user space and in the kernel, until its command returned"),
+    MetricDef::lower("background_instructions", Unit::Count, |get| {
+        Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0))
+    })
+    .help("instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads"),
+    MetricDef::higher("iops", Unit::PerSecond, |get| {
+        sum([get(reading::READ_RATE), get(reading::WRITE_RATE)])
+    })
+    .help("reads and writes a second, after the warm-up; syncs are not counted but take their time"),
+    MetricDef::higher("bandwidth", Unit::BytesPerSecond, |get| {
+        sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)])
+    })
+    .help("bytes read and written a second, after the warm-up"),
+    MetricDef::higher("throughput", Unit::BytesPerSecond, |get| get(reading::THROUGHPUT))
+        .help("bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes"),
     latency("latency_p50", "median latency", |get| {
         paced_or_all(get, ["corrected_latency_p50_ns", "all_latency_p50_ns"])
     }),
@@ -185,94 +141,44 @@ pub const METRICS: &[MetricDef] = &[
     latency("latency_p999", "99.9th percentile of latency", |get| {
         paced_or_all(get, ["corrected_latency_p999_ns", "all_latency_p999_ns"])
     }),
-    MetricDef {
-        id: "device_share",
-        unit: Unit::Ratio,
-        direction: Direction::Neutral,
-        help: "bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did",
-        from: |get| {
-            let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
-            quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
-        },
-    },
-    MetricDef {
-        id: "write_amplification",
-        unit: Unit::Ratio,
-        direction: Direction::Lower,
-        help: "bytes written to the device / bytes that the process tree asked to write",
-        from: |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
-    },
-    MetricDef {
-        id: "device_read_share",
-        unit: Unit::Ratio,
-        direction: Direction::Neutral,
-        help: "bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device",
-        from: |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
-    },
-    MetricDef {
-        id: "request_rate",
-        unit: Unit::PerSecond,
-        direction: Direction::Higher,
-        help: "requests answered a second",
-        from: |get| Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?),
-    },
-    MetricDef {
-        id: "tps",
-        unit: Unit::PerSecond,
-        direction: Direction::Higher,
-        help: "transactions a second, connecting excluded: what pgbench calls tps",
-        from: |get| get(reading::TRANSACTIONS),
-    },
-    MetricDef {
-        id: "user_per_request",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks",
-        from: |get| per_request(get, get(reading::SERVICE_USER)),
-    },
-    MetricDef {
-        id: "system_per_request",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "system CPU time for each request: that of the service and of the kernel's own threads",
-        from: |get| {
-            per_request(
-                get,
-                Some(get(reading::SERVICE_SYSTEM)? + get(reading::KERNEL_THREADS).unwrap_or(0.0)),
-            )
-        },
-    },
-    MetricDef {
-        id: "cpu_per_request",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "CPU time for each request: service, user and system, and the kernel's own threads; exact",
-        from: |get| {
-            let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
-            per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
-        },
-    },
-    MetricDef {
-        id: "iowait_per_request",
-        unit: Unit::Seconds,
-        direction: Direction::Lower,
-        help: "iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides",
-        from: |get| per_request(get, get(reading::IOWAIT)),
-    },
-    MetricDef {
-        id: "usable_space",
-        unit: Unit::Percent,
-        direction: Direction::Higher,
-        help: "bytes a user without privileges can write after mkfs, as a share of the device",
-        from: |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
-    },
-    MetricDef {
-        id: "commits_per_s",
-        unit: Unit::PerSecond,
-        direction: Direction::Higher,
-        help: "durable commits a second: records of a log, transactions of a database, deliveries of mail",
-        from: |get| get(reading::COMMIT_RATE),
-    },
+    MetricDef::neutral("device_share", Unit::Ratio, |get| {
+        let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
+        quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
+    })
+    .help("bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did"),
+    MetricDef::lower("write_amplification", Unit::Ratio, |get| {
+        quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN))
+    })
+    .help("bytes written to the device / bytes that the process tree asked to write"),
+    MetricDef::neutral("device_read_share", Unit::Ratio, |get| {
+        quotient(get(reading::DEVICE_READ), get(reading::READ))
+    })
+    .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),
+    MetricDef::higher("request_rate", Unit::PerSecond, |get| {
+        Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?)
+    })
+    .help("requests answered a second"),
+    MetricDef::higher("tps", Unit::PerSecond, |get| get(reading::TRANSACTIONS))
+        .help("transactions a second, connecting excluded: what pgbench calls tps"),
+    MetricDef::lower("user_per_request", Unit::Seconds, |get| per_request(get, get(reading::SERVICE_USER)))
+        .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
+    MetricDef::lower("system_per_request", Unit::Seconds, |get| {
+        per_request(get, Some(get(reading::SERVICE_SYSTEM)? + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
+    })
+    .help("system CPU time for each request: that of the service and of the kernel's own threads"),
+    MetricDef::lower("cpu_per_request", Unit::Seconds, |get| {
+        let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
+        per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
+    })
+    .help("CPU time for each request: service, user and system, and the kernel's own threads; exact"),
+    MetricDef::lower("iowait_per_request", Unit::Seconds, |get| per_request(get, get(reading::IOWAIT)))
+        .help("iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides"),
+    MetricDef::higher("usable_space", Unit::Percent, |get| {
+        quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE))
+    })
+    .help("bytes a user without privileges can write after mkfs, as a share of the device"),
+    MetricDef::higher("commits_per_s", Unit::PerSecond, |get| get(reading::COMMIT_RATE))
+        .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
     latency("latency_max", "longest latency", |get| {
         paced_or_all(get, ["corrected_latency_max_ns", "all_latency_max_ns"])
     }),

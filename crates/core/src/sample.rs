@@ -98,6 +98,29 @@ pub struct ReadingDef {
     pub help: &'static str,
 }
 
+/// Constructors by which way is better; [`ReadingDef::help`] completes them.
+impl ReadingDef {
+    /// A reading of which less is better.
+    pub const fn lower(id: &'static str, unit: Unit) -> ReadingDef {
+        ReadingDef { id, unit, direction: Direction::Lower, help: "" }
+    }
+
+    /// A reading of which more is better.
+    pub const fn higher(id: &'static str, unit: Unit) -> ReadingDef {
+        ReadingDef { id, unit, direction: Direction::Higher, help: "" }
+    }
+
+    /// A reading of which neither is better.
+    pub const fn neutral(id: &'static str, unit: Unit) -> ReadingDef {
+        ReadingDef { id, unit, direction: Direction::Neutral, help: "" }
+    }
+
+    /// The same with how it was had, and what it means.
+    pub const fn help(self, help: &'static str) -> ReadingDef {
+        ReadingDef { help, ..self }
+    }
+}
+
 /// A column of readings or metrics as the store knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricInfo {

@@ -5,7 +5,7 @@ use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Found;
-use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{ReadingDef, Readings, Unit};
 use fsarena_engine::Cpu;
 use hdrhistogram::Histogram;
 use std::sync::atomic::Ordering::Relaxed;
@@ -181,30 +181,30 @@ fn jain(counts: &[u64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
 }
 
-/// A latency: less is better.
-const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help }
-}
-
 /// The readings of a kind whose operations move no data.
 macro_rules! readings_of {
     ($prefix:literal, $of:literal) => {
         [
-            ReadingDef {
-                id: concat!($prefix, "_operations_count"),
-                unit: Unit::Count,
-                direction: Direction::Neutral,
-                help: concat!("number of ", $of, ", after the warm-up"),
-            },
-            latency(
-                concat!($prefix, "_latency_mean_ns"),
-                concat!("mean latency of ", $of, ", name resolution included"),
-            ),
-            latency(concat!($prefix, "_latency_p50_ns"), concat!("median latency of ", $of)),
-            latency(concat!($prefix, "_latency_p95_ns"), concat!("95th percentile of latency of ", $of)),
-            latency(concat!($prefix, "_latency_p99_ns"), concat!("99th percentile of latency of ", $of)),
-            latency(concat!($prefix, "_latency_p999_ns"), concat!("99.9th percentile of latency of ", $of)),
-            latency(concat!($prefix, "_latency_max_ns"), concat!("longest latency of ", $of)),
+            ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count).help(concat!(
+                "number of ",
+                $of,
+                ", after the warm-up"
+            )),
+            ReadingDef::lower(concat!($prefix, "_latency_mean_ns"), Unit::Nanoseconds).help(concat!(
+                "mean latency of ",
+                $of,
+                ", name resolution included"
+            )),
+            ReadingDef::lower(concat!($prefix, "_latency_p50_ns"), Unit::Nanoseconds)
+                .help(concat!("median latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "_latency_p95_ns"), Unit::Nanoseconds)
+                .help(concat!("95th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "_latency_p99_ns"), Unit::Nanoseconds)
+                .help(concat!("99th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "_latency_p999_ns"), Unit::Nanoseconds)
+                .help(concat!("99.9th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "_latency_max_ns"), Unit::Nanoseconds)
+                .help(concat!("longest latency of ", $of)),
         ]
     };
 }
@@ -227,18 +227,11 @@ const OWN: [&[ReadingDef]; 16] = [
     &readings_of!("unlockx", "dbench's UnlockX"),
     &readings_of!("flush", "dbench's Flush (fsync)"),
     &[
-        ReadingDef {
-            id: reading::THROUGHPUT,
-            unit: Unit::BytesPerSecond,
-            direction: Direction::Higher,
-            help: "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
-        },
-        ReadingDef {
-            id: "surprises_count",
-            unit: Unit::Count,
-            direction: Direction::Neutral,
-            help: "opens and reads of dbench's loads that ended otherwise than the loadfile says",
-        },
+        ReadingDef::higher(reading::THROUGHPUT, Unit::BytesPerSecond).help(
+            "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
+        ),
+        ReadingDef::neutral("surprises_count", Unit::Count)
+            .help("opens and reads of dbench's loads that ended otherwise than the loadfile says"),
     ],
 ];
 

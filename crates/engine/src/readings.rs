@@ -1,71 +1,34 @@
 //! An outcome as readings.
 
 use super::outcome::Outcome;
-use fsarena_core::sample::{Direction, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;
-
-const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit, direction, help }
-}
 
 /// The readings of all operations of one name: rate, bandwidth, count, and latency.
 macro_rules! readings_of {
     ($prefix:literal, $of:literal) => {
         [
-            def(
-                concat!($prefix, "iops_per_s"),
-                Unit::PerSecond,
-                Direction::Higher,
-                concat!($of, " a second, after the warm-up"),
-            ),
-            def(
-                concat!($prefix, "bandwidth_bytes_per_s"),
-                Unit::BytesPerSecond,
-                Direction::Higher,
-                concat!("bytes a second of ", $of),
-            ),
-            def(
-                concat!($prefix, "operations_count"),
-                Unit::Count,
-                Direction::Neutral,
-                concat!("number of ", $of, ", after the warm-up"),
-            ),
-            def(
-                concat!($prefix, "latency_mean_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("mean latency of ", $of),
-            ),
-            def(
-                concat!($prefix, "latency_p50_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("median latency of ", $of),
-            ),
-            def(
-                concat!($prefix, "latency_p95_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("95th percentile of latency of ", $of),
-            ),
-            def(
-                concat!($prefix, "latency_p99_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("99th percentile of latency of ", $of),
-            ),
-            def(
-                concat!($prefix, "latency_p999_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("99.9th percentile of latency of ", $of),
-            ),
-            def(
-                concat!($prefix, "latency_max_ns"),
-                Unit::Nanoseconds,
-                Direction::Lower,
-                concat!("longest latency of ", $of),
-            ),
+            ReadingDef::higher(concat!($prefix, "iops_per_s"), Unit::PerSecond)
+                .help(concat!($of, " a second, after the warm-up")),
+            ReadingDef::higher(concat!($prefix, "bandwidth_bytes_per_s"), Unit::BytesPerSecond)
+                .help(concat!("bytes a second of ", $of)),
+            ReadingDef::neutral(concat!($prefix, "operations_count"), Unit::Count).help(concat!(
+                "number of ",
+                $of,
+                ", after the warm-up"
+            )),
+            ReadingDef::lower(concat!($prefix, "latency_mean_ns"), Unit::Nanoseconds)
+                .help(concat!("mean latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "latency_p50_ns"), Unit::Nanoseconds)
+                .help(concat!("median latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "latency_p95_ns"), Unit::Nanoseconds)
+                .help(concat!("95th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "latency_p99_ns"), Unit::Nanoseconds)
+                .help(concat!("99th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "latency_p999_ns"), Unit::Nanoseconds)
+                .help(concat!("99.9th percentile of latency of ", $of)),
+            ReadingDef::lower(concat!($prefix, "latency_max_ns"), Unit::Nanoseconds)
+                .help(concat!("longest latency of ", $of)),
         ]
     };
 }
@@ -84,111 +47,47 @@ pub const COMMIT: &[ReadingDef] = &readings_of!("commit_", "durable commits");
 
 /// Latencies from the intended start; open loops only.
 pub const CORRECTED: &[ReadingDef] = &[
-    def(
-        "corrected_latency_mean_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "mean latency from the intended start: corrected for coordinated omission",
-    ),
-    def(
-        "corrected_latency_p50_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "median latency from the intended start",
-    ),
-    def(
-        "corrected_latency_p95_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "95th percentile of latency from the intended start",
-    ),
-    def(
-        "corrected_latency_p99_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "99th percentile of latency from the intended start",
-    ),
-    def(
-        "corrected_latency_p999_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "99.9th percentile of latency from the intended start",
-    ),
-    def(
-        "corrected_latency_max_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "longest latency from the intended start",
-    ),
+    ReadingDef::lower("corrected_latency_mean_ns", Unit::Nanoseconds)
+        .help("mean latency from the intended start: corrected for coordinated omission"),
+    ReadingDef::lower("corrected_latency_p50_ns", Unit::Nanoseconds)
+        .help("median latency from the intended start"),
+    ReadingDef::lower("corrected_latency_p95_ns", Unit::Nanoseconds)
+        .help("95th percentile of latency from the intended start"),
+    ReadingDef::lower("corrected_latency_p99_ns", Unit::Nanoseconds)
+        .help("99th percentile of latency from the intended start"),
+    ReadingDef::lower("corrected_latency_p999_ns", Unit::Nanoseconds)
+        .help("99.9th percentile of latency from the intended start"),
+    ReadingDef::lower("corrected_latency_max_ns", Unit::Nanoseconds)
+        .help("longest latency from the intended start"),
 ];
 
 /// How the load was run, and what it cost.
 pub const LOAD: &[ReadingDef] = &[
-    def("load_elapsed_ns", Unit::Nanoseconds, Direction::Neutral, "time measured, after the warm-up"),
-    def(
-        "worker_user_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "user CPU time of the workers: their exact CPU time, split as the ticks that met the process say",
-    ),
-    def(
-        "worker_system_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "system CPU time of the workers, split likewise",
-    ),
-    def(
-        "cpu_per_operation_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "CPU time of the workers, user and system, for each operation",
-    ),
-    def("warmup_ns", Unit::Nanoseconds, Direction::Neutral, "time left out as warm-up"),
-    def(
-        "steady_ratio",
-        Unit::Ratio,
-        Direction::Neutral,
-        "1 where the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 where it was not, or was too short to tell",
-    ),
-    def(
-        "final_sync_ns",
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "the longest that one thread's final syncs took",
-    ),
-    def("final_sync_count", Unit::Count, Direction::Neutral, "number of final syncs"),
-    def(
-        "fairness_ratio",
-        Unit::Ratio,
-        Direction::Higher,
-        "Jain's index over the operations of the threads: 1 where all did alike, 1/n where one did all",
-    ),
-    def(
-        "generator_ns",
-        Unit::Nanoseconds,
-        Direction::Neutral,
-        "cost of the generator for one operation that moves nothing",
-    ),
-    def(
-        "ring_nop_ns",
-        Unit::Nanoseconds,
-        Direction::Neutral,
-        "cost of one NOP through the ring, stamping and counting included",
-    ),
-    def("clock_ns", Unit::Nanoseconds, Direction::Neutral, "cost of one time stamp"),
-    def(
-        "client_ratio",
-        Unit::Ratio,
-        Direction::Neutral,
-        "share of an operation that the generator itself takes; above 0.1 the result is client-bound",
-    ),
-    def("verified_count", Unit::Count, Direction::Neutral, "blocks whose contents were verified"),
-    def(
-        "asked_iops_per_s",
-        Unit::PerSecond,
-        Direction::Neutral,
-        "operations a second that an open loop asked for",
-    ),
+    ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).help("time measured, after the warm-up"),
+    ReadingDef::lower("worker_user_ns", Unit::Nanoseconds)
+        .help("user CPU time of the workers: their exact CPU time, split as the ticks that met the process say"),
+    ReadingDef::lower("worker_system_ns", Unit::Nanoseconds)
+        .help("system CPU time of the workers, split likewise"),
+    ReadingDef::lower("cpu_per_operation_ns", Unit::Nanoseconds)
+        .help("CPU time of the workers, user and system, for each operation"),
+    ReadingDef::neutral("warmup_ns", Unit::Nanoseconds).help("time left out as warm-up"),
+    ReadingDef::neutral("steady_ratio", Unit::Ratio)
+        .help("1 where the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 where it was not, or was too short to tell"),
+    ReadingDef::lower("final_sync_ns", Unit::Nanoseconds)
+        .help("the longest that one thread's final syncs took"),
+    ReadingDef::neutral("final_sync_count", Unit::Count).help("number of final syncs"),
+    ReadingDef::higher("fairness_ratio", Unit::Ratio)
+        .help("Jain's index over the operations of the threads: 1 where all did alike, 1/n where one did all"),
+    ReadingDef::neutral("generator_ns", Unit::Nanoseconds)
+        .help("cost of the generator for one operation that moves nothing"),
+    ReadingDef::neutral("ring_nop_ns", Unit::Nanoseconds)
+        .help("cost of one NOP through the ring, stamping and counting included"),
+    ReadingDef::neutral("clock_ns", Unit::Nanoseconds).help("cost of one time stamp"),
+    ReadingDef::neutral("client_ratio", Unit::Ratio)
+        .help("share of an operation that the generator itself takes; above 0.1 the result is client-bound"),
+    ReadingDef::neutral("verified_count", Unit::Count).help("blocks whose contents were verified"),
+    ReadingDef::neutral("asked_iops_per_s", Unit::PerSecond)
+        .help("operations a second that an open loop asked for"),
 ];
 
 /// Every reading that an outcome can have.

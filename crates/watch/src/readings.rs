@@ -1,7 +1,7 @@
 //! What a window is read of.
 
 use fsarena_core::metric::{SERVICE, TIMER, reading};
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_core::sample::{ReadingDef, Unit};
 use fsarena_probe::probes::PROBES;
 
 /// The probes whose gauges make sense for a whole machine at any moment.
@@ -20,42 +20,18 @@ pub const USED: &str = "filesystem_used_bytes";
 /// Inodes in use on it.
 pub const USED_INODES: &str = "filesystem_used_inodes";
 
-const fn def(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit, direction, help }
-}
-
 const OWN: &[ReadingDef] = &[
-    def(
-        SERVICE_CPU,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "CPU time of the service's processes, user and system, from their CPU clocks: exact",
-    ),
-    def(
-        SERVICE_MEMORY,
-        Unit::Bytes,
-        Direction::Neutral,
-        "resident memory of the service when the window closed",
-    ),
-    def(
-        SERVICE_PROCESSES,
-        Unit::Count,
-        Direction::Neutral,
-        "processes of the service when the window closed",
-    ),
-    def(
-        OWN_CPU,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "CPU time of fsarena while it watched, the command of its counter included",
-    ),
-    def(
-        USED,
-        Unit::Bytes,
-        Direction::Neutral,
-        "bytes in use on the watched filesystem when the window closed",
-    ),
-    def(USED_INODES, Unit::Count, Direction::Neutral, "inodes in use on it when the window closed"),
+    ReadingDef::lower(SERVICE_CPU, Unit::Nanoseconds)
+        .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
+    ReadingDef::neutral(SERVICE_MEMORY, Unit::Bytes)
+        .help("resident memory of the service when the window closed"),
+    ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
+        .help("processes of the service when the window closed"),
+    ReadingDef::lower(OWN_CPU, Unit::Nanoseconds)
+        .help("CPU time of fsarena while it watched, the command of its counter included"),
+    ReadingDef::neutral(USED, Unit::Bytes)
+        .help("bytes in use on the watched filesystem when the window closed"),
+    ReadingDef::neutral(USED_INODES, Unit::Count).help("inodes in use on it when the window closed"),
 ];
 
 /// Whether a reading of these probes is one of a window: what is read once for a command is not.

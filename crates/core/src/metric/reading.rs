@@ -1,6 +1,6 @@
 //! Readings that metrics here and code elsewhere share: their names, and definitions where no probe takes them.
 
-use crate::sample::{Direction, ReadingDef, Unit};
+use crate::sample::{ReadingDef, Unit};
 
 /// Time until the command returned.
 pub const ELAPSED: &str = "elapsed_ns";
@@ -107,174 +107,78 @@ pub const REPLAYED: &str = "replayed_bytes";
 
 /// The readings that the task timer itself takes; all others come from probes.
 pub const TIMER: &[ReadingDef] = &[
-    ReadingDef {
-        id: ELAPSED,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the task to after it",
-    },
-    ReadingDef {
-        id: DURABLE,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Lower,
-        help: "CLOCK_MONOTONIC from before the task to after the syncfs that follows it",
-    },
-    ReadingDef {
-        id: START,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Neutral,
-        help: "`true`, run five times before the first task of a cell as the commands of its tasks are: the median",
-    },
-    ReadingDef {
-        id: SOURCE_WRITTEN,
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: "bytes written to the device of the source disk until the data was synced, for your own commands",
-    },
-    ReadingDef {
-        id: ROOT_WRITTEN,
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: "bytes written to the device of / until the data was synced, by any process, for your own commands in an \
-               existing directory",
-    },
+    ReadingDef::lower(ELAPSED, Unit::Nanoseconds).help("CLOCK_MONOTONIC from before the task to after it"),
+    ReadingDef::lower(DURABLE, Unit::Nanoseconds)
+        .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
+    ReadingDef::neutral(START, Unit::Nanoseconds)
+        .help("`true`, run five times before the first task of a cell as the commands of its tasks are: the median"),
+    ReadingDef::lower(SOURCE_WRITTEN, Unit::Bytes)
+        .help("bytes written to the device of the source disk until the data was synced, for your own commands"),
+    ReadingDef::lower(ROOT_WRITTEN, Unit::Bytes)
+        .help("bytes written to the device of / until the data was synced, by any process, for your own commands in an \
+               existing directory"),
 ];
 
 /// The readings that are taken when a filesystem is mounted, and after a power cut.
 pub const LIFECYCLE: &[ReadingDef] = &[
-    ReadingDef {
-        id: USABLE,
-        unit: Unit::Bytes,
-        direction: Direction::Higher,
-        help: "statvfs f_bavail after mkfs and mount: what a user without privileges can write",
-    },
-    ReadingDef {
-        id: DEVICE_SIZE,
-        unit: Unit::Bytes,
-        direction: Direction::Neutral,
-        help: "size of the device under test",
-    },
-    ReadingDef {
-        id: FILES_SYNCED,
-        unit: Unit::Count,
-        direction: Direction::Neutral,
-        help: "files that were synced before the power cut, all of them intact after it",
-    },
-    ReadingDef {
-        id: FILES_LOST,
-        unit: Unit::Count,
-        direction: Direction::Lower,
-        help: "files that were written before the last sync but not synced, and that the power cut lost or left incomplete",
-    },
-    ReadingDef {
-        id: REPLAYED,
-        unit: Unit::Bytes,
-        direction: Direction::Neutral,
-        help: "bytes of recorded writes that the disk kept at the power cut",
-    },
+    ReadingDef::higher(USABLE, Unit::Bytes)
+        .help("statvfs f_bavail after mkfs and mount: what a user without privileges can write"),
+    ReadingDef::neutral(DEVICE_SIZE, Unit::Bytes).help("size of the device under test"),
+    ReadingDef::neutral(FILES_SYNCED, Unit::Count)
+        .help("files that were synced before the power cut, all of them intact after it"),
+    ReadingDef::lower(FILES_LOST, Unit::Count)
+        .help("files that were written before the last sync but not synced, and that the power cut lost or left incomplete"),
+    ReadingDef::neutral(REPLAYED, Unit::Bytes)
+        .help("bytes of recorded writes that the disk kept at the power cut"),
 ];
 
 /// The readings of a guest that counts instructions. They replace all times: its clock advances by one nanosecond per
 /// instruction.
 pub const INSTRUCTIONS: &[ReadingDef] = &[
-    instructions(
-        USER_INSTRUCTIONS,
-        "instructions of programs until the data was synced, counted exactly; sampled at ticks for the process tree if a note of the run says that",
-    ),
-    instructions(
-        KERNEL_INSTRUCTIONS,
-        "instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; sampled at ticks for the process tree if a note of the run says that",
-    ),
-    instructions(
-        GUEST_INSTRUCTIONS,
-        "instructions of the guest until the data was synced; where the emulator does not count, those of its tasks by their clocks",
-    ),
-    instructions(
-        RETURNED_INSTRUCTIONS,
-        "instructions of the guest until the command returned, counted exactly",
-    ),
-    instructions(SYSTEM_CALLS, "system calls until the data was synced, counted exactly"),
-    instructions(
-        TREE_INSTRUCTIONS,
-        "instructions of the process tree until its command returned, by its clock, in microseconds",
-    ),
-    instructions(TREE_INSTRUCTIONS_DURABLE, "instructions of the process tree until the data was synced"),
+    ReadingDef::lower(USER_INSTRUCTIONS, Unit::Count)
+        .help("instructions of programs until the data was synced, counted exactly; sampled at ticks for the process tree if a note of the run says that"),
+    ReadingDef::lower(KERNEL_INSTRUCTIONS, Unit::Count)
+        .help("instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; sampled at ticks for the process tree if a note of the run says that"),
+    ReadingDef::lower(GUEST_INSTRUCTIONS, Unit::Count)
+        .help("instructions of the guest until the data was synced; where the emulator does not count, those of its tasks by their clocks"),
+    ReadingDef::lower(RETURNED_INSTRUCTIONS, Unit::Count)
+        .help("instructions of the guest until the command returned, counted exactly"),
+    ReadingDef::lower(SYSTEM_CALLS, Unit::Count)
+        .help("system calls until the data was synced, counted exactly"),
+    ReadingDef::lower(TREE_INSTRUCTIONS, Unit::Count)
+        .help("instructions of the process tree until its command returned, by its clock, in microseconds"),
+    ReadingDef::lower(TREE_INSTRUCTIONS_DURABLE, Unit::Count)
+        .help("instructions of the process tree until the data was synced"),
 ];
-
-const fn instructions(id: &'static str, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit: Unit::Count, direction: Direction::Lower, help }
-}
 
 /// The readings of clients that did a task together. Their times and rates go from the first start to the last end, as IOR
 /// defines them.
 pub const TOGETHER: &[ReadingDef] = &[
-    together(CLIENTS, Unit::Count, Direction::Neutral, "clients that did the task together"),
-    together(
-        COMMON_RATE,
-        Unit::PerSecond,
-        Direction::Higher,
+    ReadingDef::neutral(CLIENTS, Unit::Count).help("clients that did the task together"),
+    ReadingDef::higher(COMMON_RATE, Unit::PerSecond).help(
         "operations a second of all clients from the last start to the first end, when all of them worked",
     ),
-    together(
-        COMMON_BANDWIDTH,
-        Unit::BytesPerSecond,
-        Direction::Higher,
-        "bytes a second of all clients from the last start to the first end, when all of them worked",
-    ),
-    together(COMMON_TIME, Unit::Nanoseconds, Direction::Neutral, "time from the last start to the first end"),
-    together(START_SPREAD, Unit::Nanoseconds, Direction::Lower, "time from the first start to the last one"),
-    together(
-        CLOCK_ERROR,
-        Unit::Nanoseconds,
-        Direction::Lower,
-        "largest error of the offsets between the clients' clocks: half the shortest round trip",
-    ),
-    together(
-        CLIENT_FAIRNESS,
-        Unit::Ratio,
-        Direction::Higher,
+    ReadingDef::higher(COMMON_BANDWIDTH, Unit::BytesPerSecond)
+        .help("bytes a second of all clients from the last start to the first end, when all of them worked"),
+    ReadingDef::neutral(COMMON_TIME, Unit::Nanoseconds).help("time from the last start to the first end"),
+    ReadingDef::lower(START_SPREAD, Unit::Nanoseconds).help("time from the first start to the last one"),
+    ReadingDef::lower(CLOCK_ERROR, Unit::Nanoseconds)
+        .help("largest error of the offsets between the clients' clocks: half the shortest round trip"),
+    ReadingDef::higher(CLIENT_FAIRNESS, Unit::Ratio).help(
         "Jain's index over the rates of the clients: 1 where all are alike, 1/n where one did everything",
     ),
-    together(
-        SLOWEST_CLIENT,
-        Unit::Ratio,
-        Direction::Higher,
-        "rate of the slowest client / that of the fastest",
-    ),
-    together(
-        CACHED_CLIENTS,
-        Unit::Count,
-        Direction::Lower,
-        "clients that fetched under a tenth of what they read: a cache answered",
-    ),
+    ReadingDef::higher(SLOWEST_CLIENT, Unit::Ratio).help("rate of the slowest client / that of the fastest"),
+    ReadingDef::lower(CACHED_CLIENTS, Unit::Count)
+        .help("clients that fetched under a tenth of what they read: a cache answered"),
 ];
-
-const fn together(id: &'static str, unit: Unit, direction: Direction, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit, direction, help }
-}
 
 /// The readings of a service that answers requests, be it driven or watched.
 pub const SERVICE: &[ReadingDef] = &[
-    ReadingDef {
-        id: REQUESTS,
-        unit: Unit::Count,
-        direction: Direction::Neutral,
-        help: "requests that were answered",
-    },
-    service(
-        SERVICE_USER,
-        "user CPU time of the service; its sum with system time is exact, the split is sampled at ticks",
-    ),
-    service(
-        SERVICE_SYSTEM,
-        "system CPU time of the service; its sum with user time is exact, the split is sampled at ticks",
-    ),
-    service(
-        KERNEL_THREADS,
-        "CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile",
-    ),
+    ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
+    ReadingDef::lower(SERVICE_USER, Unit::Nanoseconds)
+        .help("user CPU time of the service; its sum with system time is exact, the split is sampled at ticks"),
+    ReadingDef::lower(SERVICE_SYSTEM, Unit::Nanoseconds)
+        .help("system CPU time of the service; its sum with user time is exact, the split is sampled at ticks"),
+    ReadingDef::lower(KERNEL_THREADS, Unit::Nanoseconds)
+        .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
 ];
-
-const fn service(id: &'static str, help: &'static str) -> ReadingDef {
-    ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help }
-}

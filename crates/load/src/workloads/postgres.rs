@@ -15,7 +15,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Direction, Found, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
 use fsarena_core::setting::WorkloadDef;
 use server::{Cluster, PROGRAMS};
 use settings::{Chosen, Load};
@@ -36,24 +36,12 @@ const CHECKPOINTS: &str = "checkpoints_count";
 
 /// The readings of a database, beside those of the load engine.
 pub const READINGS: &[ReadingDef] = &[
-    ReadingDef {
-        id: reading::TRANSACTIONS,
-        unit: Unit::PerSecond,
-        direction: Direction::Higher,
-        help: "transactions a second, connecting excluded, as pgbench prints them",
-    },
-    ReadingDef {
-        id: WAL,
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: "write-ahead log that the transactions wrote, by the position in the log before and after",
-    },
-    ReadingDef {
-        id: CHECKPOINTS,
-        unit: Unit::Count,
-        direction: Direction::Neutral,
-        help: "checkpoints of the server that ended while pgbench ran",
-    },
+    ReadingDef::higher(reading::TRANSACTIONS, Unit::PerSecond)
+        .help("transactions a second, connecting excluded, as pgbench prints them"),
+    ReadingDef::lower(WAL, Unit::Bytes)
+        .help("write-ahead log that the transactions wrote, by the position in the log before and after"),
+    ReadingDef::neutral(CHECKPOINTS, Unit::Count)
+        .help("checkpoints of the server that ended while pgbench ran"),
 ];
 
 /// Bytes of tables and indexes for each unit of the scale factor; PostgreSQL 15 takes 15.0 MB.

@@ -22,7 +22,7 @@ use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
 use crate::probes::iowait::tick_ns;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_core::sample::{ReadingDef, Unit};
 use fsarena_sys::kernel::Kernel;
 use std::time::Duration;
 
@@ -30,12 +30,8 @@ use std::time::Duration;
 pub struct MachineCpu;
 
 const READINGS: &[ProbeReading] = &[ProbeReading {
-    def: ReadingDef {
-        id: reading::MACHINE_CPU,
-        unit: Unit::Nanoseconds,
-        direction: Direction::Lower,
-        help: "CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks",
-    },
+    def: ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
+        .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     takes: Takes::DeltaToDurable,
 }];
 

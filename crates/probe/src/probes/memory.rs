@@ -2,19 +2,15 @@
 
 use crate::gauge::{Gauge, TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_core::sample::{ReadingDef, Unit};
 use std::path::PathBuf;
 
 /// `VmHWM` of this process, put back before each task.
 pub struct Memory;
 
 const READINGS: &[ProbeReading] = &[ProbeReading {
-    def: ReadingDef {
-        id: "peak_memory_bytes",
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: "largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it",
-    },
+    def: ReadingDef::lower("peak_memory_bytes", Unit::Bytes)
+        .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
     takes: Takes::AtReturn,
 }];
 
