@@ -314,7 +314,7 @@ impl Work<'_> {
                 let silent = self.states.iter().position(|state| *state == State::Working);
                 return Err(self.ranks.silent(silent.unwrap_or(0) as u32, patience));
             }
-            std::thread::sleep(wire::PRECISE);
+            std::thread::sleep(wire::LONGEST);
         }
     }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 /// The first pause between two looks of a rank that waits. Each pause is twice the one before.
 const FIRST: Duration = Duration::from_micros(100);
-/// The longest pause of a rank that waits for a message.
-const LONGEST: Duration = Duration::from_millis(10);
-/// The longest pause of a rank in a barrier: clients begin as far apart as this.
-pub const PRECISE: Duration = Duration::from_millis(1);
+/// The longest pause of a rank that waits for a message, or for others to come to the barrier.
+pub const LONGEST: Duration = Duration::from_millis(10);
+/// The longest pause where all ranks have come to the barrier: clients begin as far apart as this.
+pub const PRECISE: Duration = Duration::from_micros(200);
 
 /// Messages between the ranks of a job.
 pub trait Wire {

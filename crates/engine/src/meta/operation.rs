@@ -6,6 +6,7 @@ use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 
 /// The attribute that xattr operations set and get.
 const ATTRIBUTE: &CStr = c"user.fsarena";
@@ -20,7 +21,7 @@ pub enum Operation {
     Create,
     /// Open a file for reading, and close it.
     Open,
-    /// Open a file, read it to its end, and close it.
+    /// Open a file, read what `create` wrote to it, and close it.
     Read,
     /// `stat` a file.
     Stat,
@@ -117,7 +118,7 @@ impl Operation {
             Operation::Open => {
                 rustix::fs::open(names.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
             }
-            Operation::Read => read(names.name),
+            Operation::Read => read(names.name, names.content.len()),
             Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
             Operation::Readdir => list(names.directory),
             Operation::Rename => rustix::fs::rename(names.name, names.second),
@@ -140,10 +141,18 @@ fn write(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn read(name: &CStr) -> Result<(), Errno> {
+/// Opens a file and reads what `create` wrote to it, as mdtest does: nothing of an empty one.
+fn read(name: &CStr, bytes: usize) -> Result<(), Errno> {
     let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut buffer = [0; 16 << 10];
-    while rustix::io::read(&file, &mut buffer)? > 0 {}
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        match rustix::io::read(&file, &mut buffer)?.0.len() {
+            // The file is shorter than what was written to it.
+            0 => return Err(Errno::NODATA),
+            read => left = left.saturating_sub(read),
+        }
+    }
     Ok(())
 }
 
