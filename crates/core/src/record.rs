@@ -4,6 +4,7 @@ use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::host::Host;
 use crate::latency::Latencies;
+use crate::metric::MetricDef;
 use crate::plan::Plan;
 pub use crate::sample::MetricInfo;
 use crate::series::SeriesTable;
@@ -158,6 +159,13 @@ impl RunRecord {
         if let Some(column) = self.reading(id) {
             return Some((self.readings[column].clone(), Cow::Borrowed(&self.samples.values[column])));
         }
+        let metric = self.derived(id)?;
+        let values = (0..self.samples.len()).map(|row| metric.value(row)).collect();
+        Some((metric.info, Cow::Owned(values)))
+    }
+
+    /// A derived metric, to be computed row by row. None if the name is unknown.
+    pub fn derived(&self, id: &str) -> Option<Derived<'_>> {
         let def = crate::metric::find(id)?;
         let info = MetricInfo {
             id: def.id.to_string(),
@@ -166,16 +174,29 @@ impl RunRecord {
             help: def.help.to_string(),
         };
         let asked = Asked { record: self, columns: RefCell::default() };
-        let value = |row: usize| (def.from)(&|name| asked.value(name, row)).unwrap_or(f64::NAN);
-        let mut values = Vec::with_capacity(self.samples.len());
-        values.extend((0..self.samples.len().min(1)).map(value));
-        // If the run has none of the readings that the formula uses, its value is the same for every row.
-        let read = asked.columns.borrow().iter().any(|(_, column)| column.is_some());
-        match read {
-            true => values.extend((1..self.samples.len()).map(value)),
-            false => values.resize(self.samples.len(), values.first().copied().unwrap_or(f64::NAN)),
-        }
-        Some((info, values.into()))
+        let mut derived = Derived { info, def, asked, constant: None };
+        let first = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
+        let read = derived.asked.columns.borrow().iter().any(|(_, column)| column.is_some());
+        derived.constant = (!read).then_some(first);
+        Some(derived)
+    }
+}
+
+/// A metric that a formula computes from readings.
+pub struct Derived<'a> {
+    /// What it is.
+    pub info: MetricInfo,
+    def: &'static MetricDef,
+    asked: Asked<'a>,
+    /// The value of every row, if the run has none of the readings that the formula uses.
+    constant: Option<f64>,
+}
+
+impl Derived<'_> {
+    /// Its value in a row of [`RunRecord::samples`]; NaN where it is absent.
+    pub fn value(&self, row: usize) -> f64 {
+        self.constant
+            .unwrap_or_else(|| (self.def.from)(&|name| self.asked.value(name, row)).unwrap_or(f64::NAN))
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! ROWS is the number of values, 1,008,000 where it is not given: 400 rounds of 5 variants, 24 tasks (or TASKS), 21 readings.
-//! SHARDS makes that many runs, each a shard with the timer's two readings alone, for `fsarena merge DIR`.
+//! SHARDS makes that many runs, each a shard with the timer's readings alone, for `fsarena merge DIR`.
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};

@@ -19,8 +19,8 @@ const ROWS: &str = "1000000";
 /// decided, of 5 variants with 500 tasks, as many as a full matrix of block sizes and threads has.
 const SAMPLES: [&str; 2] = ["21000000", "500"];
 const VAST: [&str; 1] = ["10000000"];
-/// Ten million samples with two readings each, of 1,000 shards.
-const SHARDS: [&str; 3] = ["20000000", "2000", "1000"];
+/// Ten million samples with five readings each, of 1,000 shards of one round.
+const SHARDS: [&str; 3] = ["50000000", "2000", "1000"];
 
 /// What a peer does for comparison: read every row of the database and nothing else.
 const READ_ALL: &str = "import sqlite3, sys
@@ -71,17 +71,20 @@ fn vast_report(dir: &Path, what: &str, size: &[&str]) {
     page::first_paint(&page::write(dir, &run));
 }
 
-/// The rounds of a fleet.
+/// The rounds of a fleet: all shards but one, which is the merge alone, and the last, after which comes the report.
 fn merge(dir: &Path) {
-    let shards = big_run(dir, &SHARDS);
-    let shards = shards.parent().expect("a directory of shards");
-    let mut merge = command(FSARENA, &["merge", "--runs"]);
-    merge.arg(dir.join("merged")).arg(shards);
-    let begun = Instant::now();
-    let peak = peak_memory_mb(merge);
-    let took = begun.elapsed().as_secs_f64();
-    println!("{:<44} {took:>10.1}   with the report", "merge of 10,000,000 samples of 1,000 shards, s");
-    println!("{:<44} {peak:>10.1}", "peak memory of that, MB");
+    let last = big_run(dir, &SHARDS);
+    let all = std::fs::read_dir(last.parent().expect("a directory of shards")).expect("shards");
+    let others = all.map(|shard| shard.expect("a shard").path()).filter(|shard| *shard != last).collect();
+    for (what, shards) in [("merge of 999 of them", others), ("the last one, and the report", vec![last])] {
+        let mut merge = command(FSARENA, &["merge", "--runs"]);
+        merge.arg(dir.join("merged")).args(shards);
+        let begun = Instant::now();
+        let peak = peak_memory_mb(merge);
+        let took = begun.elapsed().as_secs_f64();
+        println!("{:<44} {took:>10.1}", format!("10,000,000 samples of 1,000 shards: {what}, s"));
+        println!("{:<44} {peak:>10.1}", "peak memory of that, MB");
+    }
 }
 
 fn read_all(run: &Path) -> Command {

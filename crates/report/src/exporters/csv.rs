@@ -23,16 +23,14 @@ pub const CSV: Exporter = Exporter {
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let factors = varying(record);
-    // Only metrics are computed here; readings are read in place.
-    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.metric(def.id)).collect();
-    let readings = record.samples.values.iter().map(Vec::as_slice);
-    let columns: Vec<&[f64]> = readings.chain(metrics.iter().map(|(_, values)| values.as_ref())).collect();
+    // Metrics are computed row by row: their columns would take several times the memory of the readings.
+    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.id)).collect();
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;
     header.extend((warmup > 0).then(|| "warmup".into()));
     header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
-    let infos = record.readings.iter().chain(metrics.iter().map(|(info, _)| info));
+    let infos = record.readings.iter().chain(metrics.iter().map(|metric| &metric.info));
     header.extend(infos.map(|info| column_name(&info.id, info.unit)));
     writer.write_record(&header)?;
     let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
@@ -49,10 +47,11 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
             writer.write_field(text)?;
         }
         writer.write_field(record.samples.started_at[row].to_string())?;
-        for column in &columns {
+        let readings = record.samples.values.iter().map(|column| column[row]);
+        for value in readings.chain(metrics.iter().map(|metric| metric.value(row))) {
             number.clear();
-            if !column[row].is_nan() {
-                write!(number, "{}", column[row])?;
+            if !value.is_nan() {
+                write!(number, "{value}")?;
             }
             writer.write_field(&number)?;
         }
