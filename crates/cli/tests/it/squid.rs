@@ -74,7 +74,7 @@ fn the_real_squid_serves_from_each_store_and_leaves_nothing() {
     }
     for store in ["aufs", "ufs", "rock"] {
         let place = place(&format!(
-            "use = \"squid\"\nstore = \"{store}\"\nrates = [100, 0]\nseconds = 0.3\nclients = 4\n\
+            "use = \"squid\"\nstore = \"{store}\"\nrates = [100, 0]\nseconds = 1\nclients = 4\n\
              cache_bytes = 2097152\nl1 = 2\nl2 = 4\n"
         ));
         place.expect(0, &["run", "plan.toml", "--quiet", "--on", "ram"]);

@@ -232,7 +232,9 @@ impl Stage {
     fn readings(tally: &Tally, took: Duration) -> Result<Readings, Error> {
         let requests = tally.latency.len();
         if requests == 0 {
-            let why = tally.why.as_deref().unwrap_or("none was due");
+            let short =
+                || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
+            let why = tally.why.clone().unwrap_or_else(short);
             return Err(Error::Unfit(format!("no request was answered: {why}")));
         }
         let mut found = Readings::default();
