@@ -74,9 +74,10 @@ pub fn counters(bytes: &[u8]) {
     });
     *answer() = bytes.to_vec();
     let metric = "requests_total{code=\"200\"}".to_string();
-    for spec in
-        [Spec::Squid(address.to_string()), Spec::Prometheus(format!("http://{address}/metrics"), metric)]
-    {
+    for spec in [
+        Spec::Squid { address: address.to_string() },
+        Spec::Prometheus { address: format!("http://{address}/metrics"), metric },
+    ] {
         let mut counter = spec.open(&Kernel::host(), None, Duration::from_secs(30)).expect("a counter");
         match counter.read() {
             Ok(number) => assert!(number.is_finite() && number >= 0.0, "{number}"),

@@ -3,7 +3,7 @@
 
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;
-use fsarena_watch::{Spec, Watcher, named};
+use fsarena_watch::{Known, Spec, Watch, Watcher, Where};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -17,15 +17,19 @@ fn main() {
     let log = std::env::temp_dir().join(format!("fsarena-bench-{own}.log"));
     std::fs::write(&log, "x\n").expect("the log is written");
     let counters = [
-        ("squid", Spec::Squid(server.address.clone())),
-        ("log", Spec::Log(log.clone(), None)),
-        ("command", Spec::Command(vec!["echo".into(), "1".into()])),
+        ("squid", Spec::Squid { address: server.address.clone() }),
+        ("log", Spec::Log { file: log.clone(), word: None }),
+        ("command", Spec::Command { argv: vec!["echo".into(), "1".into()] }),
     ];
     for (name, spec) in counters {
-        let lengths = (Duration::from_secs(300), Duration::from_secs(1));
-        let at = (Some(std::env::temp_dir()), None);
-        let service = [server.pid.to_string()];
-        let watch = named(name.into(), Some(spec), at, &service, lengths).expect("a watch");
+        let watch = Watch {
+            name: name.into(),
+            counter: Some(spec),
+            at: Where { path: Some(std::env::temp_dir()), device: None },
+            service: vec![Known::Pid(server.pid as i32)],
+            window: Duration::from_secs(300),
+            every: Duration::from_secs(1),
+        };
         let mut watcher = Watcher::begin(&Kernel::host(), &watch, 0).expect("it begins");
         let reading = spent(own, READINGS, || watcher.read());
         let window = spent(own, WINDOWS, || drop(watcher.close()));

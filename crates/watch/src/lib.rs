@@ -13,7 +13,7 @@
 
 mod clocks;
 mod counter;
-pub mod counters;
+mod counters;
 mod error;
 mod gauges;
 mod plan;
@@ -25,10 +25,13 @@ mod target;
 mod watcher;
 mod window;
 
-pub use counter::{Counter, Spec, Trouble};
+pub use counter::{Counter, Trouble};
+pub use counters::Spec;
 pub use error::Error;
-pub use plan::{Watch, named};
+pub use plan::Watch;
 pub use readings::defs as readings;
 pub use recorder::Recorder;
-pub use watcher::{Limits, Watcher};
+pub use service::Known;
+pub use target::Where;
+pub use watcher::Watcher;
 pub use window::{Mark, Window};

@@ -1,6 +1,6 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::counter::Spec;
+use crate::counters::Spec;
 use crate::error::Error;
 use crate::service::Known;
 use crate::target::Where;
@@ -9,60 +9,63 @@ use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::scale::Scale;
-use fsarena_core::setting::{Settings, Value};
-use std::path::PathBuf;
+use fsarena_core::setting::Settings;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The workload of a watch in the store. No runner knows it: a watch drives nothing.
 const WORKLOAD: &str = "watch";
 
 /// Everything that is watched.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Watch {
     /// What it is called in comparisons.
+    #[serde(skip)]
     pub name: String,
     /// What counts requests, where something does.
+    #[serde(flatten)]
     pub counter: Option<Spec>,
     /// The filesystem and the device.
+    #[serde(flatten)]
     pub at: Where,
     /// The service's processes.
     pub service: Vec<Known>,
     /// The length of a window.
+    #[serde(rename = "window_s", with = "seconds")]
     pub window: Duration,
     /// The time between two readings of the counter.
+    #[serde(rename = "every_s", with = "seconds")]
     pub every: Duration,
 }
 
-/// Makes a watch of what people write.
-///
-/// # Errors
-/// Windows or readings of no length, or a name that is none.
-pub fn named(
-    name: String,
-    counter: Option<Spec>,
-    (path, device): (Option<PathBuf>, Option<PathBuf>),
-    service: &[String],
-    (window, every): (Duration, Duration),
-) -> Result<Watch, Error> {
-    if name.trim().is_empty() || name.contains(char::is_control) {
-        return Err(Error::Usage("a watch needs a name that can be printed".into()));
-    }
-    if window < Duration::from_millis(10) || every < Duration::from_millis(1) {
-        return Err(Error::Usage(
-            "a window has at least 10 ms, and readings at least 1 ms between them".into(),
-        ));
-    }
-    let at = Where { path, device };
-    let service = service.iter().map(|text| Known::of(text)).collect();
-    Ok(Watch { name, counter, at, service, window, every: every.min(window) })
-}
-
 impl Watch {
+    /// This watch, if it can be made; readings are at most as far apart as windows.
+    ///
+    /// # Errors
+    /// Windows or readings that are too short, or a name that cannot be printed.
+    pub fn checked(self) -> Result<Watch, Error> {
+        if self.name.trim().is_empty() || self.name.contains(char::is_control) {
+            return Err(Error::Usage("a watch needs a name that can be printed".into()));
+        }
+        if self.window < Duration::from_millis(10) || self.every < Duration::from_millis(1) {
+            return Err(Error::Usage(
+                "a window has at least 10 ms, and readings at least 1 ms between them".into(),
+            ));
+        }
+        Ok(Watch { every: self.every.min(self.window), ..self })
+    }
+
     /// As a plan.
-    pub fn plan(&self) -> Plan {
+    ///
+    /// # Errors
+    /// Fails if a path is not valid UTF-8: a plan is text.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let settings: serde_json::Result<Settings> =
+            serde_json::to_value(self).and_then(serde_json::from_value);
+        let settings = settings.map_err(|error| Error::Usage(format!("cannot keep this watch: {error}")))?;
         let dir = self.at.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
-        Plan {
+        Ok(Plan {
             name: format!("watch-{}", self.name),
             title: format!("Watching {}", self.name),
             question: "What does a request cost?".into(),
@@ -85,8 +88,8 @@ impl Watch {
             stop: StopPlan::default(),
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
-            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings: self.settings() }],
-        }
+            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings }],
+        })
     }
 
     /// From the plan of a stored watch.
@@ -94,41 +97,21 @@ impl Watch {
     /// # Errors
     /// Where it is the plan of something else.
     pub fn of_plan(plan: &Plan) -> Result<Watch, Error> {
-        let other =
-            || Error::Usage(format!("cannot resume {}: it was not made by `fsarena watch`", plan.name));
-        let (Some(variant), Some(workload)) = (plan.variants.first(), plan.workloads.first()) else {
-            return Err(other());
+        let settings = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
+        let watch = settings.and_then(|workload| {
+            let watch =
+                serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>).ok()?;
+            // A counter that cannot be read is no reason to resume without one.
+            let lost = watch.counter.is_none() && workload.settings.0.contains_key("counter");
+            (!lost).then_some(watch)
+        });
+        let (Some(watch), Some(variant)) = (watch, plan.variants.first()) else {
+            return Err(Error::Usage(format!(
+                "cannot resume {}: it was not made by `fsarena watch`",
+                plan.name
+            )));
         };
-        if workload.name != WORKLOAD {
-            return Err(other());
-        }
-        let settings = &workload.settings.0;
-        let text = |id: &str| match settings.get(id) {
-            Some(Value::Text(text)) => Some(text.clone()),
-            _ => None,
-        };
-        let list = |id: &str| match settings.get(id) {
-            Some(Value::List(values)) => values.iter().map(Value::to_string).collect(),
-            _ => vec![],
-        };
-        let seconds = |id: &str| match settings.get(id) {
-            Some(Value::Float(seconds)) => Duration::try_from_secs_f64(*seconds).ok(),
-            Some(Value::Int(seconds)) => u64::try_from(*seconds).ok().map(Duration::from_secs),
-            _ => None,
-        };
-        let counter = match text("counter").as_deref() {
-            Some("squid") => Some(Spec::Squid(text("address").ok_or_else(other)?)),
-            Some("prometheus") => {
-                Some(Spec::Prometheus(text("address").ok_or_else(other)?, text("metric").ok_or_else(other)?))
-            }
-            Some("log") => Some(Spec::Log(text("file").ok_or_else(other)?.into(), text("word"))),
-            Some("command") => Some(Spec::Command(list("argv"))),
-            Some("device") => Some(Spec::Device),
-            _ => None,
-        };
-        let lengths = (seconds("window_s").ok_or_else(other)?, seconds("every_s").ok_or_else(other)?);
-        let at = (text("path").map(PathBuf::from), text("device").map(PathBuf::from));
-        named(variant.name.clone(), counter, at, &list("service"), lengths)
+        Watch { name: variant.name.clone(), ..watch }.checked()
     }
 
     /// The cell of a window.
@@ -142,42 +125,19 @@ impl Watch {
             seed: plan.seed,
         }
     }
+}
 
-    fn settings(&self) -> Settings {
-        let mut settings = Settings::default();
-        let mut set = |id: &str, value: Value| drop(settings.0.insert(id.into(), value));
-        let words = |words: &[String]| Value::List(words.iter().cloned().map(Value::Text).collect());
-        let text = |path: &PathBuf| Value::Text(path.display().to_string());
-        set("window_s", Value::Float(self.window.as_secs_f64()));
-        set("every_s", Value::Float(self.every.as_secs_f64()));
-        let mut counter = |kind: &str| set("counter", Value::Text(kind.into()));
-        match &self.counter {
-            None => {}
-            Some(Spec::Squid(at)) => {
-                counter("squid");
-                set("address", Value::Text(at.clone()));
-            }
-            Some(Spec::Prometheus(url, metric)) => {
-                counter("prometheus");
-                set("address", Value::Text(url.clone()));
-                set("metric", Value::Text(metric.clone()));
-            }
-            Some(Spec::Log(path, word)) => {
-                counter("log");
-                set("file", text(path));
-                word.iter().for_each(|word| set("word", Value::Text(word.clone())));
-            }
-            Some(Spec::Command(argv)) => {
-                counter("command");
-                set("argv", words(argv));
-            }
-            Some(Spec::Device) => counter("device"),
-        }
-        self.at.path.iter().for_each(|path| set("path", text(path)));
-        self.at.device.iter().for_each(|path| set("device", text(path)));
-        let service: Vec<String> = self.service.iter().map(Known::text).collect();
-        set("service", words(&service));
-        settings
+/// A length of time as seconds.
+mod seconds {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::time::Duration;
+
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(time.as_secs_f64())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -189,19 +149,19 @@ mod tests {
     fn a_watch_comes_back_from_its_plan() {
         let counters = [
             None,
-            Some(Spec::Squid("127.0.0.1:3128".into())),
-            Some(Spec::Prometheus("http://a/metrics".into(), "x{y=\"z\"}".into())),
-            Some(Spec::Log("/var/log/a b".into(), Some("GET".into()))),
-            Some(Spec::Log("/var/log/a".into(), None)),
-            Some(Spec::Command(vec!["cat".into(), "a b".into()])),
+            Some(Spec::Squid { address: "127.0.0.1:3128".into() }),
+            Some(Spec::Prometheus { address: "http://a/metrics".into(), metric: "x{y=\"z\"}".into() }),
+            Some(Spec::Log { file: "/var/log/a b".into(), word: Some("GET".into()) }),
+            Some(Spec::Log { file: "/var/log/a".into(), word: None }),
+            Some(Spec::Command { argv: vec!["cat".into(), "a b".into()] }),
             Some(Spec::Device),
         ];
         for counter in counters {
-            let service = ["squid".to_string(), "17".into(), "/sys/fs/cgroup/x".into()];
-            let lengths = (Duration::from_millis(1500), Duration::from_secs(1));
-            let at = (Some("/srv".into()), Some("/dev/loop0".into()));
-            let watch = named("xfs".into(), counter, at, &service, lengths).unwrap();
-            let toml = toml_round_trip(&watch.plan());
+            let service = ["squid", "17", "/sys/fs/cgroup/x"].map(Known::of).to_vec();
+            let at = Where { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
+            let (window, every) = (Duration::from_millis(1500), Duration::from_secs(1));
+            let watch = Watch { name: "xfs".into(), counter, at, service, window, every }.checked().unwrap();
+            let toml = toml_round_trip(&watch.plan().unwrap());
             assert_eq!(Watch::of_plan(&toml).unwrap(), watch);
         }
     }
@@ -215,10 +175,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let second = Duration::from_secs(1);
-        let make = |name: &str, window| named(name.into(), None, (None, None), &[], (window, second));
+        let make = |name: &str, window| {
+            let (name, at) = (name.into(), Where::default());
+            Watch { name, counter: None, at, service: vec![], window, every: second }.checked()
+        };
         assert!(make("", second).is_err() && make("a\n", second).is_err());
         assert!(make("a", Duration::ZERO).is_err());
-        let mut plan = make("a", second).unwrap().plan();
+        let mut plan = make("a", second).unwrap().plan().unwrap();
         plan.workloads[0].name = "tree".into();
         assert!(Watch::of_plan(&plan).unwrap_err().to_string().contains("not made by `fsarena watch`"));
     }

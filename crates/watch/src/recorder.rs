@@ -25,7 +25,7 @@ impl Recorder {
     /// # Errors
     /// Where it cannot be written.
     pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, Error> {
-        let run = RunDir::create(runs, &watch.plan(), version)?;
+        let run = RunDir::create(runs, &watch.plan()?, version)?;
         Recorder::open(run, host)
     }
 
@@ -114,7 +114,6 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::named;
     use crate::window::Mark;
     use fsarena_core::event::NoteKind;
     use fsarena_core::sample::Readings;
@@ -130,8 +129,17 @@ mod tests {
     #[test]
     fn a_watch_goes_on_where_it_ended() {
         let root = tempfile::tempdir().unwrap();
-        let lengths = (Duration::from_secs(1), Duration::from_secs(1));
-        let watch = named("xfs".into(), None, (None, None), &[], lengths).unwrap();
+        let second = Duration::from_secs(1);
+        let watch = Watch {
+            name: "xfs".into(),
+            counter: None,
+            at: Default::default(),
+            service: vec![],
+            window: second,
+            every: second,
+        }
+        .checked()
+        .unwrap();
         let host = Host { hostname: "h".into(), boot_id: "1".into(), ..Host::default() };
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
         assert_eq!(recorder.next().unwrap(), 0);

@@ -6,6 +6,7 @@ use fsarena_core::sample::Readings;
 use fsarena_sys::cpu;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 const LOOK_AFTER: u32 = 30;
 
 /// How to find the service's processes: by a command name, a process id, or a cgroup's directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Known {
     /// `comm`, 15 characters at most.
     Name(String),
@@ -36,11 +38,17 @@ impl Known {
     }
 }
 
-impl Known {
-    /// What [`Known::of`] reads.
-    pub fn text(&self) -> String {
-        match self {
-            Known::Name(name) => name.clone(),
+impl From<String> for Known {
+    fn from(text: String) -> Known {
+        Known::of(&text)
+    }
+}
+
+/// What [`Known::of`] reads.
+impl From<Known> for String {
+    fn from(known: Known) -> String {
+        match known {
+            Known::Name(name) => name,
             Known::Pid(pid) => pid.to_string(),
             Known::Cgroup(dir) => dir.display().to_string(),
         }

@@ -7,14 +7,17 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::kernel::Kernel;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Where to look.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Where {
     /// A path on the filesystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The device; the one behind the path where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
 }
 

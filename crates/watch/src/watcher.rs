@@ -25,13 +25,6 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// A window gets the mark `Long` if it took more than this factor of its intended length, plus a second.
 const LONG: f64 = 1.5;
 
-/// Where a watch ends by itself.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Limits {
-    /// The number of windows.
-    pub windows: Option<u32>,
-}
-
 /// Tells what time it is.
 pub type Clock = Box<dyn Fn() -> Moment + Send>;
 
@@ -101,13 +94,17 @@ impl Watcher {
         &self.notes
     }
 
-    /// Watches until a signal comes or the limit is reached; tells of each window as it closes. The one that a
+    /// Watches until a signal comes or this number of windows is reached; tells of each window as it closes. The one that a
     /// signal cuts short is told too.
     ///
     /// # Errors
     /// Those of `tell`.
-    pub fn go<E>(&mut self, limits: Limits, mut tell: impl FnMut(&Window) -> Result<(), E>) -> Result<(), E> {
-        let mut left = limits.windows.unwrap_or(u32::MAX);
+    pub fn go<E>(
+        &mut self,
+        windows: Option<u32>,
+        mut tell: impl FnMut(&Window) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left = windows.unwrap_or(u32::MAX);
         while left > 0 {
             let whole = self.wait();
             let mut window = self.close();
@@ -212,28 +209,32 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::Spec;
-    use crate::plan::named;
+    use crate::counters::Spec;
     use crate::recorder::Recorder;
+    use crate::service::Known;
+    use crate::target::Where;
     use fsarena_core::event::NoteKind;
     use fsarena_core::host::Host;
     use std::io::Write;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
+    fn watch(log: &std::path::Path, at: Where, service: Vec<Known>) -> Watch {
+        let counter = Some(Spec::Log { file: log.into(), word: None });
+        let (window, every) = (Duration::from_millis(40), Duration::from_millis(10));
+        Watch { name: "here".into(), counter, at, service, window, every }.checked().unwrap()
+    }
+
     #[test]
     fn windows_have_what_happened_in_them() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         std::fs::write(&log, "before\n").unwrap();
-        let lengths = (Duration::from_millis(40), Duration::from_millis(10));
-        let at = (Some(dir.path().to_path_buf()), None);
-        let own = std::process::id().to_string();
-        let spec = Some(Spec::Log(log.clone(), None));
-        let watch = named("here".into(), spec, at, &[own], lengths).unwrap();
+        let at = Where { path: Some(dir.path().to_path_buf()), device: None };
+        let watch = watch(&log, at, vec![Known::Pid(std::process::id() as i32)]);
         let mut watcher = Watcher::begin(&Kernel::host(), &watch, 5).unwrap();
         let mut windows = vec![];
-        let told: Result<(), ()> = watcher.go(Limits { windows: Some(3) }, |window| {
+        let told: Result<(), ()> = watcher.go(Some(3), |window| {
             windows.push(window.clone());
             let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
             (0..window.number).for_each(|_| file.write_all(b"x\n").unwrap());
@@ -263,9 +264,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let log = root.path().join("log");
         std::fs::write(&log, "").unwrap();
-        let lengths = (Duration::from_millis(40), Duration::from_millis(10));
-        let watch =
-            named("here".into(), Some(Spec::Log(log.clone(), None)), (None, None), &[], lengths).unwrap();
+        let watch = watch(&log, Where::default(), vec![]);
         let stepped_s = Arc::new(AtomicI64::new(0));
         let by = stepped_s.clone();
         let clock = Box::new(move || {
@@ -274,7 +273,7 @@ mod tests {
         });
         let mut watcher = Watcher::begin_by(clock, &Kernel::host(), &watch, 0).unwrap();
         let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
-        let told: Result<(), Error> = watcher.go(Limits { windows: Some(4) }, |window| {
+        let told: Result<(), Error> = watcher.go(Some(4), |window| {
             // An hour back, while the third is open: the second has just closed.
             if window.number == 1 {
                 stepped_s.store(-3600, Ordering::Relaxed);

@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Outcome {
         recorder.keep(window)?;
         shown.window(window)
     };
-    watcher.go(args.limits(), tell)?;
+    watcher.go(args.windows, tell)?;
     let (why, complete) = match cancel::requested() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::flags::{ListFormat, Runs, time};
 use fsarena_core::exit::ExitCode;
-use fsarena_watch::{Limits, Spec, Watch, named};
+use fsarena_watch::{Known, Spec, Watch, Where};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ pub struct Args {
     every: Duration,
     /// Number of windows [default: until a signal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
-    windows: Option<u32>,
+    pub windows: Option<u32>,
     /// Resume an earlier watch in the same run
     #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "Watch")]
     pub resume: Option<String>,
@@ -129,11 +129,14 @@ impl Args {
             path.metadata().map_err(Failure::file(path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
-            (Some(at), _, _) => Some(Spec::Squid(at.clone())),
-            (_, Some(url), _) => Some(Spec::Prometheus(url.clone(), self.series.clone().unwrap_or_default())),
-            (_, _, Some(file)) => Some(Spec::Log(absolute(file)?, self.word.clone())),
+            (Some(at), _, _) => Some(Spec::Squid { address: at.clone() }),
+            (_, Some(url), _) => Some(Spec::Prometheus {
+                address: url.clone(),
+                metric: self.series.clone().unwrap_or_default(),
+            }),
+            (_, _, Some(file)) => Some(Spec::Log { file: absolute(file)?, word: self.word.clone() }),
             _ if self.device_operations => Some(Spec::Device),
-            _ if !self.command.is_empty() => Some(Spec::Command(self.command.clone())),
+            _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
             _ => None,
         };
         let name = self.name.clone().unwrap_or_else(|| {
@@ -141,14 +144,10 @@ impl Args {
             host.unwrap_or_else(|| "here".into())
         });
         // A restart may happen in another directory.
-        let path = self.path.as_deref().map(absolute).transpose()?;
-        let device = self.device.as_deref().map(absolute).transpose()?;
-        Ok(named(name, counter, (path, device), &self.service, (self.window, self.every))?)
-    }
-
-    /// When the watch ends without a signal.
-    pub fn limits(&self) -> Limits {
-        Limits { windows: self.windows }
+        let [path, device] = [&self.path, &self.device].map(|path| path.as_ref().map(absolute).transpose());
+        let at = Where { path: path?, device: device? };
+        let service = self.service.iter().map(|text| Known::of(text)).collect();
+        Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
     }
 }
 
