@@ -3,12 +3,12 @@
 //! The server looks up a requested name among the folder's entries, so that a name from a request never becomes part of
 //! a path. A symbolic link to a run, or to one of its files, must lead into the folder, and to a regular file.
 
-use crate::parallel;
 use fsarena_store::RunDir;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// Every file of a run that is read, and those that SQLite reads beside its database.
 const FILES: [&str; 7] =
@@ -74,7 +74,7 @@ impl Folder {
     pub fn runs(&self) -> io::Result<Vec<Found>> {
         let entries = std::fs::read_dir(&self.root)?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-        Ok(parallel::map(&paths, |path| self.look(path)).into_iter().flatten().collect())
+        Ok(in_parallel(&paths, |path| self.look(path)).into_iter().flatten().collect())
     }
 
     /// The run of this name, as it is now.
@@ -144,9 +144,35 @@ fn of(meta: &Metadata) -> State {
     (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
+/// Threads that read folders and databases.
+const READERS: usize = 4;
+
+/// What becomes of each, in order.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let part = items.len().div_ceil(READERS).max(1);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (items.chunks(part))
+            .map(|part| scope.spawn(|| part.iter().map(&each).collect::<Vec<_>>()))
+            .collect();
+        let results = readers.into_iter().map(|reader| reader.join().expect("what reads does not panic"));
+        results.flatten().collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_thing_is_done_once_and_in_order() {
+        for count in [0, 1, 3, 4, 5, 1_001] {
+            let items: Vec<usize> = (0..count).collect();
+            assert_eq!(
+                in_parallel(&items, |item| item * 2),
+                (0..count).map(|item| item * 2).collect::<Vec<_>>()
+            );
+        }
+    }
     use std::os::unix::fs::symlink;
 
     fn run(root: &Path, id: &str) -> PathBuf {

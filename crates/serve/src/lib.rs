@@ -17,14 +17,13 @@ mod feed;
 mod folder;
 mod guard;
 mod overview;
-mod parallel;
-mod points;
 mod renderer;
 mod routes;
 mod server;
 mod state;
 mod templates;
 mod verdicts;
+mod wanted;
 
 #[cfg(test)]
 mod testing;

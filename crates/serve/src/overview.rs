@@ -1,7 +1,7 @@
 //! What the list knows of every run. A database is opened once for each state of its files.
 
-use crate::folder::{Folder, Found, Stamp};
-use crate::parallel;
+use crate::folder::{Folder, Found, Stamp, in_parallel};
+use crate::renderer::LARGEST_LISTED;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
 use std::collections::HashMap;
@@ -102,7 +102,7 @@ impl Overviews {
     fn read(&self, unread: Vec<Found>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
         self.opened.fetch_add(readable as u64, Ordering::Relaxed);
-        parallel::map(&unread, |found| Arc::new(overview(found.clone())))
+        in_parallel(&unread, |found| Arc::new(overview(found.clone())))
     }
 }
 
@@ -137,6 +137,15 @@ impl Overview {
             (_, _, true) => "complete",
             (_, _, false) => "not complete",
         }
+    }
+
+    /// Whether the answer of a run is still to come.
+    pub fn is_pending(&self) -> bool {
+        self.verdict.get().is_none()
+            && self.problem.is_none()
+            && self.state() != "running"
+            && self.stamp().bytes() <= LARGEST_LISTED
+            && self.summary.rounds > 0
     }
 
     /// The state of its files.

@@ -1,14 +1,15 @@
 //! What all requests share.
 
 use crate::feed::Feeds;
-use crate::folder::Folder;
+use crate::folder::{Folder, Found, Stamp};
 use crate::overview::Overviews;
-use crate::points::Points;
 use crate::renderer::Renderer;
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
+use fsarena_report::history::{Asked, Point, point};
 use fsarena_report::report::Report;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a run is analysed, which is the caller's to say: the page shows the report that the command line makes.
 pub struct Analysis {
@@ -36,3 +37,37 @@ pub struct Shared {
 
 /// A handle of it.
 pub type State = axum::extract::State<Arc<Shared>>;
+
+/// How many answers are kept.
+const MOST: usize = 20_000;
+
+/// What single runs say.
+#[derive(Default)]
+pub struct Points {
+    kept: Mutex<HashMap<(String, Asked), Kept>>,
+}
+
+/// What a run in some state said.
+type Kept = (Stamp, Option<Point>);
+
+impl Points {
+    /// What a run says; nothing where it has no such variant or cannot be read any more. Rounds.
+    ///
+    /// # Errors
+    /// Where it knows no such metric, in words.
+    pub fn get(&self, found: &Found, asked: &Asked) -> Result<Option<Point>, String> {
+        let key = (found.id.clone(), asked.clone());
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {
+            return Ok(point.clone());
+        }
+        let Ok(record) = fsarena_store::read(&found.run) else { return Ok(None) };
+        let point = point(&record, asked).map_err(|error| error.to_string())?;
+        let mut kept = lock();
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert(key, (found.stamp.clone(), point.clone()));
+        Ok(point)
+    }
+}

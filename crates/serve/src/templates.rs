@@ -2,8 +2,7 @@
 
 use crate::overview::Overview;
 use crate::renderer::Made;
-use crate::routes::{COLUMNS, Wanted};
-use crate::verdicts::is_pending;
+use crate::wanted::{COLUMNS, Wanted, in_query};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -125,10 +124,6 @@ impl Said for LivePage {}
 impl Said for Message {}
 
 impl Runs {
-    fn is_pending(&self, run: &Overview) -> bool {
-        is_pending(run)
-    }
-
     fn begun(&self, run: &Overview) -> String {
         self.line(&run.summary.started.chars().take(16).collect::<String>().replace('T', " "))
     }
@@ -162,16 +157,4 @@ pub fn metrics(chosen: &str) -> Vec<String> {
         metrics.push(chosen.into());
     }
     metrics
-}
-
-/// Text as a part of an address: all but letters, digits and `-_.` by its bytes.
-pub fn in_query(text: &str) -> String {
-    let mut part = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => part.push(byte as char),
-            _ => part.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    part
 }

@@ -3,7 +3,6 @@
 //! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
 
 use crate::overview::Overview;
-use crate::renderer::LARGEST_LISTED;
 use crate::state::Shared;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,15 +10,6 @@ use std::time::Duration;
 
 /// The pause between two looks at the folder.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// Whether the answer of a run is still to come.
-pub fn is_pending(run: &Overview) -> bool {
-    run.verdict.get().is_none()
-        && run.problem.is_none()
-        && run.state() != "running"
-        && run.stamp().bytes() <= LARGEST_LISTED
-        && run.summary.rounds > 0
-}
 
 /// Works answers out for as long as the server runs, while a client reads the list.
 pub async fn work(shared: Arc<Shared>) {
@@ -38,7 +28,7 @@ fn one_pass(shared: &Shared) {
         if runs.iter().any(|run| run.state() == "running") {
             return;
         }
-        let Some(next) = runs.iter().find(|run| is_pending(run)) else { return };
+        let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
         let line = catch_unwind(AssertUnwindSafe(|| line(shared, next)));
         let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
         let _ = next.verdict.set(line);

@@ -1,6 +1,6 @@
 //! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
 
-use super::{Answer, all, find, impossible};
+use super::answer::{Answer, all, find, impossible};
 use crate::folder::Found;
 use crate::renderer::Made;
 use crate::state::{Shared, State};

@@ -1,10 +1,11 @@
 //! A metric over the runs of a study, with its changes.
 
-use super::{Answer, all, blocking, impossible, unreadable};
+use super::answer::{Answer, all, blocking, impossible, unreadable};
 use crate::overview::Overview;
 use crate::renderer::{LARGEST_LISTED, Made};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
+use crate::wanted::in_query;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse};
@@ -78,7 +79,7 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     });
     for cell in tables.flat_map(|table| &mut table.rows).filter_map(|row| row.first_mut()) {
         let named = runs.iter().find(|run| cell.lines.first() == Some(&run.found.id));
-        cell.address = named.map(|run| format!("/runs/{}", templates::in_query(&run.found.id)));
+        cell.address = named.map(|run| format!("/runs/{}", in_query(&run.found.id)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run in progress, as it goes on.
 
-use super::{Answer, blocking, failed, find};
+use super::answer::{Answer, blocking, failed, find};
 use crate::feed::Feed;
 use crate::folder::Found;
 use crate::state::{Shared, State};

@@ -1,6 +1,6 @@
 //! One run: the report that `fsarena report --format html` makes.
 
-use super::{Answer, find, impossible};
+use super::answer::{Answer, find, impossible};
 use crate::folder::Found;
 use crate::guard::with_policy;
 use crate::renderer::Made;

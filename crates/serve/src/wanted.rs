@@ -1,0 +1,117 @@
+//! What a client wants of the list: words, and an order.
+
+use crate::overview::Overview;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The columns that can be sorted by: the word in the address, and the head.
+pub const COLUMNS: [(&str, &str); 8] = [
+    ("begun", "Begun"),
+    ("run", "Run"),
+    ("study", "Study"),
+    ("state", "State"),
+    ("answer", "Answer"),
+    ("rounds", "Rounds"),
+    ("variants", "Variants"),
+    ("machine", "Machine"),
+];
+
+/// Search and sort order of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Words that a run must have.
+    pub search: String,
+    /// The column it is sorted by: one of [`COLUMNS`].
+    pub sort: &'static str,
+    /// Whether the first becomes the last.
+    pub descending: bool,
+}
+
+impl Wanted {
+    /// By what a client asks for: the value of each of these names.
+    pub fn of<'q>(given: impl Fn(&str) -> Option<&'q str>) -> Wanted {
+        let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| given("sort") == Some(id));
+        let sort = column.unwrap_or("begun");
+        // The newest and the largest first, words by the alphabet.
+        let descending = given("order").map_or(["begun", "rounds"].contains(&sort), |order| order == "down");
+        let search = given("search").unwrap_or_default().chars().take(200).collect();
+        Wanted { search, sort, descending }
+    }
+
+    /// The address of the list sorted by a column; the other way round where it is already.
+    pub fn sorted_by(&self, column: &str) -> String {
+        let turned = self.sort == column && !self.descending;
+        let first = self.sort != column && ["begun", "rounds"].contains(&column);
+        let order = if turned || first { "down" } else { "up" };
+        format!("/?search={}&sort={column}&order={order}", in_query(&self.search))
+    }
+
+    /// The word for readers of the screen.
+    pub fn aria(&self, column: &str) -> &'static str {
+        match (self.sort == column, self.descending) {
+            (false, _) => "none",
+            (_, false) => "ascending",
+            (_, true) => "descending",
+        }
+    }
+
+    /// The runs that match, sorted.
+    pub fn choose(&self, runs: &[Arc<Overview>]) -> Vec<Arc<Overview>> {
+        let words: Vec<String> = self.search.split_whitespace().map(str::to_lowercase).collect();
+        let mut chosen: Vec<_> = runs.iter().filter(|run| run.holds(&words)).cloned().collect();
+        // They come newest first, and sorting keeps the order of equals.
+        chosen.sort_by(|a, b| {
+            let order = compare(a, b, self.sort);
+            if self.descending { order.reverse() } else { order }
+        });
+        chosen
+    }
+}
+
+fn compare(a: &Overview, b: &Overview, column: &str) -> Ordering {
+    let verdict = |run: &Overview| run.verdict.get().cloned().unwrap_or_default();
+    match column {
+        "run" => a.summary.id.cmp(&b.summary.id),
+        "study" => a.summary.study.cmp(&b.summary.study),
+        "state" => a.state().cmp(b.state()),
+        "answer" => verdict(a).cmp(&verdict(b)),
+        "rounds" => a.summary.rounds.cmp(&b.summary.rounds),
+        "variants" => a.summary.variants.cmp(&b.summary.variants),
+        "machine" => a.summary.machines.cmp(&b.summary.machines),
+        _ => a.summary.started.cmp(&b.summary.started),
+    }
+}
+
+/// Text as a part of an address: all but letters, digits and `-_.` by its bytes.
+pub fn in_query(text: &str) -> String {
+    let mut part = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => part.push(byte as char),
+            _ => part.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(query: &[(&str, &'static str)]) -> Wanted {
+        Wanted::of(|name| query.iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim()))
+    }
+
+    #[test]
+    fn a_column_is_sorted_and_then_turned_round() {
+        let newest = wanted(&[]);
+        assert_eq!((newest.sort, newest.descending, newest.aria("begun")), ("begun", true, "descending"));
+        assert!(newest.sorted_by("begun").ends_with("sort=begun&order=up"));
+        assert!(newest.sorted_by("rounds").ends_with("sort=rounds&order=down"));
+        assert!(newest.sorted_by("study").ends_with("sort=study&order=up"));
+        let study = wanted(&[("sort", "study"), ("search", " a&b ")]);
+        assert_eq!((study.descending, study.aria("study"), study.aria("run")), (false, "ascending", "none"));
+        assert_eq!(study.sorted_by("study"), "/?search=a%26b&sort=study&order=down");
+        assert_eq!(wanted(&[("sort", "nothing"), ("order", "sideways")]).sort, "begun");
+    }
+}
