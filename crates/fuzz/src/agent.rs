@@ -1,6 +1,6 @@
 //! The agent protocol in both directions: requests to an agent or a guest, and the lines that it writes.
 
-use crate::sensible;
+use crate::room::sensible;
 use fsarena_guest::config::GuestConfig;
 use fsarena_run::protocol::{Guest, Line, Request};
 use fsarena_sys::said;

@@ -1,6 +1,6 @@
 //! Published figures, loadfiles, and the output of benchmark programs that workloads run.
 
-use crate::{room, sensible};
+use crate::room::{self, sensible};
 use fsarena_core::published;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::Settings;

@@ -1,6 +1,6 @@
 //! Guests: kernels, modules, names of releases, and the end of a console.
 
-use crate::{room, sensible};
+use crate::room::{self, sensible};
 use fsarena_guest::console::LastWords;
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
 use fsarena_guest::modules::Modules;

@@ -1,6 +1,6 @@
 //! Figures of other tools, and curves.
 
-use crate::sensible;
+use crate::room::sensible;
 use fsarena_report::compare::compare_samples;
 use fsarena_report::{import, scaling};
 

@@ -1,6 +1,6 @@
 //! Plans, claims, arguments of mkfs, mount options.
 
-use crate::sensible;
+use crate::room::sensible;
 use fsarena_core::claim::{Claim, parse_all};
 use fsarena_core::plan::Plan;
 use fsarena_core::plan::file::{PlanFile, Written};

@@ -1,4 +1,4 @@
-//! A directory for targets that read files.
+//! What the targets share: a directory for those that read files, and what errors must be like.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -17,4 +17,10 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = path(name);
     std::fs::write(&path, bytes).expect("a file");
     path
+}
+
+/// Checks that an error message is there, and not much longer than the input.
+pub fn sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
+    let said = message.to_string();
+    assert!(!said.trim().is_empty() && said.len() <= 8 * bytes.len() + 8_000, "{} bytes: {said}", said.len());
 }

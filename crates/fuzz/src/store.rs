@@ -1,6 +1,6 @@
 //! Runs read back: the database, of this version and the first, and the log of events.
 
-use crate::{room, sensible};
+use crate::room::{self, sensible};
 use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;

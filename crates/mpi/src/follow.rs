@@ -37,7 +37,7 @@ pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
     let mut _guard = None;
     wire::tell(wire, &FromRank::Hello(Machine::here()));
     while cancel::requested().is_none() {
-        let Some(asked) = wire::wait(GLANCE, || receive(wire)) else { continue };
+        let Some(asked) = wire::wait(GLANCE, || wire::asked(wire)) else { continue };
         match asked {
             ToRank::Guard => _guard = Some(guard::start().map_err(guardless)?),
             ToRank::Look(paths) => wire::tell(wire, &FromRank::Looked(unseen(&paths))),
@@ -59,12 +59,6 @@ pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
         }
     }
     Ok(())
-}
-
-/// The next message of rank 0, if it has come.
-fn receive(wire: &dyn Wire) -> Option<ToRank> {
-    let (_, text) = wire.receive()?;
-    Some(serde_json::from_slice(&text).expect("all ranks are of the same build"))
 }
 
 /// The error where the guard cannot be started.
@@ -112,7 +106,7 @@ impl Parent for Work<'_> {
             if cancel::requested().is_some() {
                 return Ok(Outcome::Interrupted);
             }
-            match wire::wait(GLANCE, || receive(self.wire)) {
+            match wire::wait(GLANCE, || wire::asked(self.wire)) {
                 Some(ToRank::WaitUntilIdle(task)) => {
                     wire::tell(self.wire, &FromRank::Idle(self.hands.wait_until_idle(&task)));
                 }
@@ -125,7 +119,7 @@ impl Parent for Work<'_> {
     }
 
     fn look(&mut self) -> Option<Outcome> {
-        match receive(self.wire) {
+        match wire::asked(self.wire) {
             Some(ToRank::Abandon) => Some(Outcome::Interrupted),
             _ => self.hands.overdue(),
         }

@@ -59,7 +59,7 @@ impl Ranks {
         let mut machines = vec![None; wire.size() as usize];
         machines[0] = Some(Machine::here());
         let all = wire::wait(ANSWER, || {
-            while let Some((from, message)) = receive(&*wire) {
+            while let Some((from, message)) = wire::told(&*wire) {
                 if let FromRank::Hello(machine) = message {
                     machines[from as usize] = Some(machine);
                 }
@@ -96,7 +96,7 @@ impl Ranks {
         let mut missing: Vec<u32> = ranks.collect();
         let begun = Instant::now();
         while !missing.is_empty() {
-            match wire::wait(GLANCE, || receive(&*self.wire)) {
+            match wire::wait(GLANCE, || wire::told(&*self.wire)) {
                 Some((from, message)) => {
                     missing.retain(|rank| *rank != from);
                     take(from, message)?;
@@ -214,12 +214,6 @@ impl Clients for Ranks {
     }
 }
 
-/// The next message of a rank, if one has come.
-pub fn receive(wire: &dyn Wire) -> Option<(u32, FromRank)> {
-    let (from, text) = wire.receive()?;
-    Some((from, serde_json::from_slice(&text).expect("all ranks are of the same build")))
-}
-
 /// What a rank does in a cell.
 #[derive(Debug, Clone, PartialEq)]
 enum State {
@@ -249,7 +243,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Takes all messages that have come.
     fn take(&mut self) {
-        while let Some((from, message)) = receive(&*self.ranks.wire) {
+        while let Some((from, message)) = wire::told(&*self.ranks.wire) {
             match message {
                 FromRank::Ready(ask) => self.states[from as usize] = State::Ready(ask),
                 FromRank::Idle(note) => {

@@ -1,7 +1,6 @@
 //! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
 
 use crate::clock::{self, Offset};
-use crate::lead::receive;
 use crate::merge::{Part, merge, units};
 use crate::message::{FromRank, Machine, ToRank};
 use crate::part;
@@ -42,7 +41,7 @@ pub fn report(wire: &dyn Wire) -> Vec<String> {
     let mut lines = vec![format!("ranks: {ranks}")];
     let mut met = 1;
     wire::wait(PATIENCE, || {
-        while receive(wire).is_some() {
+        while wire::told(wire).is_some() {
             met += 1;
         }
         (met == ranks).then_some(())
@@ -87,7 +86,7 @@ fn asking(wire: &dyn Wire) -> String {
 fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     let mut missing = wire.size() - 1;
     wire::wait(PATIENCE, || {
-        while let Some((_, message)) = receive(wire) {
+        while let Some((_, message)) = wire::told(wire) {
             take(message);
             missing -= 1;
         }

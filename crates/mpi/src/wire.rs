@@ -48,6 +48,20 @@ pub fn ask(wire: &dyn Wire, to: u32, message: &ToRank) {
     wire.send(to, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
+/// The next message of a rank to rank 0, and which rank sent it, if one has come.
+pub fn told(wire: &dyn Wire) -> Option<(u32, FromRank)> {
+    wire.receive().map(|(from, text)| (from, read(&text)))
+}
+
+/// The next message of rank 0, if it has come.
+pub fn asked(wire: &dyn Wire) -> Option<ToRank> {
+    wire.receive().map(|(_, text)| read(&text))
+}
+
+fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
+    serde_json::from_slice(text).expect("all ranks are of the same build")
+}
+
 /// Looks again and again, asleep between, until there is something. None where there is nothing within this time.
 pub fn wait<T>(patience: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
     wait_by(LONGEST, patience, look)

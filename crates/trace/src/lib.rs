@@ -21,6 +21,7 @@ mod error;
 mod format;
 mod kind;
 mod layer;
+mod options;
 mod order;
 mod pairing;
 mod profile;
@@ -37,5 +38,6 @@ mod waits;
 
 pub use error::Unavailable;
 pub use kind::LockKind;
+pub use options::{Options, Target};
 pub use profile::{CpuSite, LockSite, Profile, Stack};
-pub use tracer::{Options, Target, Tracer};
+pub use tracer::Tracer;

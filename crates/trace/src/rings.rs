@@ -2,8 +2,8 @@
 
 use crate::Unavailable;
 use crate::decode::Decoder;
+use crate::options::Options;
 use crate::tracefs::{Tracefs, Tracepoint, not_permitted};
-use crate::tracer::Options;
 use fsarena_sys::kernel::Kernel;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};

@@ -2,9 +2,9 @@
 
 use crate::chains::{ChainId, Chains};
 use crate::kind::LockKind;
+use crate::options::Target;
 use crate::order::{Event, What};
 use crate::pairing::{Begun, Pairing, Task};
-use crate::tracer::Target;
 use crate::user::UserMaps;
 use crate::waits::Waits;
 use std::collections::{HashMap, HashSet};
