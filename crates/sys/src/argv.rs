@@ -35,25 +35,16 @@ pub(crate) fn mark_commands(journal: &str) {
 }
 
 /// A command to run: program, arguments, and where its streams go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Argv {
     program: OsString,
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
-    output: Output,
+    quiet: bool,
     to_the_end: bool,
     writes_only: Option<Vec<PathBuf>>,
     user: Option<User>,
-}
-
-/// Where standard output goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Output {
-    /// Kept, to be read afterwards.
-    Keep,
-    /// Thrown away, as `> /dev/null` does.
-    Null,
 }
 
 /// How a command ended.
@@ -74,16 +65,7 @@ pub struct Finished {
 impl Argv {
     /// A command without arguments. Standard input is empty, standard output is kept.
     pub fn new(program: impl AsRef<OsStr>) -> Argv {
-        Argv {
-            program: program.as_ref().into(),
-            args: vec![],
-            cwd: None,
-            env: vec![],
-            output: Output::Keep,
-            to_the_end: false,
-            writes_only: None,
-            user: None,
-        }
+        Argv { program: program.as_ref().into(), ..Argv::default() }
     }
 
     /// With one more argument.
@@ -106,7 +88,7 @@ impl Argv {
 
     /// Throw standard output away.
     pub fn quiet(mut self) -> Argv {
-        self.output = Output::Null;
+        self.quiet = true;
         self
     }
 
@@ -161,10 +143,7 @@ impl Argv {
             }
         };
         // Files instead of pipes: fsarena need not read while the command is timed.
-        let mut out = match self.output {
-            Output::Keep => Some(memory_file("stdout").map_err(start_error)?),
-            Output::Null => None,
-        };
+        let mut out = (!self.quiet).then(|| memory_file("stdout")).transpose().map_err(start_error)?;
         let mut err = memory_file("stderr").map_err(start_error)?;
         let mut command = self.command();
         command.stdout(match &out {

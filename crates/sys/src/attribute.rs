@@ -9,15 +9,16 @@ use std::path::Path;
 /// # Errors
 /// If the kernel rejects the value; then nothing changed.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<Armed, Error> {
-    let armed = journal.note(Undo::RestoreAttr { path: path.into(), value: former.into() })?;
-    match std::fs::write(path, value) {
-        Ok(()) => Ok(armed),
-        Err(error) => {
-            armed.forget()?;
-            let why = format!("the kernel does not take `{value}`: {error}");
-            Err(Error::Unfit { what: path.into(), why })
-        }
-    }
+    let how = Undo::RestoreAttr { path: path.into(), value: former.into() };
+    Ok(journal.making(how, || write(path, value))?.0)
+}
+
+/// Gives a kernel attribute a value.
+pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
+    std::fs::write(path, value).map_err(|error| Error::Unfit {
+        what: path.into(),
+        why: format!("the kernel does not take `{value}`: {error}"),
+    })
 }
 
 #[cfg(test)]

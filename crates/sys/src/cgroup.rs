@@ -2,7 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
-use crate::{Error, process};
+use crate::{Error, attribute, process};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,11 +104,7 @@ impl Group {
     /// # Errors
     /// If the kernel rejects the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
-        let path = self.path.join(attribute);
-        std::fs::write(&path, value).map_err(|error| Error::Unfit {
-            what: path,
-            why: format!("the kernel does not take `{value}`: {error}"),
-        })
+        attribute::write(&self.path.join(attribute), value)
     }
 
     /// The entry in the undo journal that removes it.

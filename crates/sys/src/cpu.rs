@@ -5,11 +5,11 @@
 //! ask often.
 
 use crate::kernel::Kernel;
+use crate::process::{all, stat};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 use nix::unistd::Pid;
-use procfs_core::FromRead;
-use procfs_core::process::{Stat, StatFlags};
+use procfs_core::process::StatFlags;
 use std::collections::BTreeMap;
 
 /// CPU time in nanoseconds of processes, each by its id and the tick at which it started: ids are used again.
@@ -39,7 +39,7 @@ pub fn kernel_threads(kernel: &Kernel) -> Times {
         let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
         own.then_some(((pid, stat.starttime), process_ns(pid)?))
     };
-    crate::process::all(kernel).into_iter().filter_map(time).collect()
+    all(kernel).into_iter().filter_map(time).collect()
 }
 
 /// CPU time used between two moments: processes that began in between count whole, those that ended not at all.
@@ -51,10 +51,6 @@ pub fn used(before: &Times, after: &Times) -> u64 {
 /// splits it by what its ticks met.
 pub fn user_and_system(kernel: &Kernel, pid: i32) -> Option<(u64, u64)> {
     stat(kernel, pid).map(|stat| (stat.utime, stat.stime))
-}
-
-fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
-    Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Block devices and what the kernel knows of them.
 
 use crate::Error;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, names};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -151,7 +151,7 @@ impl BlockDevice {
     /// The devices that it is built on.
     pub fn slaves(&self) -> Vec<BlockDevice> {
         let of = |name: &String| self.related(&format!("slaves/{name}/dev"), Path::new("/dev").join(name));
-        names(&self.attribute_path("slaves"), |_| true).iter().filter_map(of).collect()
+        names(&self.attribute_path("slaves")).iter().filter_map(of).collect()
     }
 
     fn related(&self, dev: &str, path: PathBuf) -> Option<BlockDevice> {
@@ -161,12 +161,13 @@ impl BlockDevice {
 
     /// Names of devices built on it (LVM, RAID, encryption, …).
     pub fn holders(&self) -> Vec<String> {
-        names(&self.attribute_path("holders"), |_| true)
+        names(&self.attribute_path("holders"))
     }
 
     /// Kernel names of its partitions.
     pub fn partitions(&self) -> Vec<String> {
-        names(&self.attribute_path(""), |entry| entry.join("partition").exists())
+        let is_partition = |name: &String| self.attribute_path(name).join("partition").exists();
+        names(&self.attribute_path("")).into_iter().filter(is_partition).collect()
     }
 
     /// The disk it is a partition of.
@@ -186,16 +187,11 @@ impl BlockDevice {
             false => below.iter().flat_map(BlockDevice::disks).collect(),
         }
     }
-
-    /// The kernel's I/O counters of it.
-    pub fn stat_path(&self) -> PathBuf {
-        self.attribute_path("stat")
-    }
 }
 
 /// Every block device that the kernel lists and that can be opened.
 pub fn all(kernel: &Kernel) -> Vec<BlockDevice> {
-    let listed = names(&kernel.path("sys/dev/block"), |_| true);
+    let listed = names(&kernel.path("sys/dev/block"));
     let opened = listed.iter().filter_map(|text| {
         let (major, minor) = numbers(text)?;
         let found = BlockDevice::numbered(kernel, major, minor, PathBuf::new()).ok()?;
@@ -210,14 +206,6 @@ pub fn all(kernel: &Kernel) -> Vec<BlockDevice> {
 pub fn numbers(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-fn names(dir: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
-    let found = entries.flatten().filter(|entry| wanted(&entry.path()));
-    let mut names: Vec<_> = found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 /// The device that carries the filesystem of a path; none for tmpfs, network filesystems and the like.

@@ -99,6 +99,17 @@ impl Error {
     }
 }
 
+/// What was found; None where there is no such file.
+///
+/// # Errors
+/// Every other failure.
+pub fn found<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {

@@ -1,7 +1,7 @@
 //! The facts of a machine that someone needs to repeat a run.
 
 use crate::argv::Argv;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, names};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::host::Host;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,40 +28,27 @@ const FILES: &[(&str, &str)] = &[
 
 /// Collects the facts of a machine from its kernel. It leaves out facts that it cannot read.
 pub fn collect(kernel: &Kernel) -> Host {
-    let mut facts: BTreeMap<String, String> = BTreeMap::new();
-    let mut note = |name: &str, fact: Option<String>| {
-        if let Some(fact) = fact {
-            facts.insert(name.to_string(), fact);
-        }
-    };
-    for (name, rel) in FILES {
-        note(name, kernel.fact(rel));
-    }
-    note(
-        "transparent_hugepages",
-        kernel.fact("sys/kernel/mm/transparent_hugepage/enabled").and_then(|t| bracketed(&t)),
-    );
-    note("governor", Some(governors(kernel)));
-    note("mitigations", mitigations(kernel));
-    note("architecture", Some(std::env::consts::ARCH.to_string()));
     let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
-    note("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor")));
-    note(
-        "cpu_threads",
-        Some(cpuinfo.lines().filter(|line| line.starts_with("processor")).count())
-            .filter(|n| *n > 0)
-            .map(|n| n.to_string()),
-    );
-    note("cpu_cores", cores(&cpuinfo));
-    let flags = field(&cpuinfo, "flags").unwrap_or_default();
-    note(
-        "virtual_machine",
-        flags.split(' ').any(|flag| flag == "hypervisor").then(|| "yes, by the CPU's hypervisor flag".into()),
-    );
     let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
-    note("memory", field(&meminfo, "MemTotal"));
-    note("swap", field(&meminfo, "SwapTotal"));
-    note("distribution", distribution(kernel));
+    let threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let guest =
+        field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let huge_pages = kernel.fact("sys/kernel/mm/transparent_hugepage/enabled");
+    let found = [
+        ("transparent_hugepages", huge_pages.and_then(|text| bracketed(&text))),
+        ("governor", Some(governors(kernel))),
+        ("mitigations", mitigations(kernel)),
+        ("architecture", Some(std::env::consts::ARCH.to_string())),
+        ("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor"))),
+        ("cpu_threads", (threads > 0).then(|| threads.to_string())),
+        ("cpu_cores", cores(&cpuinfo)),
+        ("virtual_machine", guest.then(|| "yes, by the CPU's hypervisor flag".into())),
+        ("memory", field(&meminfo, "MemTotal")),
+        ("swap", field(&meminfo, "SwapTotal")),
+        ("distribution", distribution(kernel)),
+    ];
+    let files = FILES.iter().map(|(name, rel)| (*name, kernel.fact(rel)));
+    let facts = files.chain(found).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
     Host {
         hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
         boot_id: crate::process::boot_id(kernel),
@@ -121,8 +108,7 @@ fn cores(cpuinfo: &str) -> Option<String> {
 /// The frequency governor of each CPU, `performance` or `cpu0 powersave, cpu1 performance`.
 fn governors(kernel: &Kernel) -> String {
     let mut of: BTreeMap<usize, String> = BTreeMap::new();
-    for entry in std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for name in names(&kernel.path("sys/devices/system/cpu")) {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
         let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
         if let (Some(number), Some(governor)) = (number, governor) {
@@ -140,10 +126,7 @@ fn governors(kernel: &Kernel) -> String {
 /// The kernel's report on each CPU vulnerability that affects this machine.
 fn mitigations(kernel: &Kernel) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
-    let entries = std::fs::read_dir(kernel.path(dir)).ok()?;
-    let mut names: Vec<_> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    let names = kernel.path(dir).is_dir().then(|| names(&kernel.path(dir)))?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
     let told: Vec<_> =
         names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();

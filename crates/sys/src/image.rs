@@ -19,7 +19,7 @@ const ALIGN: usize = 4096;
 pub struct Image {
     path: PathBuf,
     size_bytes: u64,
-    armed: Option<Armed>,
+    armed: Armed,
 }
 
 /// Makes an image of a size at a free path.
@@ -51,19 +51,14 @@ fn rounded(size_bytes: u64) -> u64 {
 pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, Error> {
     let path = absolute(path)?;
     let size_bytes = rounded(size_bytes);
-    let mut armed = journal.note(Undo::RemoveFile { path: path.clone(), identity: None })?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-    let file: File = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(file) => file.into(),
-        Err(error) => {
-            // This process did not make the file that is there.
-            armed.forget()?;
-            return Err(Error::io("making the image", &path)(error.into()));
-        }
-    };
+    let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+    let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
+    let (mut armed, file) = journal.making(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
+    let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
     armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) })?;
-    let image = Image { path, size_bytes, armed: Some(armed) };
+    let image = Image { path, size_bytes, armed };
     file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
 }
@@ -127,8 +122,8 @@ impl Image {
     ///
     /// # Errors
     /// Where it cannot be removed, or is still attached; it then stays in the journal.
-    pub fn remove(mut self) -> Result<(), Error> {
-        self.armed.take().map_or(Ok(()), Armed::undo)
+    pub fn remove(self) -> Result<(), Error> {
+        self.armed.undo()
     }
 
     fn fill(&self) -> Result<(), Error> {

@@ -69,6 +69,16 @@ impl Kernel {
         text.lines().map(|line| entry(line).map_err(unreadable)).collect()
     }
 
+    /// Refuses a device that is mounted.
+    pub(crate) fn check_unmounted(&self, device: &Path) -> Result<(), Error> {
+        match self.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {
+            Some(mount) => {
+                Err(Error::Unfit { what: device.into(), why: format!("it is mounted at {:?}", mount.target) })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The mount that a path lies on. None where there is no such path.
     pub fn mount_of(&self, path: &Path) -> Option<MountEntry> {
         let path = path.canonicalize().ok()?;
@@ -103,6 +113,14 @@ impl Kernel {
         let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         Ok(names.map(|name| PathBuf::from(unescape(name))).collect())
     }
+}
+
+/// The names in a directory, sorted; none where it cannot be read.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 fn entry(line: &str) -> Result<MountEntry, String> {

@@ -24,4 +24,4 @@ pub mod undo;
 pub mod usage;
 pub mod zram;
 
-pub use error::Error;
+pub use error::{Error, found};

@@ -1,7 +1,7 @@
 //! Loop devices, attached and detached with losetup(8).
 
 use crate::argv::Argv;
-use crate::kernel::Kernel;
+use crate::kernel::{self, Kernel};
 use crate::undo::{Armed, Journal, Undo};
 use crate::{Error, argv};
 use fsarena_core::event::CommandRecord;
@@ -31,7 +31,7 @@ pub struct LoopOptions {
 pub struct LoopDevice {
     path: PathBuf,
     image: PathBuf,
-    attached: Option<Armed>,
+    attached: Armed,
 }
 
 /// Attaches an image to a free loop device.
@@ -48,7 +48,7 @@ pub fn attach(
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
     let identity = image.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
     let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
-    let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached: Some(attached) };
+    let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached };
     if opts.discard && device.withholds_discard() {
         // An earlier user left it so; detaching makes it afresh.
         detach_image(&kernel, &device.image, log)?;
@@ -102,9 +102,9 @@ impl LoopDevice {
     ///
     /// # Errors
     /// Where it is still in use, or losetup fails; it then stays in the journal.
-    pub fn detach(mut self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    pub fn detach(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         detach_image(&Kernel::host(), &self.image, log)?;
-        self.attached.take().map_or(Ok(()), Armed::forget)
+        self.attached.forget()
     }
 
     fn attribute(&self, name: &str) -> String {
@@ -211,17 +211,12 @@ pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Vec<PathBuf> {
 
 /// The loop devices whose backing file, as the kernel prints it, passes a test.
 fn carrying(kernel: &Kernel, fits: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(kernel.path("sys/block")) else { return vec![] };
     let carries = |name: &String| {
         let file = kernel.path(&format!("sys/block/{name}/loop/backing_file"));
-        std::fs::read(file).is_ok_and(|text| fits(&text))
+        name.starts_with("loop") && std::fs::read(file).is_ok_and(|text| fits(&text))
     };
-    let loops = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    loops
-        .filter(|name| name.starts_with("loop"))
-        .filter(carries)
-        .map(|name| Path::new("/dev").join(name))
-        .collect()
+    let loops = kernel::names(&kernel.path("sys/block")).into_iter().filter(carries);
+    loops.map(|name| Path::new("/dev").join(name)).collect()
 }
 
 /// Whether the kernel's text of a backing file names this image.
@@ -240,10 +235,7 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
     for device in attached(kernel, image) {
         // losetup succeeds on a device in use, and the kernel detaches it when its last user goes. That must
         // not happen while it is mounted.
-        let users = kernel.mounts()?;
-        if let Some(mount) = users.iter().find(|mount| Path::new(&mount.source) == device) {
-            return Err(Error::Unfit { what: device, why: format!("it is mounted at {:?}", mount.target) });
-        }
+        kernel.check_unmounted(&device)?;
         let ended =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
         let begun = std::time::Instant::now();

@@ -18,7 +18,7 @@ const BUSY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
-    armed: Option<Armed>,
+    armed: Armed,
 }
 
 /// Mounts a device on an existing directory.
@@ -39,7 +39,7 @@ pub fn mount(
     }
     let armed = journal.note(Undo::Unmount { target: target.clone() })?;
     command(source, &target, fs_type, options).to_the_end().expect(log)?;
-    Ok(Mounted { target, armed: Some(armed) })
+    Ok(Mounted { target, armed })
 }
 
 /// The mount(8) command, for callers that time it. They write the unmount into the journal first.
@@ -127,9 +127,9 @@ impl Mounted {
     ///
     /// # Errors
     /// Where it stays in use; it then stays in the journal.
-    pub fn unmount(mut self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    pub fn unmount(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         unmount(&self.target, log)?;
-        self.armed.take().map_or(Ok(()), Armed::forget)
+        self.armed.forget()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Processes: is one alive, who uses a directory, and ending those that fsarena started.
 
 use crate::Error;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, names};
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use std::path::Path;
@@ -14,9 +14,9 @@ pub const MARK: &str = "FSARENA_JOURNAL";
 /// writing back a file can take a while.
 const GOING: Duration = Duration::from_secs(30);
 
-fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
-    let file = std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?;
-    Stat::from_read(file).ok()
+/// What the kernel says of a process; None if it ended.
+pub(crate) fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
+    Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
 }
 
 /// When a process started, in clock ticks since boot. None if the process ended.
@@ -37,8 +37,10 @@ pub fn boot_id(kernel: &Kernel) -> String {
 
 /// Every process there is, the kernel's own threads included.
 pub fn all(kernel: &Kernel) -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir(kernel.path("proc")) else { return vec![] };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let mut pids: Vec<i32> =
+        names(&kernel.path("proc")).iter().filter_map(|name| name.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
 }
 
 /// Pids of the processes that use anything at or below a directory: open files, working directory,

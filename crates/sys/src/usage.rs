@@ -3,10 +3,9 @@
 use crate::kernel::Kernel;
 use crate::process;
 use bytesize::ByteSize;
-use procfs_core::process::{Io, Stat};
-use procfs_core::{FromBufRead, FromRead};
+use procfs_core::FromBufRead;
+use procfs_core::process::Io;
 use std::collections::BTreeMap;
-use std::io::BufReader;
 use std::time::{Duration, Instant};
 
 /// The share of one CPU, and the bytes, from which a process counts as a disturber.
@@ -64,9 +63,9 @@ impl Usage {
 
 impl Process {
     fn read(kernel: &Kernel, pid: i32) -> Option<Process> {
-        let open = |name: &str| std::fs::File::open(kernel.path(&format!("proc/{pid}/{name}"))).ok();
-        let stat = Stat::from_read(open("stat")?).ok()?;
-        let io = open("io").and_then(|file| Io::from_buf_read(BufReader::new(file)).ok());
+        let stat = process::stat(kernel, pid)?;
+        let io = kernel.read(&format!("proc/{pid}/io")).ok();
+        let io = io.and_then(|text| Io::from_buf_read(text.as_bytes()).ok());
         Some(Process {
             started: stat.starttime,
             ticks: stat.utime + stat.stime,

@@ -1,8 +1,8 @@
 //! Compressed memory as a block device, made by hot_add and removed by hot_remove.
 
-use crate::Error;
 use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, found};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const TRIES: u32 = 100;
 pub struct Zram {
     path: PathBuf,
     size_bytes: u64,
-    armed: Option<Armed>,
+    armed: Armed,
 }
 
 /// Whether this kernel makes zram devices.
@@ -31,20 +31,14 @@ pub fn offered(kernel: &Kernel) -> bool {
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     let kernel = Kernel::host();
     // Its number is unknown until it exists. A device that is left without a size holds no data.
-    let mut armed = journal.note(Undo::RemoveZram { number: None, size_bytes })?;
     let add = kernel.path(CONTROL).join("hot_add");
-    let text = match std::fs::read_to_string(&add) {
-        Ok(text) => text,
-        Err(error) => {
-            armed.forget()?;
-            return Err(Error::io("making a zram device by", add)(error));
-        }
-    };
+    let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
+    let (mut armed, text) = journal.making(Undo::RemoveZram { number: None, size_bytes }, make)?;
     let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
     armed.refine(Undo::RemoveZram { number: Some(number), size_bytes })?;
     let size = attribute(&kernel, number, "disksize");
     std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
-    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, armed: Some(armed) })
+    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, armed })
 }
 
 impl Zram {
@@ -62,8 +56,8 @@ impl Zram {
     ///
     /// # Errors
     /// Where it is still in use; it then stays in the journal.
-    pub fn remove(mut self) -> Result<(), Error> {
-        self.armed.take().map_or(Ok(()), Armed::undo)
+    pub fn remove(self) -> Result<(), Error> {
+        self.armed.undo()
     }
 }
 
@@ -82,22 +76,13 @@ pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> R
     let Some(number) = number else { return Ok(()) };
     let size = attribute(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
-    match std::fs::read_to_string(&size) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        read => match read.map_err(Error::io("reading", &size))?.trim().parse::<u64>() {
-            // The size is set right after it was made; without one it holds nothing.
-            Ok(found) if found == size_bytes || found == 0 => {}
-            _ => {
-                return Err(Error::NotOurs {
-                    path: device,
-                    why: "it has another size than fsarena gave it".into(),
-                });
-            }
-        },
+    let read = found(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
+    let Some(text) = read else { return Ok(()) };
+    // The size is set right after it was made; without one it holds nothing.
+    if !text.trim().parse().is_ok_and(|found: u64| found == size_bytes || found == 0) {
+        return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() });
     }
-    if let Some(mount) = kernel.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {
-        return Err(Error::Unfit { what: device, why: format!("it is mounted at {:?}", mount.target) });
-    }
+    kernel.check_unmounted(&device)?;
     let control = kernel.path(CONTROL).join("hot_remove");
     for _ in 1..TRIES {
         match std::fs::write(&control, number.to_string()) {

@@ -1,8 +1,8 @@
 //! Doing one [`Undo`].
 
-use super::Undo;
-use crate::kernel::Kernel;
-use crate::{Error, cgroup, loopdev, mount, process, zram};
+use super::step::Undo;
+use crate::kernel::{Kernel, names};
+use crate::{Error, cgroup, found, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,12 +21,9 @@ impl Undo {
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
             Undo::RemoveGroup { path } => cgroup::remove(kernel, path),
             Undo::RemoveZram { number, size_bytes } => zram::remove(kernel, *number, *size_bytes),
-            Undo::RestoreAttr { path, value } => match std::fs::write(path, value) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(Error::io("writing", path)(error))
-                }
-                _ => Ok(()),
-            },
+            Undo::RestoreAttr { path, value } => {
+                found(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
+            }
         }
     }
 }
@@ -36,10 +33,8 @@ fn not_ours(path: &Path, why: impl Into<String>) -> Error {
 }
 
 fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
-    let meta = match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(Error::io("looking at", path))?,
-    };
+    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
+    let Some(meta) = meta else { return Ok(()) };
     match identity {
         Some(made) if (meta.dev(), meta.ino()) != made => {
             return Err(not_ours(path, "it is another file than the one fsarena made there"));
@@ -57,10 +52,8 @@ fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
 
 /// Removes a directory that fsarena made: with all in it where that is fsarena's too, else only where nothing is in it.
 fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Result<(), Error> {
-    let meta = match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(Error::io("looking at", path))?,
-    };
+    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
+    let Some(meta) = meta else { return Ok(()) };
     match identity {
         Some(made) if (meta.dev(), meta.ino()) != made => {
             return Err(not_ours(path, "another directory is there than the one that fsarena made"));
@@ -82,9 +75,7 @@ fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole:
 /// A few of the names in a directory.
 fn some_names(dir: &Path) -> Vec<String> {
     const SHOWN: usize = 5;
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    let mut names = names(dir);
     if names.len() > SHOWN {
         let rest = names.len() - SHOWN;
         names.truncate(SHOWN);
@@ -94,10 +85,8 @@ fn some_names(dir: &Path) -> Vec<String> {
 }
 
 fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
-    let meta = match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(Error::io("looking at", path))?,
-    };
+    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
+    let Some(meta) = meta else { return Ok(()) };
     if !meta.is_dir() {
         return Err(not_ours(path, "something else than a directory is there"));
     }

@@ -1,7 +1,7 @@
 //! Directories that fsarena makes and removes.
 
-use super::Undo;
 use super::journal::{Armed, Journal};
+use super::step::Undo;
 use crate::Error;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -46,12 +46,8 @@ impl MadeDir {
     }
 
     fn new(journal: &Journal, path: &Path, whole: bool) -> Result<MadeDir, Error> {
-        let mut armed = journal.note(removal(path, None, whole))?;
-        if let Err(error) = std::fs::create_dir(path) {
-            // Whatever is there, this process did not make it.
-            armed.forget()?;
-            return Err(Error::io("making", path)(error));
-        }
+        let make = || std::fs::create_dir(path).map_err(Error::io("making", path));
+        let (mut armed, ()) = journal.making(removal(path, None, whole), make)?;
         armed.refine(removal(path, Some(identity(path)?), whole))?;
         Ok(MadeDir { path: path.into(), armed: Some(armed) })
     }

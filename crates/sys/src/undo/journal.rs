@@ -1,6 +1,6 @@
 //! The undo journal of this process.
 
-use super::Undo;
+use super::step::Undo;
 use crate::kernel::Kernel;
 use crate::{Error, cancel, process};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,18 @@ pub(super) enum Line {
     Setup { id: u64, how: Undo },
     /// It is undone.
     Done { id: u64 },
+}
+
+impl Line {
+    /// Its text in a journal, with the end of the line.
+    ///
+    /// # Errors
+    /// A path that is not UTF-8 cannot be written as JSON.
+    pub fn bytes(&self) -> std::io::Result<Vec<u8>> {
+        let mut text = serde_json::to_vec(self)?;
+        text.push(b'\n');
+        Ok(text)
+    }
 }
 
 /// The process that keeps a journal.
@@ -122,6 +134,22 @@ impl Journal {
         Ok(Armed { journal: self.clone(), id, how, live: true })
     }
 
+    /// Notes how something is undone and does it. What fails leaves nothing to undo: this process did not make whatever
+    /// is there.
+    ///
+    /// # Errors
+    /// Where it fails, or cannot be noted.
+    pub fn making<T>(&self, how: Undo, make: impl FnOnce() -> Result<T, Error>) -> Result<(Armed, T), Error> {
+        let armed = self.note(how)?;
+        match make() {
+            Ok(made) => Ok((armed, made)),
+            Err(error) => {
+                armed.forget()?;
+                Err(error)
+            }
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
         // What a panicking thread left is still right: every line is appended in one go.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -172,9 +200,7 @@ impl Open {
     }
 
     fn append(&mut self, line: &Line) -> Result<(), Error> {
-        // A path that is not UTF-8 cannot be written as JSON.
-        let mut text = serde_json::to_vec(line).map_err(|e| Error::io("noting in", &self.path)(e.into()))?;
-        text.push(b'\n');
+        let text = line.bytes().map_err(Error::io("noting in", &self.path))?;
         self.file
             .write_all(&text)
             .and_then(|()| self.file.sync_data())

@@ -1,10 +1,10 @@
 //! Running the journals of dead processes.
 
-use super::Undo;
 use super::journal::{JOURNAL, Line, Owner, journals};
 use super::lock::{self, Lock};
+use super::step::Undo;
 use crate::kernel::Kernel;
-use crate::{Error, process};
+use crate::{Error, found, process};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -29,14 +29,13 @@ pub struct Recovered {
 /// # Errors
 /// Where the state directory cannot be read. What cannot be undone is counted, not an error.
 pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
-    let mut all = Recovered::default();
+    let mut recovery = Recovery { kernel, all: Recovered::default(), say };
     for path in paths(state_dir)? {
-        if let Err(error) = one(kernel, &path, &mut all, say) {
-            all.failed += 1;
-            say(&error.to_string());
+        if let Err(error) = recovery.journal(&path) {
+            recovery.failed(&error.to_string());
         }
     }
-    Ok(all)
+    Ok(recovery.all)
 }
 
 /// The images that some fsarena, running or dead, has attached or is about to attach.
@@ -46,12 +45,9 @@ pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> 
 pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut images = vec![];
     for path in paths(state_dir)? {
-        let bytes = match std::fs::read(&path) {
-            // Its owner finished meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            read => read.map_err(Error::io("reading", &path))?,
-        };
-        images.extend(parse(&bytes).left.into_iter().filter_map(|(_, how)| match how {
+        // Without it its owner finished meanwhile.
+        let bytes = found(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
+        images.extend(parse(&bytes.unwrap_or_default()).left.into_iter().filter_map(|(_, how)| match how {
             Undo::Detach { image, .. } => Some(image),
             _ => None,
         }));
@@ -62,139 +58,133 @@ pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// The journals of a state directory.
 fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = journals(state_dir);
-    let entries = match std::fs::read_dir(&dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-        found => found.map_err(Error::io("reading", &dir))?,
-    };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let entries = found(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
+    let mut paths: Vec<_> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL));
     paths.sort();
     Ok(paths)
 }
 
-fn one(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-    let mut file = match File::options().read(true).append(true).open(path) {
-        // Its owner finished meanwhile.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(Error::io("opening", path))?,
-    };
-    let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
-    if user != rustix::process::geteuid().as_raw() {
-        let why = format!("it belongs to user {user}, who can run `fsarena recover`");
-        return Err(Error::NotOurs { path: path.into(), why });
+/// A recovery in progress.
+struct Recovery<'a> {
+    kernel: &'a Kernel,
+    all: Recovered,
+    say: &'a mut dyn FnMut(&str),
+}
+
+impl Recovery<'_> {
+    fn failed(&mut self, why: &str) {
+        self.all.failed += 1;
+        (self.say)(why);
     }
-    let lock = lock::take(kernel, &file, path)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
-    let Parsed { owner, left, unknown } = parse(&bytes);
-    // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
-    let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != process::boot_id(kernel));
-    let process = owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
-    if process.is_some_and(|(pid, started)| !rebooted && process::is_alive(kernel, pid, started)) {
-        all.still_running += 1;
-        return Ok(());
-    }
-    match lock {
-        Lock::Ours => {}
-        Lock::Recovering(by) => {
-            all.still_running += 1;
-            say(&format!("process {by} is recovering {path:?}"));
+
+    fn journal(&mut self, path: &Path) -> Result<(), Error> {
+        let opened = found(File::options().read(true).append(true).open(path));
+        // Without it its owner finished meanwhile.
+        let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
+        let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
+        if user != rustix::process::geteuid().as_raw() {
+            let why = format!("it belongs to user {user}, who can run `fsarena recover`");
+            return Err(Error::NotOurs { path: path.into(), why });
+        }
+        let lock = lock::take(self.kernel, &file, path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
+        let Parsed { owner, left, unknown } = parse(&bytes);
+        // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
+        let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != process::boot_id(self.kernel));
+        let process = owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
+        if process.is_some_and(|(pid, started)| !rebooted && process::is_alive(self.kernel, pid, started)) {
+            self.all.still_running += 1;
             return Ok(());
         }
-        Lock::Foreign(by) => {
-            say(&format!(
-                "{path:?} is locked by {by}, though its own process is gone; recovering it all the same"
+        match lock {
+            Lock::Ours => {}
+            Lock::Recovering(by) => {
+                self.all.still_running += 1;
+                (self.say)(&format!("process {by} is recovering {path:?}"));
+                return Ok(());
+            }
+            Lock::Foreign(by) => {
+                (self.say)(&format!(
+                    "{path:?} is locked by {by}, though its own process is gone; recovering it all the same"
+                ));
+                file = lock::replace(path, &bytes)?;
+            }
+        }
+        if let Some(owner) = &owner {
+            (self.say)(&format!("{}: its process {} is gone", owner.about, owner.pid));
+        }
+        if !rebooted {
+            self.end_commands(path);
+        }
+        // A last line cut short would spoil the one that is appended next.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole < bytes.len() {
+            file.set_len(whole as u64).map_err(Error::io("writing", path))?;
+        }
+        let failed_before = self.all.failed;
+        if unknown > 0 {
+            self.all.failed += unknown;
+            let version = env!("CARGO_PKG_VERSION");
+            (self.say)(&format!(
+                "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
             ));
-            file = lock::replace(path, &bytes)?;
+        }
+        for (id, how) in left {
+            let all_before = self.all.failed == failed_before;
+            if self.undo(rebooted, all_before, &how) {
+                let line = Line::Done { id }.bytes();
+                line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
+            }
+        }
+        if self.all.failed == failed_before {
+            std::fs::remove_file(path).map_err(Error::io("removing", path))?;
+        } else {
+            (self.say)(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
+        }
+        Ok(())
+    }
+
+    fn end_commands(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match process::kill_marked(self.kernel, &name) {
+            Ok(0) => {}
+            Ok(ended) => {
+                self.all.undone += ended;
+                (self.say)(&format!("ended {ended} commands that outlived it"));
+            }
+            Err(error) => self.failed(&error.to_string()),
         }
     }
-    if let Some(owner) = &owner {
-        say(&format!("{}: its process {} is gone", owner.about, owner.pid));
+
+    /// Undoes one thing; whether nothing is left to do about it.
+    fn undo(&mut self, rebooted: bool, all_before: bool, how: &Undo) -> bool {
+        let ended = rebooted && how.ends_with_boot();
+        let done = if ended { Ok(()) } else { how.act(self.kernel) };
+        match done.and_then(|()| how.verify(self.kernel, ended)) {
+            Ok(()) => {
+                self.all.undone += 1;
+                (self.say)(&format!("done: {how}"));
+                true
+            }
+            // Where something before it failed, that may be what the directory still holds.
+            Err(error @ Error::Foreign { .. }) if all_before => {
+                (self.say)(&error.to_string());
+                true
+            }
+            Err(error) => {
+                self.failed(&format!("failed: {how}: {error}"));
+                false
+            }
+        }
     }
-    if !rebooted {
-        end_commands(kernel, path, all, say);
-    }
-    // A last line cut short would spoil the one that is appended next.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if whole < bytes.len() {
-        file.set_len(whole as u64).map_err(Error::io("writing", path))?;
-    }
-    let failed_before = all.failed;
-    if unknown > 0 {
-        all.failed += unknown;
-        let version = env!("CARGO_PKG_VERSION");
-        say(&format!(
-            "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
-        ));
-    }
-    for (id, how) in left {
-        let all_before = all.failed == failed_before;
-        undo(kernel, (rebooted, all_before), &how, all, say)
-            .then(|| mark_done(&mut file, id))
-            .transpose()
-            .map_err(Error::io("writing", path))?;
-    }
-    if all.failed == failed_before {
-        std::fs::remove_file(path).map_err(Error::io("removing", path))?;
-    } else {
-        say(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
-    }
-    Ok(())
 }
 
 /// The process that a journal's name names, and when it started.
 fn named(path: &Path) -> Option<(i32, u64)> {
     let mut parts = path.file_stem()?.to_str()?.split('-');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-fn end_commands(kernel: &Kernel, path: &Path, all: &mut Recovered, say: &mut dyn FnMut(&str)) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    match process::kill_marked(kernel, &name) {
-        Ok(0) => {}
-        Ok(ended) => {
-            all.undone += ended;
-            say(&format!("ended {ended} commands that outlived it"));
-        }
-        Err(error) => {
-            all.failed += 1;
-            say(&error.to_string());
-        }
-    }
-}
-
-/// Undoes one thing; whether nothing is left to do about it.
-fn undo(
-    kernel: &Kernel,
-    (rebooted, all_before): (bool, bool),
-    how: &Undo,
-    all: &mut Recovered,
-    say: &mut dyn FnMut(&str),
-) -> bool {
-    let ended = rebooted && how.ends_with_boot();
-    let done = if ended { Ok(()) } else { how.act(kernel) }.and_then(|()| how.verify(kernel, ended));
-    match &done {
-        Ok(()) => {
-            all.undone += 1;
-            say(&format!("done: {how}"));
-        }
-        // Where something before it failed, that may be what the directory still holds.
-        Err(error @ Error::Foreign { .. }) if all_before => {
-            say(&error.to_string());
-            return true;
-        }
-        Err(error) => {
-            all.failed += 1;
-            say(&format!("failed: {how}: {error}"));
-        }
-    }
-    done.is_ok()
-}
-
-fn mark_done(file: &mut File, id: u64) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(&Line::Done { id })?;
-    text.push(b'\n');
-    file.write_all(&text)
 }
 
 /// The content of a journal.

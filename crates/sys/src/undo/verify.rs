@@ -1,6 +1,6 @@
 //! Looking whether something is really undone.
 
-use super::Undo;
+use super::step::Undo;
 use crate::kernel::Kernel;
 use crate::{Error, loopdev, mount, process, zram};
 use std::path::Path;
@@ -19,26 +19,24 @@ impl Undo {
                 true => still(target, "something is still mounted there".into()),
                 false => Ok(()),
             },
-            Undo::Detach { image, identity } => match loopdev::carriers(kernel, image, *identity).first() {
-                Some(device) => {
-                    still(device, format!("it still carries {image:?}, or that file under another name"))
-                }
-                None => Ok(()),
-            },
+            Undo::Detach { image, identity } => {
+                let carriers = loopdev::carriers(kernel, image, *identity);
+                let why = || format!("it still carries {image:?}, or that file under another name");
+                carriers.first().map_or(Ok(()), |device| still(device, why()))
+            }
             Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
-                match path.symlink_metadata() {
-                    Ok(_) => still(path, "it is still there".into()),
-                    Err(_) => Ok(()),
+                if path.symlink_metadata().is_ok() {
+                    still(path, "it is still there".into())
+                } else {
+                    Ok(())
                 }
             }
             _ if ended => Ok(()),
-            Undo::KillGroup { pgid, start_time } => match process::living(kernel, *pgid, *start_time).first()
-            {
-                Some(pid) => {
-                    still(Path::new("process"), format!("{} still runs", process::name(kernel, *pid)))
-                }
-                None => Ok(()),
-            },
+            Undo::KillGroup { pgid, start_time } => {
+                let living = process::living(kernel, *pgid, *start_time);
+                let why = |pid: &i32| format!("{} still runs", process::name(kernel, *pid));
+                living.first().map_or(Ok(()), |pid| still(Path::new("process"), why(pid)))
+            }
             Undo::RemoveGroup { path } if path.exists() => still(path, "it is still there".into()),
             Undo::RemoveZram { number: Some(number), size_bytes }
                 if zram::has(kernel, *number, *size_bytes) =>
