@@ -94,40 +94,20 @@ mod append {
 
 // ANCHOR: probe
 mod context_switches {
-    use fsarena_core::sample::{Direction, ReadingDef, Unit};
-    use fsarena_probe::{Opened, Probe, ProbeReading, Scene, Takes, TextGauge, Unavailable};
+    use fsarena_core::sample::{ReadingDef, Unit};
+    use fsarena_probe::{Opened, Probe, Takes, TextGauge};
 
     /// Context switches of the machine.
-    pub struct ContextSwitches;
-
-    const READINGS: &[ProbeReading] = &[ProbeReading {
-        def: ReadingDef {
-            id: "context_switches",
-            unit: Unit::Count,
-            direction: Direction::Lower,
-            help: "context switches of the machine until the data was on the device",
-        },
-        takes: Takes::DeltaToDurable,
-    }];
-
-    impl Probe for ContextSwitches {
-        fn id(&self) -> &'static str {
-            "context_switches"
-        }
-
-        fn help(&self) -> &'static str {
-            "context switches of the machine"
-        }
-
-        fn readings(&self) -> &'static [ProbeReading] {
-            READINGS
-        }
-
+    pub const PROBE: Probe = Probe {
+        id: "context_switches",
+        help: "context switches of the machine",
+        readings: &[Takes::DeltaToDurable.of(
+            ReadingDef::lower("context_switches", Unit::Count)
+                .help("context switches of the machine until the data was on the device"),
+        )],
         // An error makes the reading unavailable; the run goes on, and the report names the reason.
-        fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-            TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new)
-        }
-    }
+        open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),
+    };
 
     fn parse(text: &str, out: &mut [f64]) -> Option<()> {
         let number = text.lines().find_map(|line| line.strip_prefix("ctxt "))?;
@@ -208,11 +188,10 @@ mod read_ahead {
 
 fn main() {
     use fsarena_load::workload::Workload;
-    use fsarena_probe::Probe;
 
     println!("filesystem {}", bcachefs::DEF.id);
     println!("workload {}", append::Append.def().id);
-    println!("probe {}", context_switches::ContextSwitches.id());
+    println!("probe {}", context_switches::PROBE.id);
     println!("exporter {}", variants::VARIANTS.id);
     println!("factor {}", read_ahead::AXIS.def.id);
 }

@@ -1,6 +1,6 @@
 //! Gauges: opened kernel files that are read again and again.
 
-use crate::probe::Unavailable;
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_sys::kernel::Kernel;
 use std::fs::File;
 use std::io;
@@ -92,6 +92,34 @@ impl Gauge for TextGauge {
     }
 }
 
+/// Why a probe is unavailable on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The missing feature.
+    pub why: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+}
+
+impl Unavailable {
+    /// Something that is not there.
+    pub fn new(why: impl Into<String>) -> Unavailable {
+        Unavailable { why: why.into(), fix: None }
+    }
+
+    /// The same with a remedy.
+    pub fn fix(mut self, fix: impl Into<String>) -> Unavailable {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The note on a probe that has no readings.
+    pub fn note(self, probe: &str) -> Note {
+        let text = format!("no readings of probe {probe}: {}", self.why);
+        Note { fix: self.fix, ..Note::new(NoteKind::Unavailable, text) }
+    }
+}
+
 /// The number after a name at the beginning of a line: `Dirty:  12 kB` → 12.
 pub(crate) fn field(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -101,6 +129,21 @@ pub(crate) fn field(text: &str, name: &str) -> Option<f64> {
 /// A counter of the kernel. Above 2^53 the last digits are rounded, which no difference of them notices.
 pub(crate) fn number(word: &str) -> Option<f64> {
     word.parse::<u64>().ok().map(|value| value as f64)
+}
+
+/// The first times in the first line of `/proc/stat`, that of all CPUs, in nanoseconds.
+pub(crate) fn stat<const N: usize>(text: &str) -> Option<[f64; N]> {
+    let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let mut times = [0.0; N];
+    for time in &mut times {
+        *time = number(words.next()?)? * tick_ns();
+    }
+    Some(times)
+}
+
+/// Nanoseconds of one unit of `/proc/stat`: 1/USER_HZ, whatever the kernel's own tick is.
+pub(crate) fn tick_ns() -> f64 {
+    1e9 / rustix::param::clock_ticks_per_second() as f64
 }
 
 #[cfg(test)]

@@ -12,6 +12,6 @@ mod probe;
 pub mod probes;
 mod session;
 
-pub use gauge::{Gauge, KernelFile, TextGauge};
-pub use probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+pub use gauge::{Gauge, KernelFile, TextGauge, Unavailable};
+pub use probe::{Opened, Probe, ProbeReading, Scene, Takes};
 pub use session::{Session, Snapshot};

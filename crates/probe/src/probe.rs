@@ -1,26 +1,21 @@
-//! The trait every probe implements.
+//! What every probe defines.
 
-use crate::gauge::Gauge;
+use crate::gauge::{Gauge, Unavailable};
 use fsarena_core::event::Note;
 use fsarena_core::sample::ReadingDef;
 use fsarena_sys::kernel::Kernel;
 
 /// Something that can be read around a task.
-pub trait Probe: Sync {
+#[derive(Debug, Clone, Copy)]
+pub struct Probe {
     /// Its name, which is that of its file.
-    fn id(&self) -> &'static str;
-
+    pub id: &'static str,
     /// One line for people.
-    fn help(&self) -> &'static str;
-
+    pub help: &'static str,
     /// The readings of its gauge, in that order.
-    fn readings(&self) -> &'static [ProbeReading];
-
-    /// Opens the gauge, once for all tasks of a cell.
-    ///
-    /// # Errors
-    /// Where this machine cannot tell.
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable>;
+    pub readings: &'static [ProbeReading],
+    /// Opens the gauge, once for all tasks of a cell. An error says why this machine cannot tell.
+    pub open: fn(&Scene) -> Result<Opened, Unavailable>,
 }
 
 /// A reading, and how to compute it from the gauge's values before and after the task.
@@ -41,6 +36,13 @@ pub enum Takes {
     DeltaToDurable,
     /// The value when the work had returned.
     AtReturn,
+}
+
+impl Takes {
+    /// A reading that is computed so.
+    pub const fn of(self, def: ReadingDef) -> ProbeReading {
+        ProbeReading { def, takes: self }
+    }
 }
 
 /// The kernel and device that the probes read.
@@ -64,27 +66,5 @@ impl Opened {
     /// A gauge that needs no explanation.
     pub fn new(gauge: impl Gauge + 'static) -> Opened {
         Opened { gauge: Box::new(gauge), notes: vec![] }
-    }
-}
-
-/// Why a probe is unavailable on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unavailable {
-    /// The missing feature.
-    pub why: String,
-    /// What to do about it.
-    pub fix: Option<String>,
-}
-
-impl Unavailable {
-    /// Something that is not there.
-    pub fn new(why: impl Into<String>) -> Unavailable {
-        Unavailable { why: why.into(), fix: None }
-    }
-
-    /// The same with a remedy.
-    pub fn fix(mut self, fix: impl Into<String>) -> Unavailable {
-        self.fix = Some(fix.into());
-        self
     }
 }

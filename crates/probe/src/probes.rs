@@ -14,20 +14,20 @@ use fsarena_core::sample::ReadingDef;
 
 /// Every probe fsarena knows. After a task they are read in this order, so those come first that the
 /// reading of others would disturb.
-pub const PROBES: &[&dyn Probe] = &[
-    &process::Process,
-    &io::Io,
-    &machine_cpu::MachineCpu,
-    &device::Device,
-    &pressure::Pressure,
-    &memory::Memory,
-    &page_cache::PageCache,
-    &iowait::Iowait,
+pub const PROBES: &[Probe] = &[
+    process::PROBE,
+    io::PROBE,
+    machine_cpu::PROBE,
+    device::PROBE,
+    pressure::PROBE,
+    memory::PROBE,
+    page_cache::PROBE,
+    iowait::PROBE,
 ];
 
 /// The definitions of all readings that probes may take.
 pub fn readings() -> Vec<ReadingDef> {
-    PROBES.iter().flat_map(|probe| probe.readings()).map(|reading| reading.def).collect()
+    PROBES.iter().flat_map(|probe| probe.readings).map(|reading| reading.def).collect()
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
             .filter(|name| name != "testing")
             .collect();
-        let registered: BTreeSet<String> = PROBES.iter().map(|probe| probe.id().to_string()).collect();
+        let registered: BTreeSet<String> = PROBES.iter().map(|probe| probe.id.to_string()).collect();
         assert_eq!(files, registered);
         assert_eq!(registered.len(), PROBES.len());
     }

@@ -1,9 +1,9 @@
 //! All probes of a cell.
 
-use crate::gauge::Gauge;
-use crate::probe::{ProbeReading, Scene, Takes, Unavailable};
+use crate::gauge::{Gauge, Unavailable};
+use crate::probe::{ProbeReading, Scene, Takes};
 use crate::probes::PROBES;
-use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::event::Note;
 use fsarena_core::sample::Readings;
 use std::ops::Range;
 
@@ -32,8 +32,8 @@ impl Session {
         let mut session = Session { probes: vec![], notes: vec![] };
         let mut notes = Vec::new();
         for probe in PROBES {
-            let opened = probe.open(scene).and_then(|mut opened| {
-                let mut trial = vec![f64::NAN; probe.readings().len()];
+            let opened = (probe.open)(scene).and_then(|mut opened| {
+                let mut trial = vec![f64::NAN; probe.readings.len()];
                 let read = opened.gauge.read(&mut trial);
                 read.map(|()| opened).map_err(|error| Unavailable::new(error.to_string()))
             });
@@ -42,14 +42,14 @@ impl Session {
                     notes.extend(opened.notes);
                     let start = session.nothing().0.len();
                     session.probes.push(OpenProbe {
-                        id: probe.id(),
-                        readings: probe.readings(),
+                        id: probe.id,
+                        readings: probe.readings,
                         gauge: opened.gauge,
-                        place: start..start + probe.readings().len(),
+                        place: start..start + probe.readings.len(),
                         failed: false,
                     });
                 }
-                Err(unavailable) => notes.push(missing(probe.id(), unavailable)),
+                Err(unavailable) => notes.push(unavailable.note(probe.id)),
             }
         }
         (session, notes)
@@ -122,15 +122,7 @@ impl OpenProbe {
         let error = self.gauge.read(out).err()?;
         out.fill(f64::NAN);
         let known = std::mem::replace(&mut self.failed, true);
-        (!known).then(|| missing(self.id, Unavailable::new(error.to_string())))
-    }
-}
-
-fn missing(probe: &str, unavailable: Unavailable) -> Note {
-    let note = Note::new(NoteKind::Unavailable, format!("no readings of probe {probe}: {}", unavailable.why));
-    match unavailable.fix {
-        Some(fix) => note.fix(fix),
-        None => note,
+        (!known).then(|| Unavailable::new(error.to_string()).note(self.id))
     }
 }
 
@@ -138,6 +130,7 @@ fn missing(probe: &str, unavailable: Unavailable) -> Note {
 mod tests {
     use super::*;
     use crate::probes::testing::kernel_with;
+    use fsarena_core::event::NoteKind;
     use fsarena_sys::kernel::Kernel;
     use proptest::prelude::*;
 

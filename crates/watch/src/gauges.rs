@@ -13,7 +13,7 @@ pub struct Gauges {
 }
 
 struct Open {
-    probe: &'static dyn Probe,
+    probe: &'static Probe,
     /// None while it cannot be opened.
     gauge: Option<Box<dyn Gauge>>,
     begun: Vec<f64>,
@@ -23,20 +23,17 @@ impl Gauges {
     /// Opens what can be opened. The notes say what cannot, and where figures come from.
     pub fn open(scene: Scene) -> (Gauges, Vec<Note>) {
         let mut notes = vec![];
-        let used = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id()));
+        let used = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
         let open = used.map(|probe| {
-            let begun = vec![f64::NAN; probe.readings().len()];
-            match probe.open(&scene) {
+            let begun = vec![f64::NAN; probe.readings.len()];
+            match (probe.open)(&scene) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    Open { probe: *probe, gauge: Some(opened.gauge), begun }
+                    Open { probe, gauge: Some(opened.gauge), begun }
                 }
                 Err(unavailable) => {
-                    let text = format!("no readings of probe {}: {}", probe.id(), unavailable.why);
-                    let mut note = Note::new(fsarena_core::event::NoteKind::Unavailable, text);
-                    note.fix = unavailable.fix;
-                    notes.push(note);
-                    Open { probe: *probe, gauge: None, begun }
+                    notes.push(unavailable.note(probe.id));
+                    Open { probe, gauge: None, begun }
                 }
             }
         });
@@ -47,7 +44,7 @@ impl Gauges {
     /// Another device from now on.
     pub fn look_at(&mut self, device: Option<(u32, u32)>) {
         self.scene.device = device;
-        for open in self.open.iter_mut().filter(|open| open.probe.id() == "device") {
+        for open in self.open.iter_mut().filter(|open| open.probe.id == "device") {
             open.gauge = None;
             open.begun.fill(f64::NAN);
         }
@@ -62,7 +59,7 @@ impl Gauges {
             if let Err(why) = open.turn(&self.scene, readings)
                 && had
             {
-                troubles.push(format!("no readings of probe {}: {why}", open.probe.id()));
+                troubles.push(format!("no readings of probe {}: {why}", open.probe.id));
             }
         }
         troubles
@@ -77,7 +74,7 @@ impl Open {
             self.gauge = None;
             now.fill(f64::NAN);
         }
-        for ((reading, began), now) in self.probe.readings().iter().zip(&self.begun).zip(&now) {
+        for ((reading, began), now) in self.probe.readings.iter().zip(&self.begun).zip(&now) {
             let value = if reading.takes == Takes::AtReturn { *now } else { now - began };
             if is_of_windows(reading.def.id) && value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
@@ -89,7 +86,7 @@ impl Open {
 
     fn read(&mut self, scene: &Scene, now: &mut [f64]) -> Result<(), String> {
         if self.gauge.is_none() {
-            self.gauge = Some(self.probe.open(scene).map_err(|unavailable| unavailable.why)?.gauge);
+            self.gauge = Some((self.probe.open)(scene).map_err(|unavailable| unavailable.why)?.gauge);
         }
         match &mut self.gauge {
             Some(gauge) => gauge.read(now).map_err(|error| error.to_string()),

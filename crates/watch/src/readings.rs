@@ -42,8 +42,8 @@ pub fn is_of_windows(id: &str) -> bool {
 /// Every reading that a window can have.
 pub fn defs() -> Vec<ReadingDef> {
     let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
-    let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id()));
-    let of_probes = probes.flat_map(|probe| probe.readings()).map(|reading| reading.def);
+    let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
+    let of_probes = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
     let own = SERVICE.iter().chain(OWN).copied();
     elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(own).collect()
 }
@@ -64,6 +64,6 @@ mod tests {
         {
             assert!(ids.contains(&id), "{id}");
         }
-        assert!(PROBES_USED.iter().all(|id| PROBES.iter().any(|probe| probe.id() == *id)));
+        assert!(PROBES_USED.iter().all(|id| PROBES.iter().any(|probe| probe.id == *id)));
     }
 }

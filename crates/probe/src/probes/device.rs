@@ -1,12 +1,9 @@
 //! Requests, bytes and flushes that reached the device under test.
 
-use crate::gauge::{TextGauge, number};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::gauge::{TextGauge, Unavailable, number};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst).
-pub struct Device;
+use fsarena_core::sample::{ReadingDef, Unit};
 
 /// The kernel counts in sectors of 512 bytes, whatever the device's own are.
 const SECTOR: f64 = 512.0;
@@ -48,13 +45,12 @@ const FIELDS: &[Field] = &[
 ];
 
 const fn durable(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    let def = ReadingDef { id, unit, direction: Direction::Lower, help };
-    Field { place, worth, reading: ProbeReading { def, takes: Takes::DeltaToDurable } }
+    Field { place, worth, reading: Takes::DeltaToDurable.of(ReadingDef::lower(id, unit).help(help)) }
 }
 
 const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {
-    let def = ReadingDef { id, unit: Unit::Bytes, direction: Direction::Lower, help };
-    Field { place, worth: SECTOR, reading: ProbeReading { def, takes: Takes::DeltaToReturn } }
+    let reading = Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Bytes).help(help));
+    Field { place, worth: SECTOR, reading }
 }
 
 const READINGS: [ProbeReading; FIELDS.len()] = {
@@ -67,34 +63,27 @@ const READINGS: [ProbeReading; FIELDS.len()] = {
     readings
 };
 
-impl Probe for Device {
-    fn id(&self) -> &'static str {
-        "device"
-    }
+/// `/sys/dev/block/MAJOR:MINOR/stat` (Documentation/block/stat.rst).
+pub const PROBE: Probe = Probe {
+    id: "device",
+    help: "requests, bytes, merges, flushes and discards that reached the device under test, until the data was synced",
+    readings: &READINGS,
+    open,
+};
 
-    fn help(&self) -> &'static str {
-        "requests, bytes, merges, flushes and discards that reached the device under test, until the data was synced"
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    let Some((major, minor)) = scene.device else {
+        return Err(Unavailable::new("no block device is known below the directory under test"));
+    };
+    let dir = format!("sys/dev/block/{major}:{minor}");
+    // Without it the counters stay where they are, and look like a device that nothing reached.
+    if scene.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
+        let fix = format!("echo 1 > /{dir}/queue/iostats");
+        return Err(
+            Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off")).fix(fix)
+        );
     }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        const { &READINGS }
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        let Some((major, minor)) = scene.device else {
-            return Err(Unavailable::new("no block device is known below the directory under test"));
-        };
-        let dir = format!("sys/dev/block/{major}:{minor}");
-        // Without it the counters stay where they are, and look like a device that nothing reached.
-        if scene.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
-            let fix = format!("echo 1 > /{dir}/queue/iostats");
-            return Err(Unavailable::new(format!(
-                "I/O statistics of device {major}:{minor} are switched off"
-            ))
-            .fix(fix));
-        }
-        TextGauge::open(&scene.kernel, &format!("{dir}/stat"), parse).map(Opened::new)
-    }
+    TextGauge::open(&scene.kernel, &format!("{dir}/stat"), parse).map(Opened::new)
 }
 
 /// Old kernels have 11 fields, without discards, or 15, without flushes; missing values stay NaN.
@@ -136,7 +125,7 @@ mod tests {
     fn the_device_of_the_scene_is_read() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
         let mut opened =
-            Device.open(&Scene { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
+            (PROBE.open)(&Scene { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
         assert_eq!(read_once(opened.gauge.as_mut(), FIELDS.len())[2], 4096.0);
     }
 
@@ -147,8 +136,8 @@ mod tests {
             ("sys/dev/block/7:3/queue/iostats", "0\n"),
         ];
         let (_dir, kernel) = kernel_with(&files);
-        let missing = Device.open(&Scene { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
+        let missing = (PROBE.open)(&Scene { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
         assert!(missing.fix.unwrap().contains("echo 1"));
-        assert!(Device.open(&Scene { kernel, device: None }).is_err());
+        assert!((PROBE.open)(&Scene { kernel, device: None }).is_err());
     }
 }

@@ -1,12 +1,9 @@
 //! Bytes that the process tree requested to read and write.
 
-use crate::gauge::{TextGauge, field};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::gauge::{TextGauge, Unavailable, field};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// `/proc/self/io`, to which the kernel adds a child when it is waited for.
-pub struct Io;
+use fsarena_core::sample::{ReadingDef, Unit};
 
 const READINGS: &[ProbeReading] = &[
     of(
@@ -29,28 +26,21 @@ const READINGS: &[ProbeReading] = &[
 ];
 
 const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
-    let def = ReadingDef { id, unit, direction: Direction::Neutral, help };
-    ProbeReading { def, takes: Takes::DeltaToReturn }
+    Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
 
-impl Probe for Io {
-    fn id(&self) -> &'static str {
-        "io"
-    }
+/// `/proc/self/io`, to which the kernel adds a child when it is waited for.
+pub const PROBE: Probe = Probe {
+    id: "io",
+    help: "bytes and calls that the process tree asked to read and write",
+    readings: READINGS,
+    open,
+};
 
-    fn help(&self) -> &'static str {
-        "bytes and calls that the process tree asked to read and write"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        TextGauge::open(&scene.kernel, "proc/self/io", parse)
-            .map(Opened::new)
-            .map_err(|missing| missing.fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
-    }
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    TextGauge::open(&scene.kernel, "proc/self/io", parse)
+        .map(Opened::new)
+        .map_err(|missing| missing.fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
 }
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {

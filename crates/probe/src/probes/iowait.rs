@@ -1,11 +1,8 @@
 //! Where the CPUs' time went, as sampled at clock ticks.
 
-use crate::gauge::{TextGauge, number};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// The first line of `/proc/stat`.
-pub struct Iowait;
+use crate::gauge::{TextGauge, stat};
+use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use fsarena_core::sample::{ReadingDef, Unit};
 
 const READINGS: &[ProbeReading] = &[
     of(
@@ -31,49 +28,27 @@ const READINGS: &[ProbeReading] = &[
 ];
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
-    let def = ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help };
-    ProbeReading { def, takes: Takes::DeltaToDurable }
+    Takes::DeltaToDurable.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
 
-impl Probe for Iowait {
-    fn id(&self) -> &'static str {
-        "iowait"
-    }
-
-    fn help(&self) -> &'static str {
-        "where the CPUs' time went, sampled at clock ticks"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new)
-    }
-}
+/// The first line of `/proc/stat`.
+pub const PROBE: Probe = Probe {
+    id: "iowait",
+    help: "where the CPUs' time went, sampled at clock ticks",
+    readings: READINGS,
+    open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),
+};
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-    let mut fields = [0.0; 8];
-    for field in &mut fields {
-        *field = number(words.next()?)? * tick_ns();
-    }
-    let [user, nice, system, _idle, iowait, irq, softirq, steal] = fields;
+    let [user, nice, system, _idle, iowait, irq, softirq, steal] = stat(text)?;
     out.copy_from_slice(&[iowait, user + nice, system, irq + softirq, steal]);
     Some(())
-}
-
-/// Nanoseconds of one unit of `/proc/stat`: 1/USER_HZ, whatever the kernel's own tick is.
-pub(crate) fn tick_ns() -> f64 {
-    // SAFETY: sysconf has no preconditions.
-    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1e9 / if hz > 0 { hz as f64 } else { 100.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gauge::tick_ns;
 
     #[test]
     fn hand_checked() {

@@ -17,17 +17,13 @@
 //! process a short sleep before reading brings that in. A thread that runs on another CPU at that very
 //! moment is short by its current slice, of a few milliseconds at most.
 
-use crate::gauge::{Gauge, Parse, TextGauge, field, number};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
-use crate::probes::iowait::tick_ns;
+use crate::gauge::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 use fsarena_sys::kernel::Kernel;
 use std::time::Duration;
-
-/// CPU time of all tasks on all CPUs.
-pub struct MachineCpu;
 
 const READINGS: &[ProbeReading] = &[ProbeReading {
     def: ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
@@ -72,28 +68,22 @@ const SOURCES: &[Source] = &[
     Source { file: "proc/stat", root_mark: None, parse: proc_stat, note: SAMPLED },
 ];
 
-impl Probe for MachineCpu {
-    fn id(&self) -> &'static str {
-        "machine_cpu"
-    }
+/// CPU time of all tasks on all CPUs.
+pub const PROBE: Probe = Probe {
+    id: "machine_cpu",
+    help: "CPU time of the whole machine, with that of the filesystem's own threads",
+    readings: READINGS,
+    open,
+};
 
-    fn help(&self) -> &'static str {
-        "CPU time of the whole machine, with that of the filesystem's own threads"
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    for source in SOURCES {
+        let Some(gauge) = source.open(&scene.kernel) else { continue };
+        let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
+        let notes = vec![Note::new(NoteKind::Remark, text)];
+        return Ok(Opened { gauge: Box::new(Complete(gauge)), notes });
     }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        for source in SOURCES {
-            let Some(gauge) = source.open(&scene.kernel) else { continue };
-            let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
-            let notes = vec![Note::new(NoteKind::Remark, text)];
-            return Ok(Opened { gauge: Box::new(Complete(gauge)), notes });
-        }
-        Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
-    }
+    Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
 }
 
 impl Source {
@@ -135,19 +125,15 @@ fn cpu_stat(text: &str, out: &mut [f64]) -> Option<()> {
 
 /// user + nice + system + irq + softirq. Guest time is part of user time.
 fn proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
-    let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-    let mut fields = [0.0; 7];
-    for field in &mut fields {
-        *field = number(words.next()?)?;
-    }
-    let [user, nice, system, _idle, _iowait, irq, softirq] = fields;
-    out[0] = (user + nice + system + irq + softirq) * tick_ns();
+    let [user, nice, system, _idle, _iowait, irq, softirq] = stat(text)?;
+    out[0] = user + nice + system + irq + softirq;
     Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gauge::tick_ns;
     use crate::probes::testing::{kernel_with, read_once};
     use std::time::Instant;
 
@@ -157,7 +143,7 @@ mod tests {
     fn opened(files: &[(&str, &str)]) -> (f64, String) {
         let (_dir, kernel) = kernel_with(files);
         let mut opened =
-            MachineCpu.open(&Scene { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
+            (PROBE.open)(&Scene { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
         (read_once(opened.gauge.as_mut(), 1)[0], opened.notes.remove(0).text)
     }
 
@@ -197,15 +183,13 @@ mod tests {
     /// only as far as slices on other CPUs allow.
     #[test]
     fn the_machine_spends_what_a_busy_process_spends() {
-        let mut opened = MachineCpu
-            .open(&Scene { kernel: Kernel::host(), device: None })
+        let mut opened = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {
             fsarena_skip::skipped(&opened.notes[0].text);
             return;
         }
-        let mut own = crate::probes::process::Process
-            .open(&Scene { kernel: Kernel::host(), device: None })
+        let mut own = (crate::probes::process::PROBE.open)(&Scene { kernel: Kernel::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(own.gauge.as_mut(), 6));
         let begun = Instant::now();

@@ -1,12 +1,9 @@
 //! The most memory that was in use at once.
 
-use crate::gauge::{Gauge, TextGauge, field};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::gauge::{Gauge, TextGauge, Unavailable, field};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::sample::{ReadingDef, Unit};
 use std::path::PathBuf;
-
-/// `VmHWM` of this process, put back before each task.
-pub struct Memory;
 
 const READINGS: &[ProbeReading] = &[ProbeReading {
     def: ReadingDef::lower("peak_memory_bytes", Unit::Bytes)
@@ -14,28 +11,17 @@ const READINGS: &[ProbeReading] = &[ProbeReading {
     takes: Takes::AtReturn,
 }];
 
-impl Probe for Memory {
-    fn id(&self) -> &'static str {
-        "memory"
-    }
+/// `VmHWM` of this process, put back before each task.
+pub const PROBE: Probe = Probe { id: "memory", help: "peak resident memory", readings: READINGS, open };
 
-    fn help(&self) -> &'static str {
-        "peak resident memory"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        let status = TextGauge::open(&scene.kernel, "proc/self/status", parse)?;
-        let mut peak = Peak { status, clear_refs: scene.kernel.path("proc/self/clear_refs") };
-        match peak.clear() {
-            Ok(()) => Ok(Opened::new(peak)),
-            Err(error) => Err(Unavailable::new(format!(
-                "peaks cannot be put back through /proc/self/clear_refs: {error}"
-            ))
-            .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR")),
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    let status = TextGauge::open(&scene.kernel, "proc/self/status", parse)?;
+    let mut peak = Peak { status, clear_refs: scene.kernel.path("proc/self/clear_refs") };
+    match peak.clear() {
+        Ok(()) => Ok(Opened::new(peak)),
+        Err(error) => {
+            Err(Unavailable::new(format!("peaks cannot be put back through /proc/self/clear_refs: {error}"))
+                .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
         }
     }
 }
@@ -85,7 +71,7 @@ mod tests {
     #[test]
     fn a_peak_is_seen_and_forgotten() {
         const SIZE: usize = 64 << 20;
-        let Ok(mut opened) = Memory.open(&Scene { kernel: Kernel::host(), device: None }) else {
+        let Ok(mut opened) = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None }) else {
             fsarena_skip::skipped("this kernel cannot put peaks back");
             return;
         };

@@ -1,11 +1,8 @@
 //! Content of the page cache when the work had returned.
 
 use crate::gauge::{TextGauge, field};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// `/proc/meminfo`.
-pub struct PageCache;
 
 const READINGS: &[ProbeReading] = &[
     of(
@@ -29,23 +26,13 @@ const fn of(id: &'static str, direction: Direction, help: &'static str) -> Probe
     ProbeReading { def: ReadingDef { id, unit: Unit::Bytes, direction, help }, takes: Takes::AtReturn }
 }
 
-impl Probe for PageCache {
-    fn id(&self) -> &'static str {
-        "page_cache"
-    }
-
-    fn help(&self) -> &'static str {
-        "dirty, written-back and cached bytes when the command returned"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new)
-    }
-}
+/// `/proc/meminfo`.
+pub const PROBE: Probe = Probe {
+    id: "page_cache",
+    help: "dirty, written-back and cached bytes when the command returned",
+    readings: READINGS,
+    open: |scene| TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new),
+};
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     for (name, out) in ["Dirty:", "Writeback:", "Cached:"].into_iter().zip(out) {

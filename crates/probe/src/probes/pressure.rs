@@ -1,11 +1,8 @@
 //! How long tasks were held up for want of I/O, CPU or memory.
 
-use crate::gauge::{Gauge, KernelFile, number};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
-pub struct Pressure;
+use crate::gauge::{Gauge, KernelFile, Unavailable, number};
+use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use fsarena_core::sample::{ReadingDef, Unit};
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
@@ -23,30 +20,23 @@ const READINGS: &[ProbeReading] = &[
 ];
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
-    let def = ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help };
-    ProbeReading { def, takes: Takes::DeltaToReturn }
+    Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
 
-impl Probe for Pressure {
-    fn id(&self) -> &'static str {
-        "pressure"
-    }
+/// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
+pub const PROBE: Probe = Probe {
+    id: "pressure",
+    help: "how long tasks were held up for want of I/O, CPU or memory (PSI)",
+    readings: READINGS,
+    open,
+};
 
-    fn help(&self) -> &'static str {
-        "how long tasks were held up for want of I/O, CPU or memory (PSI)"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, scene: &Scene) -> Result<Opened, Unavailable> {
-        let open = |rel: &str| {
-            KernelFile::open(&scene.kernel, rel)
-                .map_err(|missing| missing.fix("use a kernel with CONFIG_PSI, booted with psi=1"))
-        };
-        Ok(Opened::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
-    }
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    let open = |rel: &str| {
+        KernelFile::open(&scene.kernel, rel)
+            .map_err(|missing| missing.fix("use a kernel with CONFIG_PSI, booted with psi=1"))
+    };
+    Ok(Opened::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
 }
 
 struct Files([KernelFile; 3]);

@@ -1,12 +1,11 @@
 //! CPU time, context switches and page faults of the process tree.
 
 use crate::gauge::Gauge;
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes, Unavailable};
+use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
-
-/// getrusage(2) of this process and of its children that were waited for.
-pub struct Process;
+use fsarena_core::sample::{ReadingDef, Unit};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 
 const READINGS: &[ProbeReading] = &[
     time(
@@ -30,63 +29,39 @@ const READINGS: &[ProbeReading] = &[
 ];
 
 const fn time(id: &'static str, takes: Takes, help: &'static str) -> ProbeReading {
-    ProbeReading { def: ReadingDef { id, unit: Unit::Nanoseconds, direction: Direction::Lower, help }, takes }
+    takes.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
 
 const fn count(id: &'static str, help: &'static str) -> ProbeReading {
-    let def = ReadingDef { id, unit: Unit::Count, direction: Direction::Lower, help };
-    ProbeReading { def, takes: Takes::DeltaToReturn }
+    Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Count).help(help))
 }
 
-impl Probe for Process {
-    fn id(&self) -> &'static str {
-        "process"
-    }
-
-    fn help(&self) -> &'static str {
-        "CPU time, context switches and major faults of the process tree"
-    }
-
-    fn readings(&self) -> &'static [ProbeReading] {
-        READINGS
-    }
-
-    fn open(&self, _: &Scene) -> Result<Opened, Unavailable> {
-        Ok(Opened::new(Usage))
-    }
-}
+/// getrusage(2) of this process and of its children that were waited for.
+pub const PROBE: Probe = Probe {
+    id: "process",
+    help: "CPU time, context switches and major faults of the process tree",
+    readings: READINGS,
+    open: |_| Ok(Opened::new(Usage)),
+};
 
 struct Usage;
 
 impl Gauge for Usage {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
-        let (own, children) = (usage(libc::RUSAGE_SELF)?, usage(libc::RUSAGE_CHILDREN)?);
-        let user = nanoseconds(own.ru_utime) + nanoseconds(children.ru_utime);
-        let system = nanoseconds(own.ru_stime) + nanoseconds(children.ru_stime);
-        out.copy_from_slice(&[
-            user,
-            system,
-            user + system,
-            (own.ru_nvcsw + children.ru_nvcsw) as f64,
-            (own.ru_nivcsw + children.ru_nivcsw) as f64,
-            (own.ru_majflt + children.ru_majflt) as f64,
-        ]);
+        out.fill(0.0);
+        for usage in [getrusage(UsageWho::RUSAGE_SELF)?, getrusage(UsageWho::RUSAGE_CHILDREN)?] {
+            let (user, system) = (nanoseconds(usage.user_time()), nanoseconds(usage.system_time()));
+            let waits = usage.voluntary_context_switches() as f64;
+            let preempted = usage.involuntary_context_switches() as f64;
+            let values = [user, system, user + system, waits, preempted, usage.major_page_faults() as f64];
+            out.iter_mut().zip(values).for_each(|(out, value)| *out += value);
+        }
         Ok(())
     }
 }
 
-fn usage(who: libc::c_int) -> std::io::Result<libc::rusage> {
-    // SAFETY: rusage is plain data for which all-zero is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live local.
-    match unsafe { libc::getrusage(who, &mut usage) } {
-        0 => Ok(usage),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
-fn nanoseconds(time: libc::timeval) -> f64 {
-    time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3
+fn nanoseconds(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 * 1e9 + time.tv_usec() as f64 * 1e3
 }
 
 #[cfg(test)]
@@ -108,6 +83,6 @@ mod tests {
 
     #[test]
     fn times_are_nanoseconds() {
-        assert_eq!(nanoseconds(libc::timeval { tv_sec: 2, tv_usec: 3 }), 2_000_003_000.0);
+        assert_eq!(nanoseconds(TimeVal::new(2, 3)), 2_000_003_000.0);
     }
 }
